@@ -1,0 +1,71 @@
+"""Compilation of the numba kernels: cached, rebuilt when any kernel source changes, announced when slow."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_PACKAGE = Path(__file__).parent
+_ANNOUNCE_AFTER_S = 1.0
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """The function compiled by numba on first use (nopython, releases the GIL, cached on disk)."""
+    return numba.njit(cache=True, nogil=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """The function compiled into each kernel that calls it; for the small helpers of the inner loops."""
+    return numba.njit(cache=True, nogil=True, inline="never", forceinline=True)(function)
+
+
+def _drop_stale_caches() -> None:
+    """Removes cached machine code made from other sources.
+
+    numba checks only the file a kernel is defined in; a kernel also contains code inlined from other
+    files, so an edit (or a pull) in one file could leave old code running in another.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for source in sorted(_PACKAGE.rglob("*.py")):
+        text = source.read_bytes()
+        if b"kernel" in text:
+            digest.update(source.name.encode() + text)
+    stamp = _PACKAGE / "__pycache__" / "kernels.stamp"
+    try:
+        if stamp.exists() and stamp.read_text() == digest.hexdigest():
+            return
+        for folder in (stamp.parent, _PACKAGE / "evaluators" / "__pycache__"):
+            for pattern in ("*.nbi", "*.nbc"):
+                for cached in folder.glob(pattern):
+                    cached.unlink(missing_ok=True)
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(digest.hexdigest())
+    except OSError:
+        # A read-only installation: numba then caches per user and nobody edits the sources.
+        return
+
+
+_drop_stale_caches()
+
+
+@contextlib.contextmanager
+def announced(what: str) -> Iterator[None]:
+    """A context that tells the user on standard error when a first-use compilation takes over a second."""
+
+    def say() -> None:
+        print(f"chess_env: compiling {what} (once; the result is cached) ...", file=sys.stderr)
+
+    timer = threading.Timer(_ANNOUNCE_AFTER_S, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
