@@ -1,0 +1,115 @@
+"""Evaluators: scores of positions, by real Stockfish processes or by the built-in search, optionally cached.
+
+`make_evaluator("stockfish:depth=4")` is the usual way in. See `protocol.py` for units and signs.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from chess_env.evaluators.cache import CachedEvaluator
+from chess_env.evaluators.protocol import (
+    Evaluator,
+    Positions,
+    RuleAwareEvaluator,
+    Scores,
+    pack_positions,
+)
+from chess_env.evaluators.stockfish import StockfishEvaluator
+from chess_env.evaluators.uci import INSTALL_HINT, MATE_SCORE, MAX_CP, EngineError, find_stockfish
+
+__all__ = [
+    "MATE_SCORE",
+    "MAX_CP",
+    "CachedEvaluator",
+    "EngineError",
+    "Evaluator",
+    "Positions",
+    "RuleAwareEvaluator",
+    "Scores",
+    "StockfishEvaluator",
+    "find_stockfish",
+    "make_evaluator",
+    "pack_positions",
+]
+
+_NAMES = '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish"'
+_KINDS = {
+    "depth": int,
+    "nodes": int,
+    "hash_mb": int,
+    "deadline_s": float,
+    "pure": bool,
+    "path": str,
+}
+_said: set[str] = set()
+
+
+def _parse_settings(name: str, text: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for item in re.split(r",(?=\s*\w+=)", text) if text else []:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or key not in _KINDS:
+            raise ValueError(
+                f"evaluator {name!r}: unknown setting {item!r}; expected {', '.join(_KINDS)}, as in {_NAMES}"
+            )
+        if key in settings:
+            raise ValueError(f"evaluator {name!r}: {key} is given twice")
+        kind = _KINDS[key]
+        try:
+            settings[key] = (
+                {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
+            )
+        except (ValueError, KeyError):
+            wanted = "True or False" if kind is bool else "a number"
+            raise ValueError(f"evaluator {name!r}: {key} is {value!r}, expected {wanted}") from None
+    return settings
+
+
+def _make_builtin() -> Evaluator:
+    from chess_env.evaluators.builtin import BuiltinEvaluator
+
+    evaluator: Evaluator = BuiltinEvaluator()
+    return evaluator
+
+
+def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = None) -> Evaluator:
+    """The evaluator of that name.
+
+    Args:
+        name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
+            "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s.
+        num_engines: Stockfish processes; without meaning for the built-in evaluator.
+        cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
+
+    Raises:
+        ValueError: an unknown name or setting, or a value outside its range.
+        EngineError: Stockfish was asked for and does not work, or the path given for it is wrong.
+    """
+    kind, _, text = name.partition(":")
+    if kind not in ("auto", "stockfish", "builtin") or (text and kind == "builtin"):
+        raise ValueError(f"evaluator {name!r} is unknown; expected one of {_NAMES}")
+    settings = _parse_settings(name, text)
+    evaluator: Evaluator
+    if kind == "auto" and find_stockfish(settings.get("path")) is None:
+        if "auto" not in _said:
+            _said.add("auto")
+            warnings.warn(
+                f"No Stockfish found: scores come from the built-in evaluator. {INSTALL_HINT}",
+                stacklevel=2,
+            )
+        evaluator = _make_builtin()
+    elif kind == "builtin":
+        evaluator = _make_builtin()
+    else:
+        evaluator = StockfishEvaluator(num_engines=num_engines, **settings)
+    if cache is None:
+        return evaluator
+    try:
+        return CachedEvaluator(evaluator, path=None if str(cache) == "memory" else cache)
+    except BaseException:
+        evaluator.close()
+        raise

@@ -1,0 +1,195 @@
+"""One engine process: started, spoken to through its pipes, and ended so that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake
+
+HANDSHAKE_TIMEOUT_S = (
+    20.0  # a start takes 0.2 s, on a loaded machine with a cold disk a hundred times that
+)
+_MAX_REPLY_BYTES = 4 << 20  # a search of 60 plies with 218 lines each stays below this
+_READ_BYTES = 1 << 16
+
+
+def _find_prctl() -> Callable[..., int] | None:
+    if sys.platform != "linux":
+        return None
+    prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+    return prctl
+
+
+_PRCTL = _find_prctl()
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class EngineProcess:
+    """A running engine in its own session, with its pipes, the queries in flight and when the oldest became the oldest.
+
+    It ends with its parent, however that dies: at the end of its standard input, and on Linux by a signal from
+    the kernel even when the engine hangs. That signal is tied to the *thread* that started the engine, so it is
+    asked for only in the main thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Starts the process and returns at once; nothing is read yet.
+
+        Raises:
+            EngineError: the system cannot run the file.
+        """
+        main_thread = threading.current_thread() is threading.main_thread()
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of fork with threads; the child calls one C function, resolved beforehand.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process = subprocess.Popen(
+                    [str(path)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    bufsize=0,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent if main_thread and _PRCTL is not None else None,
+                )
+        except OSError as error:
+            raise EngineError(
+                f"The system cannot run {str(path)!r} as a chess engine ({error}). {INSTALL_HINT}"
+            ) from error
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self.path = path
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self.pid = self._process.pid
+        self.input_fd, self.output_fd = self._input.fileno(), self._output.fileno()
+        os.set_blocking(self.output_fd, False)
+        self.buffer = b""
+        self.ready = False  # true once the handshake is over
+        self.alive = True
+        self.fresh = True  # has not been prepared for the current batch
+        self.alone = False  # one query in flight that is suspected to end engines
+        self.in_flight: deque[int] = deque()
+        self.deadline = float("inf")
+
+    def send(self, data: bytes) -> bool:
+        """Whether all bytes were written; False when the engine no longer listens."""
+        try:
+            return os.write(self.input_fd, data) == len(data)
+        except OSError:  # BrokenPipeError when it died
+            return False
+
+    def receive(self) -> bool:
+        """Whether the engine still talks; all that it wrote is added to `buffer`."""
+        while True:
+            try:
+                data = os.read(self.output_fd, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.buffer += data
+            if len(data) < _READ_BYTES:
+                return True
+            if len(self.buffer) > _MAX_REPLY_BYTES:
+                return True
+
+    def overflowed(self) -> bool:
+        """Whether the engine wrote far more than any reply is long."""
+        return len(self.buffer) > _MAX_REPLY_BYTES
+
+    def read_until(self, mark: bytes, timeout_s: float) -> str | None:
+        """Everything up to the line `mark`, or None when it did not come in time; for handshakes only."""
+        end = time.monotonic() + timeout_s
+        pattern = re.compile(rb"^" + mark + rb"\r?\n", re.MULTILINE)
+        poll = select.poll()
+        poll.register(self.output_fd, select.POLLIN)
+        while not (match := pattern.search(self.buffer)):
+            left = end - time.monotonic()
+            if left <= 0 or self.overflowed() or not poll.poll(1000 * left) or not self.receive():
+                return None
+        text, self.buffer = self.buffer[: match.end()], self.buffer[match.end() :]
+        return text.decode("utf-8", "replace")
+
+    def cpu_s(self) -> float:
+        """CPU seconds used so far; 0 where the system does not tell (no /proc)."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            return 0.0
+
+    def end(self) -> tuple[float, str]:
+        """(CPU seconds used in all, how it ended), after killing its whole process group and reaping it."""
+        if not self.alive:
+            return 0.0, "already ended"
+        self.alive = False
+        how, cpu_s = "", self.cpu_s()
+        try:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            if pid:
+                how = "by itself, "
+            else:
+                pid, status, usage = os.wait4(self.pid, 0)
+            cpu_s = usage.ru_utime + usage.ru_stime
+            code = os.waitstatus_to_exitcode(status)
+            how += f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        except ChildProcessError:  # the program ignores SIGCHLD or reaps every child itself
+            code, how = 0, "reaped elsewhere"
+        self._process.returncode = code
+        self._input.close()
+        self._output.close()
+        return cpu_s, how
+
+    def forget(self) -> None:
+        """Closes the pipes of an engine that belongs to the parent of this forked process; the engine lives on."""
+        self.alive = False
+        self._process.returncode = 0  # not our child: nothing to wait for
+        self._input.close()
+        self._output.close()
+
+
+def shake_hands(engine: EngineProcess, timeout_s: float) -> Handshake:
+    """The engine's answer to `uci`.
+
+    Raises:
+        EngineError: it is no UCI engine, or no Stockfish; the engine has been ended.
+    """
+    engine.send(b"uci\n")
+    text = engine.read_until(b"uciok", timeout_s)
+    handshake = Handshake.parse(text or "")
+    if text and "stockfish" in handshake.name.lower():
+        return handshake
+    heard = (text or engine.buffer[:4096].decode("utf-8", "replace")).strip()
+    if not text:
+        time.sleep(0.05)  # lets a dying process end, so that the reason below is its own
+    _, how = engine.end()
+    if text:
+        what = f"it calls itself {handshake.name!r}"
+    elif how.startswith("by itself"):
+        what = f"it ended ({how.removeprefix('by itself, ')}) without answering `uci`"
+    else:
+        what = f"it did not answer `uci` within {timeout_s:g} s"
+    said = f"Its output begins: {heard[:200]!r}." if heard else "It printed nothing."
+    raise EngineError(
+        f"{str(engine.path)!r} is not a working Stockfish: {what}. {said} {INSTALL_HINT}"
+    )

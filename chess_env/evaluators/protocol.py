@@ -1,0 +1,230 @@
+"""What every evaluator is, and what all evaluators share: input checks, rule endings, one question per position."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.evaluators.uci import MATE_SCORE, EngineError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Scores: TypeAlias = NDArray[np.int32]
+# FEN strings, or uint64 [N, 8] packed positions of the rules core.
+Positions: TypeAlias = Sequence[str] | NDArray[np.uint64]
+
+# (positions in which the game goes on, their legal actions) -> their moves' scores
+MoveScorer: TypeAlias = Callable[[NDArray[np.uint64], list[NDArray[np.int16]]], list[Scores]]
+
+_IDENTITY_BITS = np.uint64(
+    0x7FF
+)  # of the state word: castling, en passant and turn, without the clocks
+_KINGS, _OWN, _STATE = 5, 6, 7
+_ONE = np.uint64(1)
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """Scores of chess positions as a pure function of (position without clocks and history, id)."""
+
+    @property
+    def id(self) -> str:
+        """Names everything that a score depends on: engine build, network, options, limit."""
+        ...
+
+    def evaluate(self, positions: Positions) -> Scores:
+        """int32 [N]: centipawns from the side to move's view; mate in n moves is +-(10000 - n)."""
+        ...
+
+    def score_moves(self, positions: Positions) -> list[Scores]:
+        """int32 [L_i] per position: every legal move's score from the mover's view, by ascending action id."""
+        ...
+
+    def counters(self) -> dict[str, int | float]:
+        """Cumulative counts, such as queries, cache_hits and engine_restarts."""
+        ...
+
+    def close(self) -> None:
+        """Releases processes and files."""
+        ...
+
+
+def pack_positions(positions: Positions) -> NDArray[np.uint64]:
+    """uint64 [N, 8]: the positions packed, with their clocks cleared, in memory of their own.
+
+    Raises:
+        ValueError: an illegal FEN, an array of another dtype or shape, or a row that is no chess position.
+        TypeError: not a sequence of FEN strings nor an array.
+    """
+    if isinstance(positions, np.ndarray):
+        if positions.dtype != np.uint64 or positions.ndim != 2 or positions.shape[1] != 8:
+            raise ValueError(
+                f"positions is an array {positions.dtype} {list(positions.shape)}, expected packed positions uint64 "
+                "[N, 8] (one position: `position[None]`) or a list of FEN strings"
+            )
+        packed = np.array(positions, order="C")
+        kings, own = packed[:, _KINGS], packed[:, _OWN]
+        for king in (kings & own, kings & ~own):
+            wrong = (king == 0) | ((king & (king - _ONE)) != 0)
+            if wrong.any():
+                row = int(wrong.argmax())
+                raise ValueError(
+                    f"positions[{row}] is no packed chess position, each side needs one king: {packed[row].tolist()}; "
+                    "make packed positions with chess_env.fen.pack_fens"
+                )
+    else:
+        if isinstance(positions, str):
+            raise TypeError(
+                f"positions is one string, expected a list of FEN strings: [{positions[:200]!r}]"
+            )
+        from chess_env.fen import parse_fen
+
+        packed = np.empty((len(positions), 8), np.uint64)
+        for i, fen in enumerate(positions):
+            if not isinstance(fen, str):
+                raise TypeError(f"positions[{i}] is a {type(fen).__name__}, expected a FEN string")
+            try:
+                packed[i] = parse_fen(fen)
+            except ValueError as error:
+                raise ValueError(f"positions[{i}]: {error}") from error
+    packed[:, _STATE] &= _IDENTITY_BITS
+    return packed
+
+
+def distinct(packed: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(first row of each distinct position, index into these for every row), in order of first appearance."""
+    raw = np.ascontiguousarray(packed).tobytes()
+    seen: dict[bytes, int] = {}
+    inverse = [seen.setdefault(raw[i : i + 64], len(seen)) for i in range(0, len(raw), 64)]
+    if len(seen) == len(inverse):
+        every = np.arange(len(inverse))
+        return every, every
+    inverse_ = np.array(inverse, np.intp)
+    return np.unique(inverse_, return_index=True)[1], inverse_
+
+
+class RuleAwareEvaluator(ABC):
+    """Base of the evaluators: mates and draws are decided by the rules core and never asked.
+
+    Being checkmated is -10000; stalemate and insufficient material are 0. The fifty-move clock and
+    repetitions are not looked at: they belong to the game, not to the position. A subclass scores
+    distinct positions that go on.
+    """
+
+    pure = True  # False: scores depend on what was asked before, so they must not be cached
+
+    def __init__(self) -> None:
+        self._queries = self._unique_queries = 0
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Names everything that a score depends on."""
+
+    @abstractmethod
+    def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
+        """int32 [N]: scores of distinct positions (uint64 [N, 8], clocks cleared) in which the game goes on."""
+
+    def evaluate(self, positions: Positions) -> Scores:
+        """int32 [N]: centipawns from the side to move's view; mate in n moves (UCI counts moves) is +-(10000 - n).
+
+        Raises:
+            ValueError: a position that is not legal, by its index.
+            EngineError: positions that no engine could score; `error.scores` keeps the others.
+        """
+        packed = pack_positions(positions)
+        self._queries += len(packed)
+        return self._evaluate_packed(packed)
+
+    def _evaluate_packed(self, packed: NDArray[np.uint64]) -> Scores:
+        from chess_env import rules
+
+        status = rules.status_batch(packed)
+        scores = np.where(status == rules.CHECKMATE, np.int32(-MATE_SCORE), np.int32(0))
+        ongoing = np.flatnonzero(status == rules.ONGOING)
+        if not len(ongoing):
+            return scores
+        first, inverse = distinct(packed[ongoing])
+        self._unique_queries += len(first)
+        try:
+            scores[ongoing] = self._score_ongoing(packed[ongoing[first]])[inverse]
+        except EngineError as error:
+            if isinstance(error.scores, np.ndarray) and isinstance(error.answered, np.ndarray):
+                scores[ongoing] = error.scores[inverse]
+                answered = np.ones(len(packed), np.bool_)
+                answered[ongoing] = error.answered[inverse]
+                error.scores, error.answered = scores, answered
+            raise
+        return scores
+
+    def score_moves(self, positions: Positions) -> list[Scores]:
+        """int32 [L_i] per position: each legal move's score from the mover's view, ordered as `legal_actions`.
+
+        A move's score is minus the evaluation of the position it leads to: mating is +10000. A position
+        without legal moves gives an empty array, one drawn by insufficient material zeros.
+        """
+        return self._score_moves_by(positions, self._score_moves_ongoing)
+
+    def _score_moves_by(self, positions: Positions, score_ongoing: MoveScorer) -> list[Scores]:
+        from chess_env import rules
+
+        packed = pack_positions(positions)
+        self._queries += len(packed)
+        status = rules.status_batch(packed)
+        result: list[Scores] = []
+        open_rows: list[int] = []
+        decided: list[tuple[NDArray[np.bool_], Scores]] = []
+        actions_of: list[NDArray[np.int16]] = []
+        for i, position in enumerate(packed):
+            after, actions = rules.children(position)
+            result.append(np.zeros(len(actions), np.int32))
+            if status[i] == rules.ONGOING:
+                child_status = rules.status_batch(after, False)
+                by_rule = np.where(
+                    child_status == rules.CHECKMATE, np.int32(MATE_SCORE), np.int32(0)
+                )
+                open_rows.append(i)
+                decided.append((child_status != rules.ONGOING, by_rule))
+                actions_of.append(actions)
+        for i, scores, (over, by_rule) in zip(
+            open_rows, score_ongoing(packed[open_rows], actions_of), decided, strict=True
+        ):
+            result[i] = np.where(over, by_rule, scores)
+        return result
+
+    def _score_moves_ongoing(
+        self, positions: NDArray[np.uint64], actions: list[NDArray[np.int16]]
+    ) -> list[Scores]:
+        """int32 [L_i] per position; by default each child is a position of its own."""
+        from chess_env import rules
+
+        counts = [len(ids) for ids in actions]
+        if not counts:
+            return []
+        children = rules.apply_batch(np.repeat(positions, counts, axis=0), np.concatenate(actions))
+        return np.split(-self._evaluate_packed(pack_positions(children)), np.cumsum(counts)[:-1])
+
+    def counters(self) -> dict[str, int | float]:
+        """Cumulative: `queries` positions asked for, `unique_queries` positions really scored."""
+        return {"queries": self._queries, "unique_queries": self._unique_queries}
+
+    def close(self) -> None:  # noqa: B027
+        """Releases what the evaluator holds; nothing here."""
+
+    def __enter__(self) -> Any:
+        """The evaluator itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes the evaluator."""
+        self.close()

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chess_env.evaluators as evaluators
+from chess_env import fen, rules
+from chess_env.evaluators import (
+    EngineError,
+    Evaluator,
+    RuleAwareEvaluator,
+    make_evaluator,
+    pack_positions,
+)
+
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+MATED = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
+STALEMATE = "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"
+BARE_KINGS = "8/8/4k3/8/8/3K4/8/8 w - - 0 1"
+MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R3K3 w Q - 0 1"
+
+
+class Counting(RuleAwareEvaluator):
+    """Scores a position by the low bits of its hash and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[np.ndarray] = []
+
+    @property
+    def id(self) -> str:
+        return "counting-v1"
+
+    def _score_ongoing(self, positions: np.ndarray) -> np.ndarray:
+        self.asked.append(positions)
+        return (rules.hash_batch(positions) % np.uint64(997)).astype(np.int32)
+
+
+def test_an_evaluator_is_one_by_its_methods() -> None:
+    assert isinstance(Counting(), Evaluator)
+
+
+def test_fens_and_packed_positions_give_the_same_scores() -> None:
+    texts = [START, MATED, BARE_KINGS, MATE_IN_ONE]
+    packed = fen.pack_fens(texts)
+    assert Counting().evaluate(texts).tolist() == Counting().evaluate(packed).tolist()
+    assert Counting().evaluate(texts).dtype == np.int32
+
+
+def test_rule_endings_are_decided_and_equal_positions_asked_once() -> None:
+    evaluator = Counting()
+    later = START.replace("0 1", "7 30")
+    scores = evaluator.evaluate([START, MATED, later, STALEMATE, BARE_KINGS, START])
+    assert scores[[1, 3, 4]].tolist() == [-10_000, 0, 0]
+    assert scores[0] == scores[2] == scores[5]
+    assert [len(asked) for asked in evaluator.asked] == [1]
+    assert evaluator.counters() == {"queries": 6, "unique_queries": 1}
+
+
+def test_the_fifty_move_clock_is_not_looked_at() -> None:
+    worn_out = "8/8/4k3/8/8/3K4/8/R7 w - - 100 90"
+    fresh = "8/8/4k3/8/8/3K4/8/R7 w - - 0 1"
+    assert Counting().evaluate([worn_out]).tolist() == Counting().evaluate([fresh]).tolist() != [0]
+
+
+def test_the_callers_array_is_left_as_it_was() -> None:
+    packed = fen.pack_fens([START.replace("0 1", "7 30")])
+    before = packed.copy()
+    Counting().evaluate(packed)
+    assert (packed == before).all()
+
+
+def test_move_scores_are_minus_the_scores_of_the_children() -> None:
+    (scores,) = Counting().score_moves([MATE_IN_ONE])
+    children, actions = rules.children(fen.parse_fen(MATE_IN_ONE))
+    assert len(scores) == len(actions)
+    assert scores.tolist() == (-Counting().evaluate(children)).tolist()
+    assert scores.max() == 10_000
+
+
+def test_nothing_asked_is_nothing_answered() -> None:
+    assert Counting().evaluate([]).shape == (0,)
+    assert Counting().score_moves([]) == []
+
+
+@pytest.mark.parametrize(
+    ("positions", "error", "expected"),
+    [
+        (START, TypeError, "one string"),
+        ([START, 7], TypeError, r"positions\[1\] is a int"),
+        ([START, "8/8/8/8/8/8/8/8 w - - 0 1"], ValueError, r"positions\[1\]"),
+        (np.zeros((2, 8), np.int64), ValueError, "int64"),
+        (np.zeros(8, np.uint64), ValueError, r"position\[None\]"),
+        (np.zeros((2, 8), np.uint64), ValueError, r"positions\[0\] is no packed chess position"),
+    ],
+)
+def test_what_is_no_position_is_refused_by_index(
+    positions: object, error: type[Exception], expected: str
+) -> None:
+    with pytest.raises(error, match=expected):
+        pack_positions(positions)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("stokfish", "'stokfish' is unknown"),
+        ("builtin:depth=4", "unknown"),
+        ("stockfish:deep=4", "unknown setting 'deep=4'"),
+        ("stockfish:depth", "unknown setting 'depth'"),
+        ("stockfish:depth=four", "depth is 'four', expected a number"),
+        ("stockfish:pure=maybe", "expected True or False"),
+        ("stockfish:depth=4,depth=5", "twice"),
+        ("stockfish:depth=-1", "depth=-1"),
+    ],
+)
+def test_a_wrong_evaluator_name_says_what_is_expected(name: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        make_evaluator(name)
+
+
+def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builtin = types.ModuleType("chess_env.evaluators.builtin")
+    builtin.BuiltinEvaluator = Counting  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "chess_env.evaluators.builtin", builtin)
+    monkeypatch.setattr(evaluators, "find_stockfish", lambda path=None: None)
+    monkeypatch.setattr(evaluators.stockfish, "find_stockfish", lambda path=None: None)
+    monkeypatch.setattr(evaluators, "_said", set())
+    with pytest.raises(EngineError, match=r"No Stockfish found.*apt-get install stockfish"):
+        make_evaluator("stockfish")
+    with pytest.warns(UserWarning, match="No Stockfish found: scores come from the built-in"):
+        assert make_evaluator("auto").id == "counting-v1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_evaluator("auto").id == "counting-v1", "said once"
+
+
+def test_a_path_with_commas_is_understood(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="a,b c/stockfish"):
+        make_evaluator(f"stockfish:depth=4,path={tmp_path}/a,b c/stockfish")
+
+
+@pytest.mark.stockfish
+def test_a_name_makes_the_evaluator_it_describes(tmp_path: Path) -> None:
+    with make_evaluator("stockfish:nodes=50,pure=False", num_engines=1) as evaluator:  # type: ignore[attr-defined]
+        assert evaluator.id.endswith(";nodes=50;fast;v1")
+    with make_evaluator("auto", num_engines=1, cache=tmp_path / "s.sqlite") as evaluator:  # type: ignore[attr-defined]
+        assert evaluator.id.startswith("stockfish") and (tmp_path / "s.sqlite").exists()
+
+
+def test_importing_the_evaluators_loads_no_compiler_and_no_network_library() -> None:
+    code = "import sys, chess_env.evaluators.stockfish as _; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    ).stdout.split()  # fmt: skip
+    assert "chess_env.evaluators.cache" in modules
+    assert not {"torch", "sb3_contrib"} & set(modules)
