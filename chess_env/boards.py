@@ -1,0 +1,159 @@
+"""N games in lockstep, compiled: making moves, draw rules with history, observations.
+
+`Boards` holds one row per game in plain arrays; its kernels advance chosen rows and never allocate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env import lockstep
+from chess_env.movegen import BLACK_BIT, MAX_LEGAL, STATE, Positions
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import NUM_PLANES
+
+# Longest run of positions without capture or pawn move before the 75-move rule ends the game.
+_HISTORY = 152
+
+
+@dataclass(frozen=True)
+class Boards:
+    """The state of N games. The arrays are changed in place by the functions of this module.
+
+    Attributes:
+        positions: uint64 [N, 8], packed.
+        history: uint64 [N, 152], hashes since the last irreversible move, the present one last.
+        history_length: int64 [N], number of valid entries in `history`.
+        repetitions: int64 [N], earlier occurrences of the present position.
+        ply: int64 [N], plies since reset, both sides counted.
+        status: int64 [N], rules' status code.
+        legal_ids: int16 [N, 218], ascending, padded with -1.
+        num_legal: int64 [N].
+    """
+
+    positions: Positions
+    history: NDArray[np.uint64]
+    history_length: NDArray[np.int64]
+    repetitions: NDArray[np.int64]
+    ply: NDArray[np.int64]
+    status: NDArray[np.int64]
+    legal_ids: NDArray[np.int16]
+    num_legal: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, num_boards: int) -> Boards:
+        """N boards on which no game has been placed yet."""
+        counters = [np.zeros(num_boards, np.int64) for _ in range(5)]
+        return cls(
+            np.zeros((num_boards, 8), np.uint64),
+            np.zeros((num_boards, _HISTORY), np.uint64),
+            counters[0],
+            counters[1],
+            counters[2],
+            counters[3],
+            np.full((num_boards, MAX_LEGAL), -1, np.int16),
+            counters[4],
+        )
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The arrays by name (not copied)."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def place(
+        self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
+    ) -> None:
+        """None; starts a new game from `starts` [n, 8] on the boards `index` [n]."""
+        self.positions[index] = starts
+        self.history_length[index] = 0
+        self.ply[index] = 0
+        lockstep.settle(*self.arrays().values(), index, fifty_move, threefold)
+
+    def advance(
+        self,
+        index: NDArray[np.int64],
+        actions: NDArray[np.int64],
+        fifty_move: bool,
+        threefold: bool,
+    ) -> None:
+        """None; makes one legal move on each of the boards `index` [n]."""
+        lockstep.advance(*self.arrays().values(), index, actions, fifty_move, threefold)
+
+    def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool [n]: True where White is to move on the boards `index`."""
+        return self.positions[index, STATE] & BLACK_BIT == 0
+
+    def illegal(self, actions: NDArray[np.int64]) -> tuple[int, NDArray[np.bool_]]:
+        """(number, bool of the shape of `actions`, [N] or [N, G]): where an action is not legal on its board."""
+        by_board = actions.reshape(len(self.positions), -1)
+        out = np.empty(by_board.shape, np.bool_)
+        count = lockstep.find_illegal(self.legal_ids, self.num_legal, by_board, out)
+        return count, out.reshape(actions.shape)
+
+    def judge(
+        self, refused: NDArray[np.bool_], waiting: NDArray[np.bool_], max_plies: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """(status int64, terminated, truncated, done bool), [N] each, of the games that are not `waiting`.
+
+        Args:
+            refused: bool [N], True where an illegal action ends the game.
+            waiting: bool [N], True where a game ended earlier and no new one has begun.
+            max_plies: The ply limit; truncation is never termination.
+        """
+        status = np.empty(len(refused), np.int64)
+        terminated = np.empty(len(refused), np.bool_)
+        truncated = np.empty(len(refused), np.bool_)
+        done = np.empty(len(refused), np.bool_)
+        lockstep.judge(
+            self.status, self.ply, refused, waiting, max_plies, status, terminated, truncated, done
+        )
+        return status, terminated, truncated, done
+
+    def look_ahead(
+        self, actions: NDArray[np.int64], fifty_move: bool, threefold: bool
+    ) -> tuple[Positions, NDArray[np.int64]]:
+        """(uint64 [N, G, 8] the positions after each legal action [N, G], int64 [N, G] their status); nothing moves."""
+        children = np.empty((*actions.shape, 8), np.uint64)
+        status = np.empty(actions.shape, np.int64)
+        lockstep.look_ahead(
+            self.positions,
+            self.history,
+            self.history_length,
+            actions,
+            fifty_move,
+            threefold,
+            children,
+            status,
+        )
+        return children, status
+
+    def observe(self, index: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """What is seen on the boards `index` [n], by name, in fresh arrays.
+
+        `planes` uint8 [n, 19, 8, 8], `action_mask` int8 [n, 1858], `legal_ids` int16 [n, 218], `num_legal`
+        int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [n].
+        """
+        count = len(index)
+        seen: dict[str, NDArray[Any]] = {
+            "planes": np.empty((count, NUM_PLANES, 8, 8), np.uint8),
+            "action_mask": np.empty((count, NUM_ACTIONS), np.int8),
+            "legal_ids": np.empty((count, MAX_LEGAL), np.int16),
+            "num_legal": np.empty(count, np.int16),
+            "ply": np.empty(count, np.int32),
+            "turn": np.empty(count, np.int8),
+            "phase": np.empty(count, np.int8),
+            "status": np.empty(count, np.int8),
+        }
+        own = (
+            self.positions,
+            self.repetitions,
+            self.ply,
+            self.status,
+            self.legal_ids,
+            self.num_legal,
+        )
+        lockstep.observe(*own, index, *seen.values())
+        return seen

@@ -1,0 +1,299 @@
+"""`ChessSelfPlayVectorEnv`: N games in lockstep, compiled, equal to N single environments bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import chess
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from chess_env.evaluators import Evaluator
+from chess_env.fen import pack_fens, to_fens
+from chess_env.games import Games, Index
+from chess_env.jit import announced
+from chess_env.movegen import Positions
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import plane_bounds
+from chess_env.rendering import ansi, rgb_array
+from chess_env.rewards import ILLEGAL_REWARD
+from chess_env.rules import ONGOING
+from chess_env.scoring import Scoring
+from chess_env.settings import checked_start, resolve_settings
+from chess_env.vector_info import final_entries
+from chess_env.vector_inputs import checked_actions, checked_reset_options, checked_seeds
+
+Info = dict[str, Any]
+_NO_LIMIT = np.iinfo(np.int64).max
+RENDERERS: dict[str, Callable[[chess.Board], Any]] = {"ansi": ansi, "rgb_array": rgb_array}
+
+
+class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+    """N chess games in lockstep; rules, observations, masks and draw rules are compiled.
+
+    Made by `gym.make_vec("ChessSelfPlay-v0", num_envs=N, ...)`. The arguments of
+    `ChessSelfPlayEnv` mean the same here, and board i reset with seed s equals a single environment
+    reset with seed s + i: same starts, observations, masks, rewards and endings.
+
+    `reset(options={"fens": [...]})` starts every board from its own position. With
+    `AutoresetMode.DISABLED`, `reset(options={"reset_mask": bool [N]})` restarts only some boards.
+
+    `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
+    `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
+    (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
+    (with an opponent); and of the step just made: `reward_terms` (name -> float32 [N]),
+    `illegal_action` bool, `action` int16 (with `illegal_action="resample"`), `opponent_action` int16.
+    With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs`
+    (zeros on other boards) and its last info in `final_info`, with `_final_obs` bool [N] telling where.
+
+    Args:
+        num_envs: Number of boards, at least 1.
+        autoreset_mode: SAME_STEP (default), NEXT_STEP or DISABLED.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's own class attribute
+        "render_modes": list(RENDERERS),
+        "render_fps": 2,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
+
+    def __init__(
+        self,
+        *,
+        num_envs: int = 1,
+        evaluator: str | Evaluator = "auto",
+        reward: str | Mapping[str, float] | None = None,
+        start_positions: Any = "initial",
+        opponent: Any = None,
+        learner_color: str = "random",
+        max_plies: int | None = None,
+        illegal_action: str = "terminate",
+        render_mode: str | None = None,
+        fifty_move: bool = True,
+        threefold: bool = True,
+        num_engines: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
+        if render_mode is not None and render_mode not in RENDERERS:
+            raise ValueError(
+                f"render_mode is {render_mode!r}: expected None or one of {list(RENDERERS)}"
+            )
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.settings = resolve_settings(
+            evaluator=evaluator,
+            reward=reward,
+            start_positions=start_positions,
+            opponent=opponent,
+            learner_color=learner_color,
+            max_plies=max_plies,
+            illegal_action=illegal_action,
+            fifty_move=fifty_move,
+            threefold=threefold,
+            num_engines=num_engines,
+        )
+        low, high = plane_bounds()
+        self.single_observation_space = gym.spaces.Box(low, high, dtype=np.uint8)
+        self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+        self._max_plies = _NO_LIMIT if self.settings.max_plies is None else self.settings.max_plies
+        self.games = Games(num_envs, self.settings)
+        self.scoring = Scoring(self.games)
+        self._ended = np.zeros(num_envs, np.bool_)
+        self._started = False
+
+    @property
+    def evaluator(self) -> Evaluator | None:
+        """The evaluator in use; None for "none"."""
+        return self.settings.evaluator
+
+    @property
+    def evaluator_id(self) -> str:
+        """The resolved evaluator's id, or "none"."""
+        return self.settings.evaluator_id
+
+    @property
+    def positions(self) -> Positions:
+        """uint64 [N, 8]: a copy of the packed positions of all boards."""
+        return self.games.boards.positions.copy()
+
+    def fens(self) -> list[str]:
+        """The FEN of every board."""
+        return to_fens(self.games.boards.positions)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool [N, 1858]: the legal actions of every board, as sb3-contrib's MaskablePPO asks for them."""
+        return self.games.boards.observe(self.games.everywhere)["action_mask"].view(np.bool_)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[NDArray[np.uint8], Info]:
+        """(observations uint8 [N, 19, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
+
+        Raises:
+            ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
+                nothing has changed then.
+        """
+        index, fens = checked_reset_options(options, self.num_envs, self._started)
+        seeds = checked_seeds(seed, self.num_envs)
+        starts = [
+            checked_start(start, self.settings.fifty_move, "reset option 'fens'")
+            for start in pack_fens(fens or ())
+        ]
+        self.games.seed(index, seeds)
+        with announced("the rules core"):
+            replies = self.games.start(index, starts)
+            self.scoring.forget()
+            self.scoring.score_now(index)
+            self._ended[index] = False
+            self._started = True
+            observations, info = self._observe(self.games.everywhere)
+        terms = {name: np.zeros(self.num_envs, np.float32) for name in self.settings.reward.names}
+        unplayed = np.full(self.num_envs, -1)
+        return observations, info | self._transition(terms, self._ended.copy(), unplayed, replies)
+
+    def step(
+        self, actions: Any
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
+        """(observations, rewards float64 [N], terminated and truncated bool [N], info) after one step of all boards.
+
+        Raises:
+            ValueError: an action is no action id, or is illegal and `illegal_action="raise"`; no board has moved.
+            gymnasium.error.ResetNeeded: `reset` was not called, or a game is over and autoreset is disabled.
+        """
+        if not self._started:
+            raise gym.error.ResetNeeded("call reset() first (also after an error inside step())")
+        actions = checked_actions(actions, self.num_envs)
+        waiting = self._ended  # games that ended in the last step and were not replaced at once
+        any_waiting = self.autoreset_mode is not AutoresetMode.SAME_STEP and bool(waiting.any())
+        if any_waiting and self.autoreset_mode is AutoresetMode.DISABLED:
+            raise gym.error.ResetNeeded(
+                f"the games on boards {np.flatnonzero(waiting).tolist()} are over: "
+                "restart them with reset(options={'reset_mask': ...})"
+            )
+        games, boards, scoring = self.games, self.games.boards, self.scoring
+        num_illegal, illegal = boards.illegal(actions)
+        if any_waiting:
+            illegal &= ~waiting
+        refused = games.resolve_illegal(actions, illegal) if num_illegal else illegal
+        playing = games.everywhere
+        if num_illegal or any_waiting:
+            playing = np.flatnonzero(~(refused | waiting))
+
+        # The move, the opponent's reply, and how the games stand.
+        before = scoring.before_move(playing, actions)
+        self._started = (
+            False  # until the step is whole: an evaluator's error leaves no half-made one
+        )
+        games.advance(playing, actions[playing])
+        replies = games.reply(playing)
+        replied = replies >= 0 if self.settings.opponent is not None else False
+        status, terminated, truncated, done = boards.judge(refused, waiting, self._max_plies)
+
+        # Scores and rewards. New games start before the scores are asked for, so that one batched
+        # call serves both; what they overwrite is kept first.
+        open_positions = boards.positions[:0]
+        if self.evaluator is not None:
+            open_positions = boards.positions[playing[status[playing] == ONGOING]]
+        restarted = np.flatnonzero(
+            done if self.autoreset_mode is AutoresetMode.SAME_STEP else waiting
+        )
+        ended = restarted if self.autoreset_mode is AutoresetMode.SAME_STEP else restarted[:0]
+        final = self._observe(ended) if len(ended) else None
+        opening_replies = games.start(restarted) if len(restarted) else None
+        restarted_cp = scoring.after_move(before, playing, status, open_positions, restarted)
+        total, terms = scoring.rewards(before, status, replied)
+        final_cp = scoring.score_cp[ended]
+        scoring.score_cp[restarted] = restarted_cp
+        if len(playing) < self.num_envs:
+            for values in (total, *terms.values()):
+                values[refused | waiting] = 0.0
+            total[refused] = ILLEGAL_REWARD
+
+        # What the caller sees: the boards that the next actions are for.
+        transition = self._transition(terms, illegal, actions, replies)
+        observations, info = self._observe(games.everywhere)
+        if final is not None:
+            final_obs, final_info = final
+            if self.evaluator is not None:
+                final_info["score_cp"] = final_cp
+            info |= final_entries(self.num_envs, ended, final_obs, final_info, transition)
+        elif opening_replies is not None and self.settings.opponent is not None:
+            transition["opponent_action"][restarted] = opening_replies[restarted]
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._ended = done
+        self._started = True
+        return observations, total.astype(np.float64), terminated, truncated, info | transition
+
+    def score_actions(self, actions: NDArray[np.integer]) -> dict[str, NDArray[Any]]:
+        """What G actions [N, G] would pay on every board; no board moves. See `Scoring.score_actions`."""
+        return self.scoring.score_actions(actions)
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on exactly from here: arrays by name, and the generators as a JSON string."""
+        own = {"score_cp": self.scoring.score_cp.copy(), "ended": self._ended.copy()}
+        return self.games.get_state() | own
+
+    def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
+        """(observations, info) of the restored boards.
+
+        Raises:
+            ValueError: the state is of another number of boards.
+        """
+        self.games.set_state(state)
+        self.scoring.score_cp[:] = state["score_cp"]
+        self.scoring.forget()
+        self._ended = np.array(state["ended"], np.bool_)
+        self._started = True
+        return self._observe(self.games.everywhere)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """One frame per board in the environment's render mode; None without one."""
+        if self.render_mode is None:
+            return None
+        draw = RENDERERS[self.render_mode]
+        return tuple(draw(chess.Board(fen)) for fen in self.fens())
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """None; closes the evaluator and the opponent that were made from a name."""
+        self.settings.close()
+
+    # What the caller sees
+
+    def _observe(self, index: Index) -> tuple[NDArray[np.uint8], Info]:
+        """(observations, state info) of the boards `index`, in fresh arrays."""
+        info: Info = self.games.boards.observe(index)
+        planes = info.pop("planes")
+        if self.evaluator is not None:
+            info["score_cp"] = self.scoring.score_cp[index]
+        if self.settings.opponent is not None:
+            info["learner_turn"] = self.games.learner_is_white[index].astype(np.int8)
+        return planes, info
+
+    def _transition(
+        self,
+        terms: dict[str, NDArray[np.float32]],
+        illegal: NDArray[np.bool_],
+        actions: Index,
+        replies: Index,
+    ) -> Info:
+        """The part of `info` that tells about the step just made."""
+        info: Info = {"reward_terms": terms, "illegal_action": illegal}
+        if self.settings.illegal_action == "resample":
+            info["action"] = actions.astype(np.int16)
+        if self.settings.opponent is not None:
+            info["opponent_action"] = replies.astype(np.int16)
+        return info

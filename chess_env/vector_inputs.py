@@ -1,0 +1,73 @@
+"""Checks of what a caller hands to the vector environment, before any board or generator is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def checked_reset_options(
+    options: dict[str, Any] | None, num_envs: int, started: bool
+) -> tuple[NDArray[np.int64], Sequence[str] | None]:
+    """(int64 [n] the boards to restart, their n FENs or None).
+
+    Raises:
+        ValueError: an unknown option, a mask that is not bool [N], or another number of FENs than boards.
+    """
+    options = dict(options or {})
+    mask = options.pop("reset_mask", None)
+    fens = options.pop("fens", None)
+    if options:
+        raise ValueError(
+            f"reset options {sorted(options)} are unknown: expected 'fens' or 'reset_mask'"
+        )
+    index = np.arange(num_envs)
+    if mask is not None:
+        mask = np.asarray(mask)
+        if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(
+                f"reset_mask is {mask!r}: expected bool [{num_envs}] with at least one True"
+            )
+        if not started and not mask.all():
+            raise ValueError("reset_mask restarts some boards: call reset() on all of them first")
+        index = np.flatnonzero(mask)
+    if fens is not None and (isinstance(fens, str) or len(fens) != len(index)):
+        count = "one string" if isinstance(fens, str) else f"{len(fens)} FENs"
+        raise ValueError(
+            f"reset option 'fens' holds {count}: expected a list of {len(index)}, one FEN per board"
+        )
+    return index, fens
+
+
+def checked_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
+    """One seed per board: s, s + 1, ... for a number; None keeps the generator a board has.
+
+    Raises:
+        ValueError: a sequence of another length.
+    """
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + row for row in range(num_envs)]
+    if len(seed) != num_envs:
+        raise ValueError(
+            f"{len(seed)} seeds for {num_envs} boards: give one number or one seed per board"
+        )
+    return list(seed)
+
+
+def checked_actions(actions: Any, num_envs: int) -> NDArray[np.int64]:
+    """int64 [N], a copy; whether the numbers are legal actions is looked at board by board.
+
+    Raises:
+        ValueError: not whole numbers of shape [N].
+    """
+    array = np.asarray(actions)
+    if array.shape != (num_envs,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"actions are {array.dtype} {list(array.shape)}: expected whole numbers [{num_envs}]"
+        )
+    return array.astype(np.int64)

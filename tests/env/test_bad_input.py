@@ -1,0 +1,116 @@
+"""Illegal actions, impossible starts and wrong arguments: clear errors, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+from chess_env.moves import NUM_ACTIONS
+from tests.env.material import MaterialEvaluator
+from tests.env.playing import ILLEGAL, make
+
+
+def test_an_illegal_action_ends_the_game_with_minus_1_and_changes_nothing() -> None:
+    env = make(evaluator=MaterialEvaluator())
+    obs, before = env.reset(seed=0)
+    after_obs, reward, terminated, truncated, after = env.step(ILLEGAL)
+    assert (reward, terminated, truncated) == (-1.0, True, False)
+    assert after.pop("illegal_action") is True and before.pop("illegal_action") is False
+    assert str(before) == str(after)
+    np.testing.assert_array_equal(obs, after_obs)
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+def test_an_illegal_action_can_raise_and_the_game_goes_on() -> None:
+    env = make(illegal_action="raise")
+    _, info = env.reset(seed=0)
+    with pytest.raises(
+        ValueError, match=rf"action {ILLEGAL} is illegal in 'rnbqkbnr/.*action_mask"
+    ):
+        env.step(ILLEGAL)
+    assert env.step(int(info["legal_ids"][0]))[4]["ply"] == 1
+
+
+def test_an_illegal_action_can_be_resampled_from_the_seeded_stream() -> None:
+    played = set()
+    for seed in range(20):
+        env = make(illegal_action="resample")
+        _, info = env.reset(seed=seed)
+        assert info["action"] == -1
+        twin = env.clone()
+        _, _, terminated, _, after = env.step(ILLEGAL)
+        assert after["illegal_action"] and not terminated and after["ply"] == 1
+        assert after["action"] in info["legal_ids"][: info["num_legal"]]
+        assert twin.step(ILLEGAL)[4]["fen"] == after["fen"]
+        played.add(after["action"])
+    assert len(played) > 5
+
+
+@pytest.mark.parametrize("action", [-1, NUM_ACTIONS, 3.0, "e2e4", None, [1, 2]])
+def test_what_is_no_action_id_is_an_error_whatever_illegal_action_says(action: Any) -> None:
+    env = make(illegal_action="resample")
+    env.reset()
+    with pytest.raises(ValueError, match=r"action is .*0\.\.1857"):
+        env.step(action)
+    assert env.step(np.int64(env.reset()[1]["legal_ids"][3]))[4]["ply"] == 1
+
+
+def test_a_step_before_the_first_reset_is_an_error() -> None:
+    with pytest.raises(ResetNeeded):
+        make().step(0)
+
+
+@pytest.mark.parametrize(
+    ("fen", "message"),
+    [
+        ("8/8/8/8/8/8/8/8 w - - 0 1", "illegal FEN"),
+        ("x" * 5000, "illegal FEN"),
+        ("rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3", "checkmate"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - 0 1", "insufficient_material"),
+        ("4k3/8/8/8/8/8/8/R3K3 w - - 100 90", "fifty_moves"),
+        (17, "illegal FEN"),
+    ],
+)
+def test_a_start_that_cannot_be_played_is_an_error_and_the_old_game_goes_on(
+    fen: Any, message: str
+) -> None:
+    env = make()
+    _, info = env.reset(seed=1)
+    state = env.get_state()
+    with pytest.raises(ValueError, match=message) as caught:
+        env.reset(seed=2, options={"fen": fen})
+    assert len(str(caught.value)) < 600
+    assert env.get_state() == state
+    assert env.step(int(info["legal_ids"][0]))[4]["ply"] == 1
+
+
+def test_an_unknown_reset_option_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"'fens' is unknown.*'fen'"):
+        make().reset(options={"fens": []})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"illegal_action": "ignore"}, "illegal_action is 'ignore'.*resample"),
+        ({"max_plies": 0}, "max_plies is 0"),
+        ({"max_plies": 2.5}, "max_plies is 2.5"),
+        ({"learner_color": "red"}, "learner_color is 'red'"),
+        ({"render_mode": "human"}, "render_mode is 'human'"),
+        ({"reward": "win_prob_delta"}, "evaluator is 'none'"),
+        ({"evaluator": "stokfish"}, "stokfish"),
+        ({"evaluator": 7}, "evaluator is 7"),
+        ({"start_positions": "endings"}, "start_positions is 'endings'"),
+        ({"start_positions": "initial@balanced=50"}, "needs an evaluator"),
+        ({"opponent": 3}, "player is 3"),
+    ],
+)
+def test_bad_arguments_name_the_value_and_what_is_expected(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
