@@ -1,0 +1,33 @@
+"""The learning half: algorithms, the regulariser they share, and everything that trains.
+
+`ALGORITHMS` maps a name to its class and `PRESETS` a name to (algorithm, regulariser config). Both
+are resolved on first use, so that importing this package (for `--help`, say) loads no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from algorithms.core.algorithm import Algorithm
+    from algorithms.regularization import RegularizerConfig
+
+    ALGORITHMS: dict[str, type[Algorithm]]
+    PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]]
+
+__all__ = ["ALGORITHMS", "PRESETS"]
+
+
+def _load() -> None:
+    from algorithms.grpo import GRPO
+    from algorithms.regularization import RegularizerConfig
+
+    globals()["ALGORITHMS"] = {GRPO.name: GRPO}
+    globals()["PRESETS"] = {"grpo": (GRPO(), RegularizerConfig(ent_coef=0.1))}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _load()
+    return globals()[name]

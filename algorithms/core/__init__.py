@@ -1,0 +1,1 @@
+"""Pure tensor functions: no game, no files, no logging."""

@@ -1,0 +1,200 @@
+"""The record that flows from rollout to update, with the shape of every field.
+
+Axes: P start positions or streams of play, G samples per group, T plies, L legal slots (padded), N
+    flat states, K actions per flat state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class FlatBatch:
+    """States in one axis; what an algorithm's loss and the regulariser see.
+
+    Attributes:
+        obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+        legal_ids: int16 `[N, L]` legal action ids ascending, padded with -1.
+        slots: int64 `[N, K]` index of each chosen action inside `legal_ids`.
+        old_logprobs: float32 `[N, K]` log-probability of each chosen action when it was sampled (at
+            `temperature`).
+        valid: bool `[N, K]` True where the sample counts; everything else is padding.
+        old_legal_logprobs: float32 `[N, L]` the whole behaviour distribution (-inf on padding).
+        ref_legal_logprobs: float32 `[N, L]` the reference policy's distribution, or None.
+        temperature: the rollout's softmax temperature.
+    """
+
+    obs: Tensor
+    legal_ids: Tensor
+    slots: Tensor
+    old_logprobs: Tensor
+    valid: Tensor
+    old_legal_logprobs: Tensor
+    ref_legal_logprobs: Tensor | None
+    temperature: float
+
+    @property
+    def legal(self) -> Tensor:
+        """True where `legal_ids` holds a move."""
+        return self.legal_ids >= 0
+
+    @property
+    def num_states(self) -> int:
+        """N."""
+        return self.obs.shape[0]
+
+    def select(self, index: Tensor) -> FlatBatch:
+        """The states of an int64 index `[M]`, in that order; a state's K actions stay together."""
+        ref = self.ref_legal_logprobs
+        return FlatBatch(
+            obs=self.obs[index],
+            legal_ids=self.legal_ids[index],
+            slots=self.slots[index],
+            old_logprobs=self.old_logprobs[index],
+            valid=self.valid[index],
+            old_legal_logprobs=self.old_legal_logprobs[index],
+            ref_legal_logprobs=None if ref is None else ref[index],
+            temperature=self.temperature,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class RolloutBatch:
+    """Everything one rollout produced. S stands for the state axes, M for the member axes.
+
+    | form | S | M | a group is |
+    |---|---|---|---|
+    | `positions` | `[P, T]` | `[P, T, G]` | the G moves sampled from one position |
+    | `games` | `[P, G, T]` | `[P, G, T]` | the G games from one start, ply by ply |
+
+    Attributes:
+        form: `positions` or `games`.
+        obs: uint8 `[*S, 19, 8, 8]` planes before the move, mover's view.
+        legal_ids: int16 `[*S, L]` legal action ids ascending, padded with -1.
+        slots: int64 `[*M]` index of the chosen action inside `legal_ids`.
+        actions: int64 `[*M]` action ids.
+        old_logprobs: float32 `[*M]` behaviour log-probability at `temperature`.
+        old_legal_logprobs: float32 `[*S, L]` behaviour distribution (-inf on padding).
+        rewards: float32 `[*M]` raw reward from the view of the player who moved.
+        score_cp: int32 `[*M]` score of the position after the move, mover's view, centipawns;
+            None without an evaluator.
+        terminated: bool `[*M]` the move ends the game by the rules.
+        truncated: bool `[*S]` the ply limit ended the game after the played move (no termination).
+        valid: bool `[*M]` True where the sample is trained on and counts towards the budget.
+        ply: int32 `[*S]` plies since the start position.
+        side: int8 `[*S]` side to move, 1 White, 0 Black.
+        phase: int8 `[*S]` 0 opening, 1 middlegame, 2 endgame.
+        temperature: softmax temperature the moves were sampled at.
+        policy_version: number of updates the sampling policy had received.
+        ref_legal_logprobs: float32 `[*S, L]` reference distribution at `temperature`, or None.
+    """
+
+    form: Literal["positions", "games"]
+    obs: Tensor
+    legal_ids: Tensor
+    slots: Tensor
+    actions: Tensor
+    old_logprobs: Tensor
+    old_legal_logprobs: Tensor
+    rewards: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    valid: Tensor
+    ply: Tensor
+    side: Tensor
+    phase: Tensor
+    temperature: float
+    policy_version: int
+    score_cp: Tensor | None = None
+    ref_legal_logprobs: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.form not in ("positions", "games"):
+            raise ValueError(f"form is {self.form!r}: expected 'positions' or 'games'")
+        states = self.obs.shape[:-3]
+        members = (*states, self.slots.shape[-1]) if self.form == "positions" else states
+        for name, lead in self._leading_shapes(tuple(states), tuple(members)).items():
+            value = getattr(self, name)
+            if value is not None and tuple(value.shape[: len(lead)]) != lead:
+                raise ValueError(
+                    f"{name} has shape {tuple(value.shape)}: a '{self.form}' batch with obs "
+                    f"{tuple(self.obs.shape)} "
+                    f"needs it to start with {lead}"
+                )
+
+    @staticmethod
+    def _leading_shapes(
+        states: tuple[int, ...], members: tuple[int, ...]
+    ) -> dict[str, tuple[int, ...]]:
+        by_state = (
+            "legal_ids",
+            "old_legal_logprobs",
+            "ref_legal_logprobs",
+            "truncated",
+            "ply",
+            "side",
+            "phase",
+        )
+        by_member = (
+            "slots",
+            "actions",
+            "old_logprobs",
+            "rewards",
+            "score_cp",
+            "terminated",
+            "valid",
+        )
+        return dict.fromkeys(by_state, states) | dict.fromkeys(by_member, members)
+
+    @property
+    def group_axis(self) -> int:
+        """Axis of the group members in `rewards`: -1 for `positions`, 1 for `games`."""
+        return -1 if self.form == "positions" else 1
+
+    @property
+    def scored_moves(self) -> int:
+        """Number of valid samples: the unit budgets are counted in."""
+        return int(self.valid.sum())
+
+    @property
+    def plies(self) -> int:
+        """Number of states with at least one valid sample."""
+        valid = self.valid.any(-1) if self.form == "positions" else self.valid
+        return int(valid.sum())
+
+    def flatten(self, values: Tensor) -> Tensor:
+        """`[N, K]` view of values shaped like `rewards`: K = G for `positions`, 1 for `games`."""
+        return values.reshape(-1, values.shape[-1] if self.form == "positions" else 1)
+
+    def with_reference(self, ref_legal_logprobs: Tensor) -> RolloutBatch:
+        """The same batch carrying the reference distribution `[*S, L]` (-inf on padding)."""
+        return dataclasses.replace(self, ref_legal_logprobs=ref_legal_logprobs)
+
+    def flat(self) -> FlatBatch:
+        """The states in one axis N (row-major over the state axes), each with its K actions."""
+        slots_l = self.legal_ids.shape[-1]
+        ref = self.ref_legal_logprobs
+        return FlatBatch(
+            obs=self.obs.reshape(-1, *self.obs.shape[-3:]),
+            legal_ids=self.legal_ids.reshape(-1, slots_l),
+            slots=self.flatten(self.slots),
+            old_logprobs=self.flatten(self.old_logprobs),
+            valid=self.flatten(self.valid),
+            old_legal_logprobs=self.old_legal_logprobs.reshape(-1, slots_l),
+            ref_legal_logprobs=None if ref is None else ref.reshape(-1, slots_l),
+            temperature=self.temperature,
+        )
+
+    def to(self, device: torch.device) -> RolloutBatch:
+        """The same batch with every tensor on `device`."""
+        moved: dict[str, Any] = {
+            field.name: value.to(device)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, **moved)

@@ -1,0 +1,106 @@
+"""The policy's distribution over the legal moves of a position: the only softmax in the project."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+class MaskedCategorical:
+    """Categorical distribution over legal slots at a stated temperature.
+
+    Slots are positions in a padded list of legal moves, never the full action space. Sampling and
+    learning build the same object with the temperature stored in the batch, so the two cannot
+    disagree silently; there is no default. All arithmetic is at least float32, also under autocast
+    (float64 logits stay float64).
+
+    A row without a legal slot (padding) has entropy 0 and zero gradient; its samples mean nothing.
+
+    Args:
+        logits: `[..., L]` unnormalised scores at temperature 1.
+        legal: `[..., L]` bool, True where the slot holds a legal move. Illegal slots get
+            probability exactly 0.
+        temperature: > 0; logits are divided by it. Above 1 flattens, below 1 sharpens.
+
+    Raises:
+        ValueError: the temperature is not a positive finite number, or the shapes differ.
+    """
+
+    def __init__(self, logits: Tensor, legal: Tensor, temperature: float) -> None:
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise ValueError(
+                f"temperature is {temperature}: softmax(logits / temperature) needs a positive "
+                "finite number; "
+                "set temperature > 0 (for the best move take the argmax of the logits instead)"
+            )
+        if logits.shape != legal.shape:
+            raise ValueError(
+                f"logits have shape {tuple(logits.shape)} and legal {tuple(legal.shape)}: both "
+                "must be [..., L] "
+                "over the same legal slots"
+            )
+        if not logits.dtype.is_floating_point or logits.dtype.itemsize < 4:
+            logits = logits.float()
+        self.legal = legal
+        self.temperature = temperature
+        # A finite fill keeps rows without any legal slot free of NaN, in value and in gradient.
+        filled = (logits / temperature).masked_fill(~legal, torch.finfo(logits.dtype).min)
+        self._finite_logprobs = torch.log_softmax(filled, dim=-1).masked_fill(~legal, 0.0)
+
+    @property
+    def logprobs(self) -> Tensor:
+        """`[..., L]` log-probabilities in nats; illegal slots are -inf and carry no gradient."""
+        return self._finite_logprobs.masked_fill(~self.legal, -math.inf)
+
+    @property
+    def probs(self) -> Tensor:
+        """`[..., L]` probabilities; illegal slots are exactly 0."""
+        return self._finite_logprobs.exp().masked_fill(~self.legal, 0.0)
+
+    @property
+    def num_legal(self) -> Tensor:
+        """`[...]` int64 number of legal moves."""
+        return self.legal.sum(-1)
+
+    def entropy(self) -> Tensor:
+        """`[...]` exact entropy over the legal moves, nats, at most ln(num_legal). Differentiable."""
+        return -(self.probs * self._finite_logprobs).sum(-1)
+
+    def normalized_entropy(self) -> Tensor:
+        """`[...]` entropy / ln(num_legal), in [0, 1]; NaN where fewer than 2 moves are legal."""
+        num_legal = self.num_legal
+        scale = num_legal.to(self._finite_logprobs.dtype).clamp(min=2).log()
+        return (self.entropy() / scale).masked_fill(num_legal < 2, math.nan)
+
+    def gather(self, slots: Tensor) -> Tensor:
+        """`[..., K]` log-probabilities of legal slots (integers `[..., K]`). Differentiable."""
+        return self._finite_logprobs.gather(-1, slots.long())
+
+    @torch.no_grad()
+    def sample(self, num_samples: int, generator: torch.Generator) -> Tensor:
+        """`[..., num_samples]` int64 slots, independent, with replacement, never illegal.
+
+        The inverse of the float64 cumulative distribution, so that rounding can pick neither a
+        padded slot nor one of probability 0. The generator must live on the logits' device.
+        """
+        cumulative = self.probs.double().cumsum(-1)
+        uniform = torch.rand(
+            (*cumulative.shape[:-1], num_samples),
+            generator=generator,
+            device=cumulative.device,
+            dtype=torch.float64,
+        )
+        slots = torch.searchsorted(cumulative, uniform * cumulative[..., -1:], right=True)
+        return torch.minimum(slots, (self.num_legal - 1).clamp(min=0).unsqueeze(-1))
+
+    def kl(self, other_logprobs: Tensor) -> Tensor:
+        """`[...]` exact KL(self || other) over the legal moves, nats, >= 0. Differentiable in self.
+
+        Args:
+            other_logprobs: `[..., L]` log-probabilities of the other policy; values on illegal
+                slots are ignored.
+        """
+        gap = self._finite_logprobs - other_logprobs.masked_fill(~self.legal, 0.0)
+        return (self.probs * gap).sum(-1)

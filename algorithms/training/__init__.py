@@ -1,0 +1,1 @@
+"""Everything that runs: policy, rollout, update, evaluation, trainer."""

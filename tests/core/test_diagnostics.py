@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from algorithms.core.advantages import group_relative
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.diagnostics import (
+    add_sums,
+    batch_metrics,
+    legal_entropy,
+    ratio_metrics,
+    ratio_sums,
+    to_floats,
+)
+from algorithms.core.distribution import MaskedCategorical
+
+BatchOf = Callable[..., RolloutBatch]
+
+
+def metrics_of(ratio: list[float], advantages: list[float], valid: list[bool]) -> dict[str, float]:
+    logprobs = torch.tensor([ratio], dtype=torch.float64).log()
+    sums = ratio_sums(
+        logprobs,
+        torch.zeros_like(logprobs),
+        torch.tensor([advantages]),
+        torch.tensor([valid]),
+        0.2,
+        0.2,
+    )
+    return to_floats(ratio_metrics(sums))
+
+
+def test_zero_gradient_samples_are_fewer_than_ratios_out_of_range() -> None:
+    metrics = metrics_of([1.5, 1.5, 0.5, 0.5, 1.0, 9.0], [1, -1, 1, -1, 1, 1], [True] * 5 + [False])
+    assert metrics["policy/clip_fraction_high"] == pytest.approx(1 / 5)
+    assert metrics["policy/clip_fraction_low"] == pytest.approx(1 / 5)
+    assert metrics["policy/ratio_out_of_range"] == pytest.approx(4 / 5)
+    assert metrics["ratio/max"] == pytest.approx(1.5)
+
+
+def test_ratio_statistics_equal_hand_computed_ones() -> None:
+    metrics = metrics_of([0.5, 2.0], [1, 1], [True, True])
+    assert metrics["policy/approx_kl"] == pytest.approx(
+        ((0.5 - 1 - math.log(0.5)) + (2 - 1 - math.log(2))) / 2
+    )
+    assert metrics["ratio/std"] == pytest.approx(0.75)
+    assert metrics["ratio/ess"] == pytest.approx(2.5**2 / (2 * 4.25))
+
+
+def test_sums_of_two_minibatches_equal_those_of_both_together() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logprobs, old, advantages = torch.randn(3, 10, 4, generator=generator)
+    valid = torch.rand(10, 4, generator=generator) < 0.7
+
+    def sums(rows: slice) -> dict[str, torch.Tensor]:
+        return ratio_sums(logprobs[rows], old[rows], advantages[rows], valid[rows], 0.2, 0.3)
+
+    parts = add_sums(add_sums({}, sums(slice(0, 3))), sums(slice(3, 10)))
+    assert to_floats(ratio_metrics(parts)) == pytest.approx(
+        to_floats(ratio_metrics(sums(slice(0, 10))))
+    )
+
+
+def test_k3_and_exact_kl_agree_in_expectation() -> None:
+    generator = torch.Generator().manual_seed(1)
+    legal = torch.ones(1, 6, dtype=torch.bool)
+    old = MaskedCategorical(torch.randn(1, 6, generator=generator).double(), legal, 1.0)
+    new = MaskedCategorical(torch.randn(1, 6, generator=generator).double(), legal, 1.0)
+    log_ratio = new.logprobs - old.logprobs
+    k3 = (old.probs * (log_ratio.exp() - 1 - log_ratio)).sum()
+    torch.testing.assert_close(k3, old.kl(new.logprobs).sum())
+
+
+def test_legal_entropy_of_padded_logprobs_is_the_distribution_s_entropy() -> None:
+    legal = torch.arange(7) < torch.tensor([[7], [3], [1]])
+    dist = MaskedCategorical(
+        torch.randn(3, 7, generator=torch.Generator().manual_seed(2)), legal, 2
+    )
+    torch.testing.assert_close(legal_entropy(dist.logprobs), dist.entropy())
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_batch_metrics_equal_a_loop_over_valid_members(batch_of: BatchOf, form: str) -> None:
+    batch = batch_of(form, spread=2.0)
+    valid = batch.valid.clone().reshape(-1)
+    valid[[0, 5, 6, 7]] = False
+    batch = dataclasses.replace(batch, valid=valid.reshape(batch.valid.shape))
+    advantages = group_relative(batch.rewards, batch.valid, batch.group_axis, "none")
+    metrics = batch_metrics(batch, advantages)
+
+    rewards = batch.rewards.movedim(batch.group_axis, -1).reshape(-1, 4)
+    members = batch.valid.movedim(batch.group_axis, -1).reshape(-1, 4)
+    groups = [r[m] for r, m in zip(rewards, members, strict=True)]
+    expected_std = [g.std().item() for g in groups if len(g) >= 2]
+    assert metrics["rollout/reward_std"] == pytest.approx(sum(expected_std) / len(expected_std))
+    assert metrics["rollout/small_groups"] == sum(len(g) < 2 for g in groups)
+    assert metrics["rollout/scored_moves"] == 20
+    assert metrics["rollout/reward_mean"] == pytest.approx(torch.cat(groups).mean().item())
+
+    flat = batch.flat()
+    used = flat.valid.any(-1)
+    entropy = legal_entropy(flat.old_legal_logprobs[used])
+    num_legal = flat.legal[used].sum(-1)
+    assert metrics["policy/entropy"] == pytest.approx(entropy.mean().item(), rel=1e-5)
+    assert metrics["policy/entropy_normalized"] == pytest.approx(
+        (entropy / num_legal.log()).mean().item(), rel=1e-5
+    )
+    if form == "positions":
+        distinct = [
+            len(s[m].unique()) for s, m in zip(flat.slots, flat.valid, strict=True) if m.any()
+        ]
+        assert metrics["rollout/distinct_moves_mean"] == pytest.approx(
+            sum(distinct) / len(distinct)
+        )
+
+
+def test_forced_positions_are_left_out_of_the_entropy(batch_of: BatchOf) -> None:
+    batch = batch_of("positions")
+    legal_ids = batch.legal_ids.clone()
+    legal_ids[0, :, 1:] = -1
+    legal_logprobs = batch.old_legal_logprobs.clone()
+    legal_logprobs[0] = torch.tensor([0.0] + [-math.inf] * 5)
+    forced = dataclasses.replace(
+        batch,
+        legal_ids=legal_ids,
+        old_legal_logprobs=legal_logprobs,
+        slots=torch.where(torch.arange(3)[:, None, None] == 0, 0, batch.slots),
+    )
+    metrics = batch_metrics(forced, torch.zeros_like(batch.rewards))
+    expected = legal_entropy(batch.old_legal_logprobs[1:]).mean().item()
+    assert metrics["policy/entropy"] == pytest.approx(expected, rel=1e-5)
+    assert metrics["rollout/forced_fraction"] == pytest.approx(1 / 3)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from algorithms.core.distribution import MaskedCategorical
+
+
+def random_case(seed: int, rows: int = 5, slots: int = 9) -> tuple[Tensor, Tensor]:
+    """Float64 logits of spread 2 and a mask with 1 to `slots` legal slots in every row."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(rows, slots, generator=generator, dtype=torch.float64)
+    num_legal = torch.randint(1, slots + 1, (rows, 1), generator=generator)
+    return logits, torch.arange(slots) < num_legal
+
+
+def reference(logits: Tensor, legal: Tensor, temperature: float) -> torch.distributions.Categorical:
+    return torch.distributions.Categorical(
+        logits=(logits / temperature).masked_fill(~legal, -math.inf)
+    )
+
+
+@given(seed=st.integers(0, 10_000), temperature=st.floats(0.05, 20))
+@settings(max_examples=60, deadline=None)
+def test_probabilities_entropy_and_kl_agree_with_torch_distributions(
+    seed: int, temperature: float
+) -> None:
+    logits, legal = random_case(seed)
+    other_logits, _ = random_case(seed + 1)
+    dist = MaskedCategorical(logits, legal, temperature)
+    other = MaskedCategorical(other_logits, legal, temperature)
+    expected = reference(logits, legal, temperature)
+    torch.testing.assert_close(dist.probs, expected.probs)
+    for row, count in enumerate(legal.sum(-1).tolist()):
+        slots = slice(0, count)
+        first = torch.distributions.Categorical(logits=logits[row, slots] / temperature)
+        second = torch.distributions.Categorical(logits=other_logits[row, slots] / temperature)
+        torch.testing.assert_close(dist.entropy()[row], first.entropy())
+        torch.testing.assert_close(
+            dist.kl(other.logprobs)[row], torch.distributions.kl_divergence(first, second)
+        )
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 1e-3, 1.0, 1e3, 1e30]))
+@settings(max_examples=60, deadline=None)
+def test_entropy_never_exceeds_the_log_of_the_number_of_legal_moves(
+    seed: int, scale: float
+) -> None:
+    logits, legal = random_case(seed, slots=218)
+    dist = MaskedCategorical((scale * logits).float(), legal, 1.3)
+    entropy = dist.entropy()
+    assert torch.isfinite(entropy).all()
+    assert (entropy <= legal.sum(-1).float().log() + 1e-5).all()
+    assert (entropy >= -1e-6).all()
+
+
+def test_equal_logits_give_normalized_entropy_one_and_a_forced_move_gives_nan() -> None:
+    legal = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    dist = MaskedCategorical(torch.full((2, 4), 7.0), legal, 0.5)
+    normalized = dist.normalized_entropy()
+    assert normalized[0].item() == pytest.approx(1.0)
+    assert normalized[1].isnan()
+    assert dist.entropy()[1].item() == 0.0
+    assert dist.num_legal.tolist() == [3, 1]
+
+
+def test_illegal_slots_have_probability_zero_and_minus_infinity_whatever_their_logit() -> None:
+    legal = torch.tensor([True, False, True])
+    dist = MaskedCategorical(torch.tensor([0.0, math.inf, 0.0]), legal, 1.0)
+    assert dist.probs.tolist() == [0.5, 0.0, 0.5]
+    assert dist.logprobs.tolist() == [
+        pytest.approx(math.log(0.5)),
+        -math.inf,
+        pytest.approx(math.log(0.5)),
+    ]
+
+
+def test_shifting_all_logits_changes_nothing() -> None:
+    logits, legal = random_case(3)
+    torch.testing.assert_close(
+        MaskedCategorical(logits, legal, 0.7).probs,
+        MaskedCategorical(logits + 123.0, legal, 0.7).probs,
+    )
+
+
+def test_gradients_equal_finite_differences_and_are_zero_on_illegal_slots() -> None:
+    logits, legal = random_case(11, rows=4, slots=6)
+    other = MaskedCategorical(random_case(12, rows=4, slots=6)[0], legal, 1.3).logprobs
+    slots = torch.zeros(4, 3, dtype=torch.int64)
+
+    def outputs(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        dist = MaskedCategorical(z, legal, 1.3)
+        return dist.entropy(), dist.kl(other), dist.gather(slots)
+
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(outputs, (logits,))
+    sum(value.sum() for value in outputs(logits)).backward()
+    assert logits.grad is not None
+    assert (logits.grad[~legal] == 0).all()
+
+
+def test_the_entropy_gradient_is_minus_p_times_logprob_plus_entropy() -> None:
+    logits, legal = random_case(4)
+    logits.requires_grad_()
+    dist = MaskedCategorical(logits, legal, 1.0)
+    (gradient,) = torch.autograd.grad(dist.entropy().sum(), logits)
+    finite = dist.logprobs.masked_fill(~legal, 0.0)
+    torch.testing.assert_close(gradient, -dist.probs * (finite + dist.entropy()[:, None]))
+
+
+def test_a_row_without_legal_slots_has_entropy_zero_and_no_gradient() -> None:
+    logits = torch.zeros(1, 4, requires_grad=True)
+    dist = MaskedCategorical(logits, torch.zeros(1, 4, dtype=torch.bool), 1.0)
+    loss = dist.entropy().sum() + dist.gather(torch.zeros(1, 2, dtype=torch.int64)).sum()
+    loss.backward()
+    assert loss.item() == 0.0
+    assert logits.grad is not None
+    assert (logits.grad == 0).all()
+
+
+def test_sampled_frequencies_agree_with_the_probabilities() -> None:
+    logits, legal = random_case(8, rows=3)
+    dist = MaskedCategorical(logits, legal, 1.3)
+    draws = 40_000
+    slots = dist.sample(draws, torch.Generator().manual_seed(0))
+    counts = torch.zeros(3, 9).scatter_add_(1, slots, torch.ones(3, draws))
+    expected = dist.probs * draws
+    spread = (draws * dist.probs * (1 - dist.probs)).sqrt()
+    assert ((counts - expected).abs() <= 5 * spread + 1e-9).all()
+    assert (counts[~legal] == 0).all()
+
+
+def test_slots_of_zero_probability_are_never_sampled() -> None:
+    logits = torch.tensor([[-1e9, 0.0, -1e9, 0.0, -1e9, 5.0]])
+    legal = torch.tensor([[True, True, True, True, True, False]])
+    slots = MaskedCategorical(logits, legal, 1.0).sample(20_000, torch.Generator().manual_seed(1))
+    assert set(slots.unique().tolist()) == {1, 3}
+
+
+def test_the_same_generator_seed_gives_the_same_samples() -> None:
+    dist = MaskedCategorical(*random_case(5), 1.0)
+    first = dist.sample(16, torch.Generator().manual_seed(7))
+    assert torch.equal(first, dist.sample(16, torch.Generator().manual_seed(7)))
+    assert not torch.equal(first, dist.sample(16, torch.Generator().manual_seed(8)))
+
+
+def test_half_precision_logits_are_normalised_in_float32() -> None:
+    logits, legal = random_case(6)
+    half = logits.bfloat16()
+    dist = MaskedCategorical(half, legal, 1.0)
+    assert dist.logprobs.dtype == torch.float32
+    torch.testing.assert_close(dist.probs, MaskedCategorical(half.float(), legal, 1.0).probs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert MaskedCategorical(half, legal, 1.0).entropy().dtype == torch.float32
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_a_temperature_that_is_not_positive_is_refused_with_value_and_remedy(
+    temperature: float,
+) -> None:
+    with pytest.raises(ValueError, match=rf"temperature is {temperature}.*set temperature > 0"):
+        MaskedCategorical(torch.zeros(2), torch.ones(2, dtype=torch.bool), temperature)
+
+
+def test_shapes_that_differ_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\(1, 2\).*\(2,\)"):
+        MaskedCategorical(torch.zeros(1, 2), torch.ones(2, dtype=torch.bool), 1.0)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.rollout import collect_games, collect_positions, start_rollout
+from chess_env.evaluators import RuleAwareEvaluator
+from chess_env.start_positions import RandomPlies
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+CPU = torch.device("cpu")
+VALUES_CP = (100, 300, 310, 500, 900)
+
+
+class MaterialEvaluator(RuleAwareEvaluator):
+    """Centipawns of material from the side to move's view: real, deterministic and instant."""
+
+    id = "test-material"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def _score_ongoing(self, positions: NDArray[np.uint64]) -> NDArray[np.int32]:
+        self.calls += 1
+        own = positions[:, 6]
+        scores_cp = np.zeros(len(positions), np.int32)
+        for kind, value_cp in enumerate(VALUES_CP):
+            men = positions[:, kind]
+            count = np.bitwise_count(men & own).astype(np.int32) - np.bitwise_count(men & ~own)
+            scores_cp += value_cp * count
+        return scores_cp
+
+    def close(self) -> None:
+        pass
+
+
+def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
+    """Boards with the material evaluator from random positions (held-out ones included)."""
+    kwargs.setdefault("evaluator", MaterialEvaluator())
+    kwargs.setdefault("start_positions", RandomPlies(2, 40, exclude_heldout=False))
+    return ChessSelfPlayVectorEnv(num_envs=num_envs, **kwargs)
+
+
+def make_policy(seed: int = 0, spread: float = 1.0) -> PolicyNet:
+    """A small network whose logits have a standard deviation of about `spread` (0: as initialised)."""
+    policy = build_policy(PolicyConfig(channels=16, blocks=1, head_dim=8), seed=seed, device=CPU)
+    if spread:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            policy.action_bias.normal_(0.0, spread, generator=generator)
+    return policy
+
+
+def make_batch(form: str = "positions", temperature: float = 1.0, seed: int = 0) -> RolloutBatch:
+    """A real rollout of `make_policy(seed)`: 4 boards (2 starts in `games` form), 4 samples, 3 plies."""
+    shared: dict[str, Any] = {
+        "num_plies": 3,
+        "group_size": 4,
+        "temperature": temperature,
+        "generator": torch.Generator().manual_seed(seed),
+        "device": CPU,
+    }
+    policy = make_policy(seed)
+    vec = make_vec(4 if form == "positions" else 8)
+    state = start_rollout(vec, seed)
+    if form == "positions":
+        return collect_positions(vec, policy, state, **shared)[0]
+    return collect_games(vec, policy, **shared)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_torch_thread() -> Iterator[None]:
+    """The networks here are so small that a second thread only costs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
+    opened: list[ChessSelfPlayVectorEnv] = []
+
+    def make(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
+        opened.append(make_vec(num_envs, **kwargs))
+        return opened[-1]
+
+    yield make
+    for vec in opened:
+        vec.close()
+
+
+@pytest.fixture
+def policy_of() -> Callable[..., PolicyNet]:
+    return make_policy
+
+
+@pytest.fixture
+def rollout_of() -> Callable[..., RolloutBatch]:
+    return make_batch

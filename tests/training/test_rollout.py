@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+import torch
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.training.policy import PolicyNet
+from algorithms.training.rollout import (
+    RolloutState,
+    collect_games,
+    collect_positions,
+    reference_logprobs,
+    start_rollout,
+)
+from chess_env.moves import action_to_move, legal_actions
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+CPU = torch.device("cpu")
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+PolicyOf = Callable[..., PolicyNet]
+PIECES_CP = {
+    chess.PAWN: 100,
+    chess.KNIGHT: 300,
+    chess.BISHOP: 310,
+    chess.ROOK: 500,
+    chess.QUEEN: 900,
+    chess.KING: 0,
+}
+MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
+
+
+def options(
+    num_plies: int = 3, group_size: int = 4, seed: int = 0, **kwargs: Any
+) -> dict[str, Any]:
+    return {
+        "num_plies": num_plies,
+        "group_size": group_size,
+        "temperature": 1.3,
+        "generator": torch.Generator().manual_seed(seed),
+        "device": CPU,
+    } | kwargs
+
+
+def score_cp(board: chess.Board, color: chess.Color) -> int:
+    """Material from one colour's view, or the ending by the rules."""
+    if board.is_checkmate():
+        return -10_000 if board.turn == color else 10_000
+    if board.is_stalemate() or board.is_insufficient_material():
+        return 0
+    signs = {color: 1, not color: -1}
+    return sum(PIECES_CP[man.piece_type] * signs[man.color] for man in board.piece_map().values())
+
+
+def value(cp: int) -> float:
+    return 2 / (1 + np.exp(-0.00368208 * cp)) - 1 if abs(cp) < 9_000 else float(np.sign(cp))
+
+
+def test_every_sample_of_a_positions_batch_agrees_with_python_chess(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec, twin, policy = vec_of(5), vec_of(5), policy_of()
+    batch, state = collect_positions(vec, policy, start_rollout(vec, 7), **options())
+    assert batch.rewards.shape == (5, 3, 4)
+    obs, _ = twin.reset(seed=7)
+    for ply in range(3):
+        assert np.array_equal(batch.obs[:, ply].numpy(), obs)
+        for row, fen in enumerate(twin.fens()):
+            board = chess.Board(fen)
+            ids = batch.legal_ids[row, ply]
+            assert ids[ids >= 0].tolist() == legal_actions(board).tolist()
+            for sample in range(4):
+                action = int(batch.actions[row, ply, sample])
+                assert action == ids[batch.slots[row, ply, sample]]
+                after = board.copy()
+                after.push(action_to_move(action, board))
+                scored = score_cp(after, board.turn)
+                assert batch.score_cp is not None
+                assert batch.score_cp[row, ply, sample] == scored
+                expected = value(scored) - value(score_cp(board, board.turn))
+                assert batch.rewards[row, ply, sample].item() == pytest.approx(expected, abs=1e-5)
+            assert batch.side[row, ply] == board.turn
+        obs, *_ = twin.step(batch.actions[:, ply, 0].numpy())
+    assert np.array_equal(state.obs, obs)
+
+
+def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec, policy = vec_of(5), policy_of()
+    batch, _ = collect_positions(vec, policy, start_rollout(vec, 1), **options())
+    assert batch.temperature == 1.3
+    for ply in range(3):
+        logits = policy(batch.obs[:, ply], batch.legal_ids[:, ply]).detach() / 1.3
+        logits = logits.masked_fill(batch.legal_ids[:, ply] < 0, -torch.inf)
+        expected = torch.distributions.Categorical(logits=logits)
+        torch.testing.assert_close(
+            batch.old_legal_logprobs[:, ply].exp(), expected.probs, atol=1e-6, rtol=1e-5
+        )
+        for sample in range(4):
+            torch.testing.assert_close(
+                batch.old_logprobs[:, ply, sample],
+                expected.log_prob(batch.slots[:, ply, sample]),
+                atol=1e-6,
+                rtol=1e-5,
+            )
+
+
+def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec, policy = vec_of(6), policy_of()
+    state = start_rollout(vec, 0)
+    rows: list[int] = []
+    policy.register_forward_hook(lambda module, args, output: rows.append(len(output)))
+    calls_before = vec.evaluator.calls  # type: ignore[union-attr]
+    collect_positions(vec, policy, state, **options(num_plies=4, group_size=8))
+    assert rows == [6] * 4
+    assert vec.evaluator.calls - calls_before <= 4 + 4  # type: ignore[union-attr]
+
+
+def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf, policy_of: PolicyOf) -> None:
+    policy = policy_of()
+    vec, twin = vec_of(3), vec_of(3)
+    whole, _ = collect_positions(vec, policy, start_rollout(vec, 4), **options(num_plies=6))
+    settings = options(num_plies=3)
+    first, state = collect_positions(twin, policy, start_rollout(twin, 4), **settings)
+    restored = RolloutState.from_arrays(state.to_arrays())
+    second, _ = collect_positions(twin, policy, restored, **settings)
+    assert torch.equal(torch.cat([first.actions, second.actions], 1), whole.actions)
+    assert torch.equal(torch.cat([first.rewards, second.rewards], 1), whole.rewards)
+
+
+def test_the_ply_limit_truncates_without_terminating_and_the_stream_goes_on(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec = vec_of(4, start_positions="initial", max_plies=2)
+    batch, _ = collect_positions(
+        vec, policy_of(), start_rollout(vec, 0), **options(num_plies=5, group_size=2)
+    )
+    assert batch.ply[0].tolist() == [0, 1, 0, 1, 0]
+    assert batch.truncated[0].tolist() == [False, True, False, True, False]
+    assert not batch.terminated.any()
+    assert batch.valid.all()
+    assert (batch.scored_moves, batch.plies) == (4 * 5 * 2, 4 * 5)
+
+
+def test_without_an_evaluator_there_are_outcome_rewards_and_no_scores(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec = vec_of(4, evaluator="none", start_positions="initial")
+    batch, _ = collect_positions(vec, policy_of(), start_rollout(vec, 0), **options())
+    assert batch.score_cp is None
+    assert (batch.rewards == 0).all()
+
+
+def games_options(**kwargs: Any) -> dict[str, Any]:
+    return options(**kwargs)
+
+
+def test_all_games_of_a_group_start_from_the_same_position(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    vec = vec_of(8)
+    start_rollout(vec, 3)
+    batch = collect_games(vec, policy_of(), **games_options(num_plies=5))
+    assert batch.rewards.shape == (2, 4, 5)
+    assert batch.obs.shape == (2, 4, 5, 19, 8, 8)
+    assert (batch.obs[:, :, 0] == batch.obs[:, :1, 0]).all()
+    assert not torch.equal(batch.obs[0, 0, 0], batch.obs[1, 0, 0])
+    assert (batch.obs[0, :, -1] != batch.obs[0, :1, -1]).any()
+
+
+def test_a_games_batch_replays_move_by_move_in_python_chess(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    fens = [chess.STARTING_FEN, MATE_IN_ONE]
+    batch = collect_games(vec_of(8), policy_of(), fens=fens, **games_options(num_plies=12))
+    replayed = 0
+    for start, fen in enumerate(fens):
+        for game in range(4):
+            board = chess.Board(fen)
+            for ply in range(batch.rewards.shape[2]):
+                over = board.is_game_over() or board.can_claim_draw()
+                assert bool(batch.valid[start, game, ply]) == (not over)
+                if over:
+                    break
+                ids = batch.legal_ids[start, game, ply]
+                assert ids[ids >= 0].tolist() == legal_actions(board).tolist()
+                mover, before = board.turn, score_cp(board, board.turn)
+                board.push(action_to_move(int(batch.actions[start, game, ply]), board))
+                expected = value(score_cp(board, mover)) - value(before)
+                reward = batch.rewards[start, game, ply].item()
+                assert reward == pytest.approx(expected, abs=1e-5)
+                replayed += 1
+    assert replayed == batch.scored_moves == batch.plies
+
+
+def test_after_mate_the_rest_of_the_game_is_not_valid_and_a_finished_batch_stops(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    policy = policy_of(spread=0.0)
+    vec = vec_of(4)
+    start_rollout(vec, 0)
+    board = chess.Board(MATE_IN_ONE)
+    mate = next(
+        int(a) for a in legal_actions(board) if board.san(action_to_move(int(a), board))[-1] == "#"
+    )
+    with torch.no_grad():
+        policy.action_bias[mate] = 100.0
+    batch = collect_games(vec, policy, fens=[MATE_IN_ONE], **games_options(num_plies=9))
+    assert batch.rewards.shape == (1, 4, 1)
+    assert batch.terminated.all()
+    assert (batch.actions == mate).all()
+    assert batch.score_cp is not None
+    assert (batch.score_cp == 10_000).all()
+
+
+def test_training_the_start_player_only_leaves_every_second_ply(
+    vec_of: VecOf, policy_of: PolicyOf
+) -> None:
+    fens = [chess.STARTING_FEN, chess.STARTING_FEN.replace(" w ", " b ")]
+    batch = collect_games(
+        vec_of(8), policy_of(), fens=fens, train_sides="start", **games_options(num_plies=4)
+    )
+    assert (batch.valid == torch.tensor([True, False, True, False])).all()
+    assert (batch.side[1, :, 0] == 0).all()
+
+
+def test_wrong_numbers_of_boards_and_starts_are_refused(vec_of: VecOf, policy_of: PolicyOf) -> None:
+    with pytest.raises(ValueError, match=r"num_envs is 6.*group_size 4"):
+        collect_games(vec_of(6), policy_of(), **games_options())
+    with pytest.raises(ValueError, match="give 2 FENs"):
+        collect_games(vec_of(8), policy_of(), fens=[MATE_IN_ONE], **games_options())
+    with pytest.raises(ValueError, match="train_sides is 'white'"):
+        collect_games(vec_of(8), policy_of(), train_sides="white", **games_options())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_the_reference_of_the_sampling_policy_is_the_behaviour_distribution(
+    rollout_of: Callable[..., RolloutBatch], policy_of: PolicyOf, form: str
+) -> None:
+    batch = rollout_of(form, temperature=0.7)
+    reference = reference_logprobs(policy_of(), batch, minibatch_size=5)
+    torch.testing.assert_close(
+        reference.exp(), batch.old_legal_logprobs.exp(), atol=1e-6, rtol=1e-5
+    )
+    assert batch.with_reference(reference).flat().ref_legal_logprobs is not None

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.grpo import GRPO
+from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.training.policy import PolicyNet
+from algorithms.training.update import NonFiniteError, StepGuard, update
+
+PolicyOf = Callable[..., PolicyNet]
+RolloutOf = Callable[..., RolloutBatch]
+
+
+def run(
+    policy: PolicyNet,
+    batch: RolloutBatch,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    algorithm: GRPO | None = None,
+    advantages: Tensor | None = None,
+    **overrides: Any,
+) -> dict[str, float]:
+    algorithm = algorithm or GRPO(group_size=4)
+    settings: dict[str, Any] = {
+        "controls": algorithm.controls(),
+        "guard": StepGuard(),
+        "generator": torch.Generator().manual_seed(0),
+        "minibatch_size": 5,
+        "max_grad_norm": 1e9,
+    }
+    config = overrides.pop("config", RegularizerConfig(ent_coef=0.1))
+    return update(
+        policy,
+        optimizer or torch.optim.SGD(policy.parameters(), lr=0.0),
+        algorithm,
+        Regularizer(config),
+        batch,
+        algorithm.advantages(batch) if advantages is None else advantages,
+        **(settings | overrides),
+    )
+
+
+def weights(policy: PolicyNet) -> Tensor:
+    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+
+
+def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch, policy = rollout_of(temperature=1.3), policy_of()
+    algorithm = GRPO(group_size=4)
+    advantages = algorithm.advantages(batch)
+    flat = batch.flat()
+    logits = policy(flat.obs, flat.legal_ids) / 1.3
+    log_all = torch.log_softmax(logits.masked_fill(~flat.legal, -1e30), -1)
+    ratio = (log_all.gather(1, flat.slots) - flat.old_logprobs).exp()
+    entropy = -(log_all.exp() * log_all.masked_fill(~flat.legal, 0.0)).sum(-1)
+    loss = -(ratio * batch.flatten(advantages)).mean() - 0.1 * entropy.mean()
+    expected = torch.autograd.grad(loss, list(policy.parameters()))
+    before = [p.detach().clone() for p in policy.parameters()]
+
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
+    metrics = run(policy, batch, optimizer=optimizer, minibatch_size=1000)
+    assert metrics["train/loss"] == pytest.approx(loss.item(), rel=1e-4)
+    for old, new, gradient in zip(before, policy.parameters(), expected, strict=True):
+        torch.testing.assert_close(old - new.detach(), 0.5 * gradient, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_without_steps_metrics_do_not_depend_on_the_minibatch_size(
+    policy_of: PolicyOf, rollout_of: RolloutOf, form: str
+) -> None:
+    batch, policy = rollout_of(form), policy_of()
+    whole = run(policy, batch, minibatch_size=1000)
+    parts = run(policy, batch, minibatch_size=3)
+    # The loss and the gradient norm are per step by definition, the rest are means over samples.
+    names = [n for n in whole if n.startswith(("reg/", "policy/", "ratio/", "train/policy_loss"))]
+    for name in names:
+        if not name.endswith("_first_minibatch"):
+            assert parts[name] == pytest.approx(whole[name], rel=1e-4, abs=2e-5), name
+    assert parts["train/steps"] == -(-batch.plies // 3)
+
+
+def test_before_the_first_step_the_ratio_is_one_and_nothing_is_clipped(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    metrics = run(policy_of(), rollout_of(temperature=0.5))
+    assert metrics["ratio/mismatch"] < 1e-5
+    assert metrics["policy/ratio_out_of_range"] == 0
+    assert abs(metrics["reg/kl_old"]) < 1e-6
+    assert metrics["ratio/ess"] == pytest.approx(1.0)
+
+
+def test_later_epochs_leave_the_ratio_at_one_behind(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    policy, batch = policy_of(), rollout_of()
+    metrics = run(
+        policy,
+        batch,
+        optimizer=torch.optim.Adam(policy.parameters(), lr=1e-2),
+        algorithm=GRPO(group_size=4, update_epochs=4),
+    )
+    assert metrics["ratio/std_first_minibatch"] < 1e-5 < metrics["ratio/std"]
+    assert metrics["reg/kl_old"] > 1e-5
+    assert metrics["train/steps"] == 4 * -(-batch.plies // 5)
+
+
+def test_training_on_one_batch_raises_the_expected_advantage(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    policy, batch = policy_of(), rollout_of()
+    rewards = (batch.slots == batch.slots[..., :1]).float()
+    batch = dataclasses.replace(batch, rewards=rewards)
+    algorithm = GRPO(group_size=4, update_epochs=10, clip_range=1.0, clip_range_high=math.inf)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    config = RegularizerConfig()
+    run(policy, batch, optimizer=optimizer, algorithm=algorithm, config=config)
+    # Measured without steps and unclipped: -mean(ratio * advantage), 0 before training.
+    after = run(policy, batch, algorithm=algorithm, config=config)["train/policy_loss"]
+    assert after < -0.2
+
+
+def test_samples_that_are_not_valid_have_no_influence(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch = rollout_of()
+    valid = batch.valid.clone()
+    valid[0, 0] = False
+    valid[1, 1, 2] = False
+    batch = dataclasses.replace(batch, valid=valid)
+    advantages = torch.where(valid, GRPO(group_size=4).advantages(batch), 0.0)
+    spoiled = torch.where(valid, advantages, torch.nan)
+    obs = batch.obs.clone()
+    obs[0, 0] = 255
+    old_logprobs = torch.where(valid, batch.old_logprobs, torch.nan)
+    noisy = dataclasses.replace(batch, obs=obs, old_logprobs=old_logprobs)
+    results = []
+    for case, case_advantages in ((batch, advantages), (noisy, spoiled)):
+        policy = policy_of()
+        optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+        results.append((run(policy, case, optimizer=optimizer, advantages=case_advantages), policy))
+    assert results[0][0] == results[1][0]
+    assert torch.equal(weights(results[0][1]), weights(results[1][1]))
+
+
+def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    policy, batch = policy_of(), rollout_of()
+    before = weights(policy)
+    spoiled = torch.full_like(batch.rewards, torch.nan)
+    guard = StepGuard()
+    for total in (1, 2):
+        optimizer = torch.optim.Adam(policy.parameters(), lr=0.1)
+        metrics = run(
+            policy, batch, optimizer=optimizer, advantages=spoiled, guard=guard, minibatch_size=1000
+        )
+        assert metrics["train/skipped_steps"] == 1
+        assert metrics["train/steps"] == 0
+        assert (guard.in_row, guard.total) == (total, total)
+    with pytest.raises(NonFiniteError, match=r"3 updates in a row.*loss nan.*learning rate"):
+        run(policy, batch, advantages=spoiled, guard=guard, minibatch_size=1000)
+    assert torch.equal(weights(policy), before)
+
+
+def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch = rollout_of()
+    advantages = GRPO(group_size=4).advantages(batch)
+    advantages[0, 0, 0] = torch.nan
+    guard = StepGuard(in_row=1)
+    metrics = run(policy_of(), batch, advantages=advantages, guard=guard, minibatch_size=3)
+    assert metrics["train/skipped_steps"] == 1
+    assert metrics["train/steps"] == 3
+    assert guard.in_row <= 1
+    assert all(math.isfinite(value) for value in metrics.values())
+    restored = StepGuard()
+    restored.load_state_dict(guard.state_dict())
+    assert restored == guard
+
+
+def test_the_gradient_is_scaled_down_to_the_maximum_norm(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    policy, batch = policy_of(), rollout_of()
+    before = weights(policy)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    metrics = run(policy, batch, optimizer=optimizer, minibatch_size=1000, max_grad_norm=1e-3)
+    assert metrics["train/grad_norm"] > 1e-3
+    assert (weights(policy) - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_under_reduced_precision_the_learner_relabels_and_reports_the_gap(
+    policy_of: PolicyOf, rollout_of: RolloutOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, policy = rollout_of(), policy_of()
+    shifted = dataclasses.replace(
+        batch,
+        old_logprobs=batch.old_logprobs - 0.5,
+        old_legal_logprobs=batch.old_legal_logprobs - 0.5,
+    )
+    plain = run(policy, shifted)
+    assert plain["policy/ratio_out_of_range"] == 1.0
+    monkeypatch.setattr(PolicyNet, "reduced_precision", lambda self, device: True)
+    metrics = run(policy, shifted)
+    assert metrics["ratio/mismatch"] == pytest.approx(math.exp(0.5) - 1, rel=1e-4)
+    assert metrics["policy/ratio_out_of_range"] == 0.0
+    assert abs(metrics["reg/kl_old"]) < 1e-6
+
+
+def test_the_same_generator_seed_gives_bit_identical_weights(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch, results = rollout_of(), []
+    for seed in (0, 0, 1):
+        policy = policy_of()
+        optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+        run(policy, batch, optimizer=optimizer, generator=torch.Generator().manual_seed(seed))
+        results.append(weights(policy))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_a_penalty_against_the_reference_pulls_towards_it(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch = rollout_of()
+    uniform = torch.where(batch.legal_ids >= 0, 0.0, -torch.inf).log_softmax(-1)
+    batch = batch.with_reference(uniform)
+    policy = policy_of()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
+    settings = {"advantages": torch.zeros_like(batch.rewards), "minibatch_size": 1000}
+    config = RegularizerConfig(kl_ref_coef=1.0)
+    before = run(policy, batch, config=config, **settings)["reg/kl_ref"]
+    algorithm = GRPO(group_size=4, update_epochs=20)
+    run(policy, batch, optimizer=optimizer, algorithm=algorithm, config=config, **settings)
+    assert run(policy, batch, config=config, **settings)["reg/kl_ref"] < 0.5 * before
+
+
+def test_a_batch_without_valid_samples_is_refused(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch = rollout_of()
+    empty = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
+    with pytest.raises(ValueError, match="no valid sample"):
+        run(policy_of(), empty)
