@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import chess
-import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 
 import chess_env  # noqa: F401 - registers the environment
 from chess_env.env import ChessSelfPlayEnv
-from chess_env.moves import move_to_action
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
-
-NUM_ENVS = 5
-SHUFFLE_UCI = ("g1f3", "g8f6", "f3g1", "f6g8")
-
-
-def make(**arguments: Any) -> ChessSelfPlayVectorEnv:
-    env = gym.make_vec(
-        "ChessSelfPlay-v0", **({"num_envs": NUM_ENVS, "evaluator": "none"} | arguments)
-    )
-    assert isinstance(env, ChessSelfPlayVectorEnv)
-    return env
-
-
-def choose(info: dict[str, Any], rng: np.random.Generator, illegal_share: float) -> np.ndarray:
-    slots = (rng.random(len(info["num_legal"])) * info["num_legal"]).astype(int)
-    actions = info["legal_ids"][np.arange(len(slots)), slots].astype(np.int64)
-    wild = rng.random(len(slots)) < illegal_share
-    return np.where(wild, rng.integers(0, 1858, len(slots)), actions)
+from tests.env.vector_play import NUM_ENVS, choose, make
 
 
 def assert_same_info(vector: dict[str, Any], row: int, single: dict[str, Any]) -> None:
@@ -48,8 +25,8 @@ def assert_same_info(vector: dict[str, Any], row: int, single: dict[str, Any]) -
 
 
 CONDITIONS = {
-    "outcome only": {},
-    "scored": {"evaluator": MaterialEvaluator},
+    "outcome only": {"start_positions": "random_plies:100-200"},
+    "scored": {"evaluator": MaterialEvaluator, "max_plies": 100},
     "several terms": {
         "evaluator": MaterialEvaluator,
         "reward": {"cp_delta": 0.5, "regret": 1.0, "outcome": 2.0},
@@ -60,7 +37,11 @@ CONDITIONS = {
         "start_positions": "random_plies:2-40",
         "max_plies": 9,
     },
-    "automatic draws only": {"fifty_move": False, "threefold": False},
+    "automatic draws only": {
+        "fifty_move": False,
+        "threefold": False,
+        "start_positions": "random_plies:200-300",
+    },
     "opponent": {"evaluator": MaterialEvaluator, "opponent": "random", "max_plies": 30},
     "opponent, fixed colour": {
         "opponent": "random",
@@ -91,7 +72,7 @@ def test_every_board_equals_a_single_environment_bit_by_bit(
         assert_same_info(info, row, single_info)
     rng = np.random.default_rng(7)
     endings = 0
-    for _ in range(600):
+    for _ in range(250):
         actions = choose(info, rng, illegal_share=0.01)
         observations, rewards, terminated, truncated, info = vector.step(actions)
         for row, env in enumerate(singles):
@@ -113,215 +94,3 @@ def test_every_board_equals_a_single_environment_bit_by_bit(
             assert_same_info(info, row, single_info)
     assert endings > 0
     vector.close()
-
-
-def test_info_holds_arrays_only() -> None:
-    env = make(evaluator=MaterialEvaluator(), max_plies=1)
-    _, info = env.reset(seed=0)
-    _, _, _, truncated, info_after = env.step(info["legal_ids"][:, 0])
-    assert truncated.all()
-    for values in (info, info_after, info_after["final_info"]):
-        for key, value in values.items():
-            parts = value.values() if isinstance(value, dict) else [value]
-            if key != "final_info":
-                assert all(isinstance(part, np.ndarray) for part in parts), key
-                assert all(len(part) == NUM_ENVS for part in parts), key
-    assert info["action_mask"].dtype == np.int8
-    assert info["action_mask"].shape == (NUM_ENVS, 1858)
-
-
-def test_masks_can_be_sampled_from_by_gymnasium() -> None:
-    env = make()
-    _, info = env.reset(seed=0)
-    actions = env.action_space.sample(mask=tuple(info["action_mask"]))
-    _, _, _, _, info = env.step(actions)
-    assert not info["illegal_action"].any()
-    assert np.array_equal(env.action_masks(), info["action_mask"].astype(bool))
-
-
-def test_calls_share_no_memory() -> None:
-    env = make(evaluator=MaterialEvaluator())
-    rng = np.random.default_rng(0)
-    observations, info = env.reset(seed=0)
-    kept: list[Any] = [observations, *(v for v in info.values() if isinstance(v, np.ndarray))]
-    for _ in range(3):
-        observations, rewards, terminated, truncated, info = env.step(choose(info, rng, 0.0))
-        new = [observations, rewards, terminated, truncated]
-        new += [v for v in info.values() if isinstance(v, np.ndarray)]
-        for first, second in itertools.product(kept, new):
-            assert not np.shares_memory(first, second)
-        kept = new
-
-
-def test_next_step_autoreset_pays_zero_and_ignores_the_action() -> None:
-    env = make(max_plies=2, autoreset_mode="NextStep", evaluator=MaterialEvaluator())
-    assert env.metadata["autoreset_mode"] is gym.vector.AutoresetMode.NEXT_STEP
-    rng = np.random.default_rng(0)
-    _, info = env.reset(seed=0)
-    for _ in range(2):
-        _, _, _, truncated, info = env.step(choose(info, rng, 0.0))
-    assert truncated.all()
-    assert (info["ply"] == 2).all()
-    _, rewards, terminated, truncated, info = env.step(np.full(NUM_ENVS, 1857))
-    assert (info["ply"] == 0).all()
-    assert not (rewards.any() or terminated.any() or truncated.any())
-    assert not info["illegal_action"].any()
-
-
-def test_disabled_autoreset_asks_for_a_reset_of_the_ended_boards() -> None:
-    env = make(autoreset_mode="Disabled")
-    _, info = env.reset(seed=0)
-    actions = info["legal_ids"][:, 0].astype(int)
-    actions[2] = 1857
-    _, rewards, terminated, _, _ = env.step(actions)
-    assert terminated.tolist() == [False, False, True, False, False]
-    assert rewards[2] == -1.0
-    with pytest.raises(ResetNeeded, match="2"):
-        env.step(actions)
-    mask = np.array([False, False, True, False, False])
-    _, info = env.reset(options={"reset_mask": mask})
-    assert info["ply"].tolist() == [1, 1, 0, 1, 1]
-
-
-def test_each_board_starts_from_its_own_fen() -> None:
-    env = make()
-    board = chess.Board()
-    fens = []
-    for move in list(board.legal_moves)[:NUM_ENVS]:
-        after = board.copy()
-        after.push(move)
-        fens.append(after.fen())
-    _, info = env.reset(options={"fens": fens})
-    assert env.fens() == fens
-    assert (info["turn"] == 0).all()
-    before = env.get_state()
-    for bad in (fens[:2], [*fens[:4], "junk"], [*fens[:4], "7k/5QK1/8/8/8/8/8/8 b - - 0 1"], "one"):
-        with pytest.raises(ValueError, match=r"FEN|over|string"):
-            env.reset(options={"fens": bad})
-        assert np.array_equal(env.get_state()["positions"], before["positions"])
-
-
-def test_a_mated_start_is_refused_with_its_status() -> None:
-    env = make(num_envs=1)
-    with pytest.raises(ValueError, match="checkmate"):
-        env.reset(options={"fens": ["R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1"]})
-
-
-def test_illegal_actions_can_raise_and_nothing_moves() -> None:
-    env = make(illegal_action="raise")
-    _, info = env.reset(seed=0)
-    actions = info["legal_ids"][:, 0].astype(int)
-    actions[3] = 1857
-    with pytest.raises(ValueError, match="action 1857 is illegal"):
-        env.step(actions)
-    assert (env.games.boards.ply == 0).all()
-    with pytest.raises(ValueError, match="-1"):
-        env.step(np.full(NUM_ENVS, -1))
-    with pytest.raises(ValueError, match="whole numbers"):
-        env.step(np.zeros(NUM_ENVS))
-
-
-def test_threefold_repetition_is_found_after_the_eighth_ply() -> None:
-    env = make(num_envs=1, illegal_action="raise")
-    env.reset(seed=0)
-    board = chess.Board()
-    for ply in range(8):
-        move = chess.Move.from_uci(SHUFFLE_UCI[ply % 4])
-        observations, _, terminated, _, info = env.step([move_to_action(move, board.turn)])
-        board.push(move)
-        assert terminated[0] == (ply == 7)
-        if ply == 3:
-            assert observations[0, 17].min() == 1  # the second occurrence
-    assert info["final_info"]["status"][0] == 5
-
-
-def test_score_actions_is_what_step_pays_and_asks_the_engine_once() -> None:
-    evaluator = MaterialEvaluator()
-    env = make(evaluator=evaluator, start_positions="random_plies:10-60", num_envs=16)
-    rng = np.random.default_rng(0)
-    _, info = env.reset(seed=3)
-    for _ in range(40):
-        candidates = np.stack([choose(info, rng, 0.0) for _ in range(4)], axis=1)
-        calls = evaluator.calls
-        looked = env.score_actions(candidates)
-        assert evaluator.calls == calls + 1
-        _, rewards, terminated, _, info = env.step(candidates[:, 0])
-        assert evaluator.calls <= calls + 1 + int(terminated.any())
-        assert np.array_equal(looked["rewards"][:, 0].astype(np.float64), rewards)
-        assert np.array_equal(looked["terminated"][:, 0], terminated)
-        after = np.where(terminated, 0, -looked["score_cp"][:, 0])
-        assert np.array_equal(np.where(terminated, 0, info["score_cp"]), after)
-
-
-def test_score_actions_refuses_illegal_actions_and_opponents() -> None:
-    env = make(num_envs=1, evaluator=MaterialEvaluator())
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match="illegal"):
-        env.score_actions(np.array([[1857]]))
-    versus = make(num_envs=1, opponent="random")
-    versus.reset(seed=0)
-    with pytest.raises(ValueError, match="opponent=None"):
-        versus.score_actions(np.array([[0]]))
-
-
-def test_a_restored_state_goes_on_exactly() -> None:
-    def run(env: ChessSelfPlayVectorEnv, info: dict[str, Any], steps: int) -> list[Any]:
-        rng = np.random.default_rng(5)
-        record = []
-        for _ in range(steps):
-            observations, rewards, *_, info = env.step(choose(info, rng, 0.02))
-            record.append((observations, rewards, info["action_mask"]))
-        return record
-
-    arguments = {"start_positions": "random_plies:2-40", "evaluator": MaterialEvaluator()}
-    env = make(**arguments, max_plies=8)
-    _, info = env.reset(seed=1)
-    run(env, info, 20)
-    state = env.get_state()
-    other = make(**arguments, max_plies=8)
-    _, restored_info = other.set_state(state)
-    _, info = env.set_state(state)
-    assert np.array_equal(info["action_mask"], restored_info["action_mask"])
-    for mine, theirs in zip(run(env, info, 30), run(other, restored_info, 30), strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
-
-
-def test_equal_seeds_give_equal_streams_and_rows_do_not_depend_on_the_batch() -> None:
-    arguments = {"start_positions": "random_plies:2-40"}
-    small, large = make(num_envs=2, **arguments), make(num_envs=7, **arguments)
-    for _ in range(3):
-        few, _ = small.reset(seed=[11, 13])
-        many, _ = large.reset(seed=[1, 2, 11, 3, 13, 4, 5])
-        assert np.array_equal(few, many[[2, 4]])
-        few, _ = small.reset()
-        many, _ = large.reset()
-        assert np.array_equal(few, many[[2, 4]])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_envs": 0}, "num_envs is 0"),
-        ({"max_plies": 0}, "max_plies is 0"),
-        ({"illegal_action": "ignore"}, "ignore"),
-        ({"evaluator": "none", "reward": "win_prob_delta"}, "none"),
-        ({"render_mode": "human"}, "human"),
-    ],
-)
-def test_bad_settings_are_refused_by_value(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ChessSelfPlayVectorEnv(**({"evaluator": "none"} | arguments))
-
-
-def test_a_step_before_reset_is_refused() -> None:
-    with pytest.raises(ResetNeeded):
-        make().step(np.zeros(NUM_ENVS, int))
-
-
-def test_rendering_gives_one_frame_per_board() -> None:
-    env = make(num_envs=2, render_mode="ansi")
-    env.reset(seed=0)
-    frames = env.render()
-    assert frames is not None
-    assert len(frames) == 2
-    assert "r n b q k b n r" in frames[0]

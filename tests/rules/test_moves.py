@@ -24,7 +24,9 @@ def test_there_are_1792_from_to_pairs_and_66_underpromotions() -> None:
     assert NUM_ACTIONS == 1858 == len(ACTION_FROM)
     assert int((ACTION_PROMOTION == 0).sum()) == 1792
     assert int((FROM_TO_ACTION >= 0).sum()) == 1792
-    triples = set(zip(ACTION_FROM.tolist(), ACTION_TO.tolist(), ACTION_PROMOTION.tolist(), strict=True))
+    triples = set(
+        zip(ACTION_FROM.tolist(), ACTION_TO.tolist(), ACTION_PROMOTION.tolist(), strict=True)
+    )
     assert len(triples) == NUM_ACTIONS
 
 

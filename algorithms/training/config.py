@@ -1,0 +1,228 @@
+"""Everything that decides a run, as nested frozen dataclasses, checked where they are built.
+
+The algorithm's own dataclass is its configuration: `TrainConfig.algorithm` holds it as it is. The
+`Attributes:` lines below are the help texts of the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from algorithms.regularization import RegularizerConfig
+from algorithms.training.policy import PolicyConfig
+
+FORMS = ("positions", "games")
+
+
+def _require(condition: bool, message: str) -> None:
+    """Raises ValueError(message) unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def _require_positive(name: str, value: float) -> None:
+    """Raises ValueError naming the field, unless its value is finite and above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} is {value!r}: it must be above 0; set it to a positive number")
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """How moves are sampled.
+
+    Attributes:
+        form: "positions": group_size moves are sampled from the same position at every ply, and
+            the first one is played on; "games": group_size whole games from the same start.
+        num_envs: boards P (positions form) or start positions P (games form) side by side.
+        num_plies: plies T played on every board in one rollout; one rollout scores up to
+            num_envs x num_plies x group_size moves.
+        temperature: softmax temperature of sampling AND learning; higher is more random.
+        train_sides: games form only: learn from "both" sides' moves, or from those of the side
+            that is to move at the start ("start").
+    """
+
+    form: Literal["positions", "games"] = "positions"
+    num_envs: int = 64
+    num_plies: int = 4
+    temperature: float = 1.0
+    train_sides: Literal["both", "start"] = "both"
+
+    def __post_init__(self) -> None:
+        _require(
+            self.form in FORMS,
+            f"rollout.form is {self.form!r}: set it to one of {', '.join(FORMS)}",
+        )
+        _require_positive("rollout.num_envs", self.num_envs)
+        _require_positive("rollout.num_plies", self.num_plies)
+        _require_positive("rollout.temperature", self.temperature)
+        _require(
+            self.train_sides in ("both", "start"),
+            f"rollout.train_sides is {self.train_sides!r}: set it to both or start",
+        )
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """The game and its rewards.
+
+    Attributes:
+        evaluator: who scores positions: "auto" (Stockfish where found, otherwise the built-in
+            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin".
+        num_engines: Stockfish processes; about one for each core is best.
+        reward: a named reward term of `chess_env.rewards`; None means win_prob_delta.
+        start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
+            "phase_mix", "fens:PATH".
+        max_plies: a game is cut (truncated, not ended) this many plies after its start position;
+            fewer means more different starts.
+        cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
+    """
+
+    evaluator: str = "auto"
+    num_engines: int = 2
+    reward: str | None = None
+    start_positions: str = "random_plies:2-40"
+    max_plies: int = 10
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive("env.num_engines", self.num_engines)
+        _require_positive("env.max_plies", self.max_plies)
+        _require(
+            self.evaluator != "none",
+            "env.evaluator is 'none': training needs scores; "
+            "set it to auto, stockfish:depth=4 or builtin",
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How the weights move (Adam).
+
+    Attributes:
+        learning_rate: Adam's step size at the start; raising it learns and collapses faster.
+        lr_final: the step size at the end of the budget (linear in between); None means constant.
+        warmup_updates: updates over which the step size rises linearly from 0.
+        max_grad_norm: the gradient is scaled down to this norm where it is longer.
+        minibatch_size: positions in one optimizer step; all moves of a position stay together.
+    """
+
+    learning_rate: float = 2e-3
+    lr_final: float | None = 0.0
+    warmup_updates: int = 10
+    max_grad_norm: float = 1.0
+    minibatch_size: int = 32
+
+    def __post_init__(self) -> None:
+        _require_positive("optimizer.learning_rate", self.learning_rate)
+        _require_positive("optimizer.max_grad_norm", self.max_grad_norm)
+        _require_positive("optimizer.minibatch_size", self.minibatch_size)
+        _require(
+            self.lr_final is None or self.lr_final >= 0,
+            f"optimizer.lr_final is {self.lr_final!r}: it must be at least 0, or None for constant",
+        )
+        _require(
+            self.warmup_updates >= 0,
+            f"optimizer.warmup_updates is {self.warmup_updates}: it must be at least 0",
+        )
+
+    def learning_rate_at(self, update: int, progress: float) -> float:
+        """Step size of update `update` (from 0) when `progress` (0..1) of the budget is used."""
+        final = self.learning_rate if self.lr_final is None else self.lr_final
+        rate = self.learning_rate + (final - self.learning_rate) * min(1.0, progress)
+        return rate * min(1.0, (update + 1) / (self.warmup_updates + 1))
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run.
+
+    Attributes:
+        algorithm: the algorithm with its hyperparameters.
+        regularizer: entropy bonus and KL penalties.
+        policy: the network.
+        rollout: how moves are sampled.
+        env: the game and its rewards.
+        optimizer: how the weights move.
+        total_moves: budget in scored moves (every sampled move that was given a reward counts).
+        eval_interval_updates: updates between evaluations on the held-out positions.
+        checkpoint_interval_updates: updates between checkpoints.
+        seed: seeds weights, sampling, minibatch order and the boards.
+        device: "auto" (CUDA where present), "cpu" or "cuda".
+        num_threads: CPU threads of the network; a network this small gains little from a second
+            one, and the engines need the other cores.
+        track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
+        run_dir: the run folder; None makes runs/<algorithm>-<date>-<time>.
+    """
+
+    # `Any` and not the algorithm's type: one configuration serves every algorithm, and the command
+    # line reads the fields from the dataclass that it finds here.
+    algorithm: Any
+    regularizer: RegularizerConfig = field(default_factory=RegularizerConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    total_moves: int = 300_000
+    eval_interval_updates: int = 5
+    checkpoint_interval_updates: int = 10
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_threads: int = 1
+    track: Literal["wandb", "tensorboard"] | None = None
+    run_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        _require(
+            dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
+            f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
+        )
+        _require_positive("total_moves", self.total_moves)
+        _require_positive("eval_interval_updates", self.eval_interval_updates)
+        _require_positive("checkpoint_interval_updates", self.checkpoint_interval_updates)
+        _require_positive("num_threads", self.num_threads)
+        _require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
+        _require(
+            self.device in ("auto", "cpu", "cuda"),
+            f"device is {self.device!r}: set it to auto, cpu or cuda",
+        )
+        _require(
+            self.track in (None, "wandb", "tensorboard"),
+            f"track is {self.track!r}: set it to wandb or tensorboard, or leave it out",
+        )
+
+
+def smoke(config: TrainConfig) -> TrainConfig:
+    """The same run made small enough for a few seconds: a check of the parts, not of learning."""
+    return dataclasses.replace(
+        config,
+        algorithm=dataclasses.replace(config.algorithm, group_size=4),
+        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        rollout=dataclasses.replace(config.rollout, num_envs=16, num_plies=4),
+        total_moves=1_024,
+        eval_interval_updates=2,
+        checkpoint_interval_updates=2,
+    )
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of `chess-lab train NAME`.
+
+    Attributes:
+        config: the run.
+        smoke: a run of a few seconds with a tiny network, to see that everything works.
+        resume: continue the run in this folder; it keeps its settings.
+        json: also write the result to this file.
+    """
+
+    # The empty name puts the run's own settings at the top level: --total-moves, --env.evaluator.
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    smoke: bool = False
+    resume: Path | None = None
+    json: Path | None = None

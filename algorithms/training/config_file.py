@@ -1,0 +1,112 @@
+"""config.json: writing and reading a run's configuration, and what a continued run may change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+from algorithms.training.config import TrainConfig
+
+# What may differ between a run and its continuation: nothing that changes the stream of moves or
+# the meaning of a metric, except the length of the run.
+RESUME_MAY_CHANGE = frozenset(
+    {
+        "total_moves",
+        "eval_interval_updates",
+        "checkpoint_interval_updates",
+        "track",
+        "device",
+        "run_dir",
+        "env.num_engines",
+        "env.cache",
+    }
+)
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """The configuration as JSON values; the algorithm's name stands beside its fields."""
+    values = dataclasses.asdict(config)
+    values["algorithm"] = {"name": config.algorithm.name, **values["algorithm"]}
+    values["run_dir"] = None if config.run_dir is None else str(config.run_dir)
+    return values
+
+
+def from_dict(values: dict[str, Any]) -> TrainConfig:
+    """The configuration that `to_dict` wrote.
+
+    Raises:
+        ValueError: an unknown field or algorithm, a missing field, or a value out of range.
+    """
+    from algorithms import ALGORITHMS
+
+    values = dict(values)
+    try:
+        algorithm = dict(values.pop("algorithm"))
+        name = algorithm.pop("name")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
+    if name not in ALGORITHMS:
+        raise ValueError(f"algorithm {name!r} is unknown: known are {', '.join(ALGORITHMS)}")
+    if values.get("run_dir") is not None:
+        values["run_dir"] = Path(values["run_dir"])
+    return _build(TrainConfig, {**values, "algorithm": _build(ALGORITHMS[name], algorithm, name)})
+
+
+def _build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
+    """An instance of the dataclass from JSON values, its dataclass fields built likewise."""
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise ValueError(
+            f"{where}: unknown field {', '.join(unknown)}; known fields: {', '.join(sorted(known))}"
+        )
+    arguments = {}
+    for name, value in values.items():
+        nested = dataclasses.is_dataclass(hints[name])
+        arguments[name] = _build(hints[name], value, f"{where}.{name}") if nested else value
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def save(config: TrainConfig, path: Path) -> None:
+    """Writes the configuration as readable JSON."""
+    path.write_text(json.dumps(to_dict(config), indent=2) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> TrainConfig:
+    """The configuration in a JSON file; ValueError names the file where it cannot be read."""
+    try:
+        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is not a readable run configuration: {error}") from error
+
+
+def differences(old: TrainConfig, new: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """{"env.cache": (old value, new value), ...} for every field that differs."""
+    return _differences(to_dict(old), to_dict(new), "")
+
+
+def _differences(old: Any, new: Any, prefix: str) -> dict[str, tuple[Any, Any]]:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return {} if old == new else {prefix: (old, new)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in sorted(set(old) | set(new)):
+        name = f"{prefix}.{key}" if prefix else key
+        found.update(_differences(old.get(key), new.get(key), name))
+    return found
+
+
+def check_resumable(old: TrainConfig, new: TrainConfig) -> None:
+    """Raises ValueError where `new` differs from the run's own settings in more than it may."""
+    refused = {k: v for k, v in differences(old, new).items() if k not in RESUME_MAY_CHANGE}
+    if refused:
+        listed = ", ".join(f"{k} {was!r} -> {now!r}" for k, (was, now) in refused.items())
+        raise ValueError(
+            f"a continued run keeps its settings, but {listed}: leave them out, or start a new run"
+        )

@@ -1,0 +1,38 @@
+"""A run ends cleanly when it is asked to: by Ctrl-C, or by SIGTERM from a scheduler."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Stop:
+    """Whether, and by which signal, the run was asked to stop."""
+
+    name: str | None = None
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Stop]:
+    """A `Stop` set by the first SIGINT or SIGTERM; a second one raises KeyboardInterrupt."""
+    stop = Stop()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if stop.name is not None:
+            raise KeyboardInterrupt
+        stop.name = signal.Signals(number).name
+
+    previous: dict[signal.Signals, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.signal(number, note)
+    except ValueError:  # not the main thread: signals go to whoever runs it
+        pass
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,311 @@
+"""The training loop, in the eight stages of the data flow; it knows no algorithm by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import torch
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.diagnostics import batch_metrics
+from algorithms.training import checkpoint, config_file, machine
+from algorithms.training.config import TrainConfig
+from algorithms.training.console import Display, make_display
+from algorithms.training.evaluation import (
+    Regret,
+    bootstrap_interval,
+    prepare_slice,
+    regret_cp,
+)
+from algorithms.training.invariants import check_step0
+from algorithms.training.result import MAIN_SLICE, TrainResult, percent_interval
+from algorithms.training.run_log import RunLog
+from algorithms.training.session import Session
+from algorithms.training.stopping import Stop, stop_on_signal
+from algorithms.training.update import update
+from chess_env.heldout import load_heldout
+
+
+def train(
+    config: TrainConfig, *, resume: bool = False, display: Display | None = None
+) -> TrainResult:
+    """Trains until the budget is used or the process is asked to stop; returns what came of it.
+
+    The first SIGINT or SIGTERM lets the update finish and writes a checkpoint; a second one ends
+    the process at once.
+
+    Args:
+        config: the run. Where `run_dir` is None, a folder under `runs/` is made.
+        resume: continue the run in `config.run_dir` from its newest intact checkpoint.
+        display: what to show; None chooses a live table or plain lines.
+
+    Raises:
+        ValueError: a setting is out of range or does not fit the run that is continued.
+        RunFolderError: the folder holds another run, or another process writes it.
+        InvariantError: sampler and learner disagree before the first update.
+    """
+    run_dir = config.run_dir or _new_run_dir(config)
+    display = display or make_display(config.total_moves)
+    newest = None
+    if resume:
+        config_file.check_resumable(config_file.load(run_dir / "config.json"), config)
+        newest = checkpoint.load_newest(run_dir / "checkpoints")
+    log: RunLog | None = None
+    session = Session(config)
+    try:
+        session.check_budget()
+        if newest is not None:
+            session.load(newest.path, newest.weights, newest.state)
+        log = RunLog(
+            run_dir,
+            track=config.track,
+            config=config_file.to_dict(config),
+            resume_at=session.progress.update if newest else None,
+        )
+        run = _Run(session, log, display, run_dir)
+        run.describe(resumed=newest is not None)
+        with stop_on_signal() as stop:
+            if newest is None:
+                run.begin()
+            run.loop(stop)
+        return run.result(stop.name)
+    finally:
+        display.stop()
+        if log is not None:
+            log.close()
+        session.close()
+
+
+class _Run:
+    """One process's share of a run."""
+
+    def __init__(self, session: Session, log: RunLog, display: Display, run_dir: Path) -> None:
+        self.session = session
+        self.log = log
+        self.display = display
+        self.run_dir = run_dir
+        heldout = load_heldout()
+        self.slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
+        self.regret: Regret | None = None
+        self._wall = time.monotonic()
+        self._cpu = machine.cpu_seconds()
+
+    def begin(self) -> None:
+        """Puts fresh games on the boards and measures the untrained policy."""
+        self.session.start()
+        row = self._evaluate(list(self.slices))
+        assert self.regret is not None
+        self.session.progress.start_regret_cp = self.regret.per_position_cp
+        self._write(row)
+        self._checkpoint(best=True)
+
+    def loop(self, stop: Stop) -> None:
+        """Updates until the budget is used or a stop is asked for."""
+        session, config = self.session, self.session.config
+        checked: dict[str, float] | None = None
+        last = stop.name is not None or not self._budget_left()
+        while not last:
+            # [1] start positions  [2] boards and moves  [3] scores and rewards
+            began = time.monotonic()
+            batch = session.rollout()
+            first = checked is None
+            if first:  # sampler and learner must agree before this process's first update
+                checked = check_step0(session.policy, batch, controls=session.controls)
+            rolled = time.monotonic()
+
+            # [4] advantages
+            advantages = session.algorithm.advantages(batch)
+
+            # [5] surrogate  [6] regularisation  [7] update
+            rates = self._schedule()
+            metrics = update(
+                session.policy,
+                session.optimizer,
+                session.algorithm,
+                session.regularizer,
+                batch,
+                advantages,
+                controls=session.controls,
+                guard=session.guard,
+                generator=session.shuffling,
+                minibatch_size=config.optimizer.minibatch_size,
+                max_grad_norm=config.optimizer.max_grad_norm,
+            )
+            updated = time.monotonic()
+
+            # [8] diagnostics and evaluation
+            row = {**batch_metrics(batch, advantages), **rates, **metrics}
+            row.update(self._account(batch, rolled - began, updated - rolled))
+            row.update(checked if first and checked else {})
+            last = stop.name is not None or not self._budget_left()
+            self._finish_update(row, last=last)
+        if self.regret is None:  # a finished run was resumed
+            self._evaluate(list(self.slices))
+
+    def _finish_update(self, row: dict[str, float], *, last: bool) -> None:
+        config, done = self.session.config, self.session.progress
+        best = False
+        if last or done.update % config.eval_interval_updates == 0:
+            lowest = done.best_regret_cp
+            row.update(self._evaluate(list(self.slices) if last else [MAIN_SLICE]))
+            best = done.best_regret_cp < lowest
+        self._write(row)
+        if last or best or done.update % config.checkpoint_interval_updates == 0:
+            self._checkpoint(best=best, must=last)
+
+    def _budget_left(self) -> bool:
+        """Whether another rollout fits: the budget is never overdrawn."""
+        session = self.session
+        left = session.config.total_moves - session.progress.scored_moves
+        return left >= session.moves_per_rollout
+
+    def _schedule(self) -> dict[str, float]:
+        """Moves step size and regulariser to this point of the budget; returns what they are."""
+        session = self.session
+        progress = min(1.0, session.progress.scored_moves / session.config.total_moves)
+        rate = session.config.optimizer.learning_rate_at(session.progress.update, progress)
+        for group in session.optimizer.param_groups:
+            group["lr"] = rate
+        session.regularizer.update(progress)
+        return {"train/learning_rate": rate, "reg/ent_coef": session.regularizer.ent_coef}
+
+    def _account(self, batch: RolloutBatch, rollout_s: float, update_s: float) -> dict[str, float]:
+        """Adds the update to the progress; returns amounts, speeds and the evaluator's counters."""
+        session, done = self.session, self.session.progress
+        before = done.evaluations
+        counters = session.new_counters()
+        plies, moves, spent = batch.plies, batch.scored_moves, rollout_s + update_s
+        done.update += 1
+        done.plies += plies
+        done.scored_moves += moves
+        hits = counters.get("cache_hits", 0.0)  # only an evaluator with a cache counts them
+        return {
+            "time/rollout_s": rollout_s,
+            "time/update_s": update_s,
+            "time/plies_per_s": plies / spent,
+            "time/moves_per_s": moves / spent,
+            "time/evaluations_per_s": (done.evaluations - before) / rollout_s,
+            "rollout/evaluations": float(done.evaluations),
+            "rollout/engine_queries": float(done.engine_queries),
+            "rollout/cache_hit_fraction": hits / counters["queries"],
+            "rollout/engine_restarts": counters.get("engine_restarts", 0.0),
+        }
+
+    def _evaluate(self, names: list[str]) -> dict[str, float]:
+        """Exact regret on held-out slices; the main slice's carries no slice in its names."""
+        began = time.monotonic()
+        session, done = self.session, self.session.progress
+        metrics: dict[str, float] = {}
+        for name in names:
+            regret = regret_cp(
+                session.policy,
+                self.slices[name],
+                temperature=session.config.rollout.temperature,
+                device=session.device,
+            )
+            if name == MAIN_SLICE:
+                self.regret = regret
+                done.best_regret_cp = min(done.best_regret_cp, regret.regret_cp)
+                done.entropy_min = min(done.entropy_min, regret.entropy)
+                metrics.update(regret.metrics())
+            else:
+                metrics.update(regret.metrics(prefix=f"eval/{name}"))
+        metrics["time/eval_s"] = time.monotonic() - began
+        return metrics
+
+    def _write(self, metrics: Mapping[str, float]) -> None:
+        done = self.session.progress
+        self._clock()
+        row = {
+            "step": done.update,
+            "plies": done.plies,
+            "scored_moves": done.scored_moves,
+            **metrics,
+            "time/wall_s": done.wall_s,
+            "time/cpu_s": done.cpu_s,
+        }
+        self.log.write(row)
+        self.display.show(row)
+
+    def _clock(self) -> None:
+        done, wall, cpu = self.session.progress, time.monotonic(), machine.cpu_seconds()
+        done.wall_s += wall - self._wall
+        done.cpu_s += max(0.0, cpu - self._cpu)
+        self._wall, self._cpu = wall, cpu
+
+    def _checkpoint(self, *, best: bool, must: bool = False) -> None:
+        """Writes a checkpoint; one that fails in mid-run is reported and the run goes on."""
+        session = self.session
+        try:
+            checkpoint.save(
+                self.run_dir / "checkpoints",
+                session.progress.update,
+                weights=session.policy.state_dict(),
+                state=session.state(),
+                best=best,
+            )
+        except checkpoint.CheckpointError as error:
+            if must:
+                raise
+            self.display.say(f"WARNING: {error}")
+
+    def describe(self, *, resumed: bool) -> None:
+        """Writes config.json and environment.json, and says what is about to run."""
+        session, config = self.session, self.session.config
+        threads = torch.get_num_threads()
+        machine.write_record(
+            self.run_dir / "environment.json",
+            machine.record(
+                evaluator=session.evaluator.id, device=str(session.device), num_threads=threads
+            ),
+            resumed=resumed,
+        )
+        config_file.save(
+            dataclasses.replace(config, run_dir=self.run_dir), self.run_dir / "config.json"
+        )
+        self.display.start(
+            f"{config.algorithm.name} on chess self-play, seed {config.seed}"
+            + (f", resumed at update {session.progress.update}" if resumed else ""),
+            {
+                "rewards": session.evaluator.id,
+                "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
+                f" ({threads} threads)",
+                "run folder": str(self.run_dir),
+            },
+        )
+
+    def result(self, stopped_by: str | None) -> TrainResult:
+        """What the run came to."""
+        done, regret = self.session.progress, self.regret
+        assert regret is not None
+        start, end = done.start_regret_cp, regret.per_position_cp
+        return TrainResult(
+            run_dir=self.run_dir,
+            algorithm=self.session.algorithm.name,
+            evaluator=self.session.evaluator.id,
+            evaluations=done.evaluations,
+            engine_queries=done.engine_queries,
+            updates=done.update,
+            plies=done.plies,
+            scored_moves=done.scored_moves,
+            regret_cp_start=float(start.mean()),
+            regret_cp_start_interval=bootstrap_interval(start),
+            regret_cp_end=float(end.mean()),
+            regret_cp_end_interval=bootstrap_interval(end),
+            percent_of_start=float(100 * end.mean() / start.mean()),
+            percent_of_start_interval=percent_interval(start, end),
+            regret_cp_best=done.best_regret_cp,
+            entropy_min=done.entropy_min,
+            wall_s=done.wall_s,
+            cpu_s=done.cpu_s,
+            stopped_by=stopped_by,
+        )
+
+
+def _new_run_dir(config: TrainConfig) -> Path:
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{config.algorithm.name}-{stamp}-seed{config.seed}"

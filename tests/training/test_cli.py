@@ -1,0 +1,167 @@
+"""The command line is quick to help, clear in error, and honest in its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from algorithms import cli
+from algorithms.training import checkpoint
+from algorithms.training.run_log import read_rows
+
+ROOT = Path(__file__).parents[2]
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+SMOKE = ["train", "grpo", "--smoke", "--env.evaluator", "builtin", "--device", "cpu"]
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "algorithms.cli", *arguments],
+        cwd=ROOT, env=ENV, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+
+
+def test_help_takes_under_a_second_of_cpu_and_loads_no_torch() -> None:
+    code = (
+        "import sys, time; from algorithms import cli; cli.main(['--help'])\n"
+        "assert 'torch' not in sys.modules and 'gymnasium' not in sys.modules\n"
+        "print('cpu', time.process_time())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "train" in done.stdout and "check" in done.stdout
+    assert float(done.stdout.split("cpu ")[1]) < 1.0
+
+
+def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(tmp_path: Path) -> None:
+    target, run_dir = tmp_path / "out" / "result.json", tmp_path / "run"
+    done = _run(*SMOKE, "--run-dir", str(run_dir), "--json", str(target))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(target.read_text())
+    assert result["evaluator"].startswith("builtin") and result["engine_queries"] > 0
+    assert result["run_dir"] == str(run_dir) and result["scored_moves"] == 1024
+    assert "\x1b" not in done.stdout
+    assert "eval/regret_cp on random_2_40" in done.stdout
+    assert str(run_dir) in done.stdout
+    assert (
+        json.loads((run_dir / "environment.json").read_text())["evaluator"] == result["evaluator"]
+    )
+
+
+def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "algorithms.cli", *SMOKE, "--total-moves", "1000000",
+         "--checkpoint-interval-updates", "100000", "--run-dir", str(run_dir)],
+        cwd=ROOT, env=ENV, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    metrics, deadline = run_dir / "metrics.jsonl", time.monotonic() + 90
+    while not metrics.exists() or metrics.read_text().count("\n") < 3:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"chess-lab train --resume {run_dir}" in output
+    done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
+    assert done == read_rows(metrics)[-1]["step"]
+    more = str(done * 256 + 512)
+    assert cli.main(["train", "--resume", str(run_dir), "--total-moves", more]) == 0
+    assert read_rows(metrics)[-1]["step"] == done + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["trian"], 2, "unknown command 'trian'"),
+        (["train", "--resume", "nowhere"], 1, "nowhere/config.json"),
+        (["train", "grpo", "--resume", "nowhere", "--smoke"], 1, "nowhere/config.json"),
+        (["train", "grpo", "--env.evaluator", "stokfish"], 1, "'stokfish' is unknown"),
+        (["train", "grpo", "--env.evaluator", "none"], 2, "training needs scores"),
+        (["train", "grpo", "--rollout.temperature", "0"], 2, "temperature is 0.0"),
+        (["train", "grpo", "--algorithm.group-size", "1"], 2, "group_size is 1"),
+        (["train", "grpo", "--total-mvoes", "1"], 2, "--total-moves"),
+        (["train", "grpo", "--total-moves", "10"], 1, "total_moves is 10"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_paragraph(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        assert cli.main(arguments) == code
+    except SystemExit as exit:  # the parser's own way out
+        assert exit.code == code
+    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert message in error and "Traceback" not in error
+
+
+def test_train_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train"]) == 2
+    assert "NAME: grpo" in capsys.readouterr().out
+    assert cli.main(["train", "--help"]) == 0
+
+
+def test_training_on_stockfish_without_stockfish_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"stockfish:depth=4,path={tmp_path / 'no-engine'}"
+    assert cli.main(["train", "grpo", "--smoke", "--env.evaluator", name]) == 1
+    assert "no-engine" in capsys.readouterr().err
+
+
+def test_check_reports_every_part_and_is_usable_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["check", "--json", str(tmp_path / "check.json")]) == 0
+    report = json.loads((tmp_path / "check.json").read_text())
+    names = {finding["name"]: finding for finding in report["findings"]}
+    assert report["usable"] is True
+    assert {"python", "torch", "stockfish", "cuda", "numba cache", "held-out set"} <= names.keys()
+    assert names["torch"]["values"]["version"] in capsys.readouterr().out
+
+
+def test_check_fails_with_a_remedy_when_a_package_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from algorithms.training import machine
+
+    monkeypatch.setattr(machine, "PACKAGES", ("torch", "no-such-package"))
+    assert cli.main(["check"]) == 1
+    output = capsys.readouterr().out
+    assert "MISSING   no-such-package" in output and "pip install -e ." in output
+
+
+def test_check_without_an_engine_is_usable_and_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from chess_env import evaluators
+
+    monkeypatch.setattr(evaluators, "find_stockfish", lambda path=None: None)
+    assert cli.main(["check"]) == 0
+    assert "apt-get install stockfish" in capsys.readouterr().out
+
+
+@pytest.mark.stockfish
+def test_a_smoke_run_on_stockfish_is_rewarded_by_it(tmp_path: Path) -> None:
+    arguments = ["train", "grpo", "--smoke", "--env.evaluator", "stockfish:depth=4"]
+    target = tmp_path / "result.json"
+    assert cli.main([*arguments, "--run-dir", str(tmp_path / "r"), "--json", str(target)]) == 0
+    result = json.loads(target.read_text())
+    assert result["evaluator"].startswith("stockfish") and result["engine_queries"] > 500
+
+
+@pytest.mark.stockfish
+def test_check_measures_the_engine(tmp_path: Path) -> None:
+    cli.main(["check", "--json", str(tmp_path / "check.json")])
+    findings = json.loads((tmp_path / "check.json").read_text())["findings"]
+    (engine,) = [finding for finding in findings if finding["name"] == "stockfish"]
+    assert engine["state"] == "ok" and engine["values"]["nodes_per_s"] > 1_000
+    assert "Stockfish" in engine["values"]["version"] and engine["values"]["network"]

@@ -1,0 +1,121 @@
+"""metrics.jsonl is complete whatever happens around it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from algorithms.training import machine, run_log
+from algorithms.training.run_log import RunFolderError, RunLog, read_rows
+
+
+def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.write({"step": 0, "eval/regret_cp": 362.5})
+    assert read_rows(tmp_path / "metrics.jsonl") == [{"step": 0, "eval/regret_cp": 362.5}]
+    log.write({"step": 1, "policy/entropy": float("nan")})
+    text = (tmp_path / "metrics.jsonl").read_text()
+    assert json.loads(text.splitlines()[1]) == {"step": 1, "policy/entropy": None}
+    log.close()
+
+
+def test_resuming_drops_the_rows_that_are_played_again_and_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 0}\n{"step": 1}\n{"step": 2}\n{"step": 3, "plies"')
+    assert [row["step"] for row in read_rows(path)] == [0, 1, 2]
+    log = RunLog(tmp_path, resume_at=1)
+    log.write({"step": 2, "plies": 9})
+    log.close()
+    assert read_rows(path) == [{"step": 0}, {"step": 1}, {"step": 2, "plies": 9}]
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n{"st\n{"step": 2}\n')
+    with pytest.raises(ValueError, match="line 2 is damaged"):
+        read_rows(tmp_path / "metrics.jsonl")
+
+
+def test_a_folder_with_a_run_is_refused_unless_resumed(tmp_path: Path) -> None:
+    RunLog(tmp_path).close()
+    with pytest.raises(RunFolderError, match="--resume"):
+        RunLog(tmp_path)
+    RunLog(tmp_path, resume_at=0).close()
+
+
+def test_a_second_writer_is_refused_with_the_process_of_the_first(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    pid = multiprocessing.current_process().pid
+    code = (
+        "import sys; from pathlib import Path; from algorithms.training.run_log import RunLog\n"
+        "RunLog(Path(sys.argv[1]), resume_at=0)"
+    )
+    root = Path(__file__).parents[2]
+    second = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True
+    )
+    assert second.returncode == 1
+    assert f"is being written by process {pid} on" in second.stderr
+    log.close()
+
+
+def test_a_missing_tracker_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install .*\[wandb\]"):
+        RunLog(tmp_path, track="wandb")
+    RunLog(tmp_path).close()  # the folder is free again
+
+
+def test_a_tracker_that_fails_does_not_cost_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[float] = []
+
+    class Failing:
+        def write(self, row: Mapping[str, float]) -> None:
+            shown.append(row["step"])
+            if row["step"] == 1:
+                raise ConnectionError("server gone")
+
+        def close(self) -> None:
+            raise AssertionError("a tracker that failed is not used again")
+
+    monkeypatch.setattr(run_log, "_mirror", lambda *_: Failing())
+    log = RunLog(tmp_path, track="wandb")
+    log.write({"step": 0})
+    with pytest.warns(UserWarning, match="server gone"):
+        log.write({"step": 1})
+    log.write({"step": 2})
+    log.close()
+    assert shown == [0, 1]
+    assert [row["step"] for row in read_rows(log.path)] == [0, 1, 2]
+
+
+def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:
+    code = "import time\nwhile time.process_time() < .4: pass\nprint(1, flush=True); input()"
+    before = machine.cpu_seconds()
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.05)
+    running = machine.cpu_seconds() - before
+    child.communicate(b"\n")
+    ended = machine.cpu_seconds() - before
+    assert 0.35 < running < 1.5
+    assert running - 0.05 < ended < 1.5
+
+
+def test_the_environment_record_is_json_and_names_the_evaluator() -> None:
+    record = machine.record(evaluator="builtin-1", device="cpu", num_threads=2)
+    assert json.loads(json.dumps(record))["evaluator"] == "builtin-1"
+    assert record["packages"]["torch"] and record["cpu"]

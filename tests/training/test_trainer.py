@@ -1,0 +1,303 @@
+"""Runs are recorded, stopped, killed and continued without losing or changing a move."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from algorithms import ALGORITHMS
+from algorithms.grpo import GRPO
+from algorithms.regularization import RegularizerConfig
+from algorithms.training import checkpoint, config_file
+from algorithms.training.config import (
+    EnvConfig,
+    OptimizerConfig,
+    RolloutConfig,
+    TrainConfig,
+)
+from algorithms.training.policy import PolicyConfig
+from algorithms.training.result import percent_interval
+from algorithms.training.run_log import RunFolderError, read_rows
+from algorithms.training.trainer import train
+
+ROOT = Path(__file__).parents[2]
+MOVES_PER_UPDATE = 8 * 2 * 4
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny networks: threads cost more than they bring, above all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny(run_dir: Path, updates: int = 4, **changes: Any) -> TrainConfig:
+    """A run of some updates, 64 scored moves and two optimizer steps in each."""
+    config = TrainConfig(
+        algorithm=GRPO(group_size=4),
+        regularizer=RegularizerConfig(ent_coef=0.1),
+        policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
+        rollout=RolloutConfig(num_envs=8, num_plies=2),
+        env=EnvConfig(evaluator="builtin", max_plies=6),
+        # Constant, so that a longer budget does not change the updates before its end.
+        optimizer=OptimizerConfig(minibatch_size=8, lr_final=None, warmup_updates=0),
+        total_moves=updates * MOVES_PER_UPDATE,
+        eval_interval_updates=2,
+        checkpoint_interval_updates=1,
+        device="cpu",
+        run_dir=run_dir,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+class Watcher:
+    """A display that calls back with each row."""
+
+    def __init__(self, on_row: Callable[[Mapping[str, float]], None] = lambda row: None) -> None:
+        self.on_row = on_row
+        self.messages: list[str] = []
+
+    def start(self, title: str, facts: Mapping[str, str]) -> None:
+        self.messages.append(title)
+
+    def show(self, row: Mapping[str, float]) -> None:
+        self.on_row(row)
+
+    def say(self, message: str) -> None:
+        self.messages.append(message)
+
+    def stop(self) -> None:
+        pass
+
+
+def rows_without_time(run_dir: Path) -> list[dict[str, Any]]:
+    """The record without what a clock decides, and without the first rollout's step-0 checks."""
+    return [
+        {k: v for k, v in row.items() if not k.startswith(("time/", "step0/"))}
+        for row in read_rows(run_dir / "metrics.jsonl")
+    ]
+
+
+def final_state(run_dir: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    newest = checkpoint.load_newest(run_dir / "checkpoints")
+    state = dict(newest.state)
+    progress = state.pop("progress")
+    state["progress"] = {k: progress[k] for k in ("update", "plies", "scored_moves")}
+    return newest.weights, state
+
+
+def assert_same(a: Any, b: Any, where: str = "") -> None:
+    """Raises where two nested states differ in a single bit."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), where
+        for key in a:
+            assert_same(a[key], b[key], f"{where}/{key}")
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b), where
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert_same(x, y, f"{where}/{i}")
+    elif isinstance(a, torch.Tensor):
+        assert torch.equal(a, b), where
+    elif hasattr(a, "tobytes"):
+        assert a.tobytes() == b.tobytes(), where
+    else:
+        assert a == b, where
+
+
+def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    config = tiny(run_dir, updates=4, total_moves=4 * MOVES_PER_UPDATE + 63)
+    result = train(config, display=Watcher())
+    assert (result.updates, result.scored_moves, result.plies) == (4, 256, 64)
+    assert result.evaluator.startswith("builtin")
+    assert result.evaluations >= result.engine_queries > 0
+    assert result.stopped_by is None and result.cpu_s > 0
+    low, high = result.percent_of_start_interval
+    assert low <= result.percent_of_start <= high
+    assert config_file.load(run_dir / "config.json") == config
+    assert (run_dir / "environment.json").exists()
+    rows = read_rows(run_dir / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
+    for row in rows:
+        assert {"plies", "scored_moves", "time/cpu_s"} <= row.keys()
+    for row in rows[1:]:
+        assert {"policy/entropy", "policy/entropy_normalized", "time/plies_per_s"} <= row.keys()
+    assert [row["step"] for row in rows if "eval/regret_cp" in row] == [0, 2, 4]
+    assert rows[0]["eval/regret_cp"] == result.regret_cp_start
+    assert rows[-1]["eval/regret_cp"] == result.regret_cp_end
+    best = checkpoint.load(run_dir / "checkpoints" / "best")
+    assert best.state["progress"]["best_regret_cp"] == result.regret_cp_best
+    assert min(row["eval/regret_cp"] for row in rows if "eval/regret_cp" in row) == pytest.approx(
+        result.regret_cp_best
+    )
+
+
+def test_equal_seeds_give_equal_runs_and_another_seed_another(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(tiny(tmp_path / name, updates=2, seed=seed), display=Watcher())
+    assert rows_without_time(tmp_path / "a") == rows_without_time(tmp_path / "b")
+    assert rows_without_time(tmp_path / "a") != rows_without_time(tmp_path / "c")
+
+
+def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    config_file.save(tiny(killed, updates=10_000), tmp_path / "config.json")
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from algorithms.training import config_file, trainer\n"
+        "trainer.train(config_file.load(Path(sys.argv[1])))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "config.json")],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+    )
+    metrics = killed / "metrics.jsonl"
+    deadline = time.monotonic() + 90
+    while not metrics.exists() or metrics.read_text().count("\n") < 4:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = checkpoint.load_newest(killed / "checkpoints").state["progress"]["update"]
+    total = (done // 2 + 1) * 2  # an even number, so that both runs evaluate at the same updates
+    train(tiny(killed, updates=total), resume=True, display=Watcher())
+    straight = tmp_path / "straight"
+    train(tiny(straight, updates=total), display=Watcher())
+    assert_same(final_state(killed), final_state(straight))
+    ends = [
+        [row for row in rows_without_time(folder) if row["step"] < total]
+        for folder in (killed, straight)
+    ]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    regularizer = RegularizerConfig(ent_coef=0.1, ent_coef_final=0.0, kl_ref_coef=0.1)
+    changes: dict[str, Any] = {
+        "regularizer": regularizer,
+        "checkpoint_interval_updates": 100,
+        "rollout": RolloutConfig(form="games", num_envs=4, num_plies=4, temperature=1.3),
+        "optimizer": OptimizerConfig(minibatch_size=8, warmup_updates=3, lr_final=1e-4),
+    }
+
+    def stop_at_two(row: Mapping[str, float]) -> None:
+        if row["step"] == 2:
+            os.kill(os.getpid(), number)
+
+    stopped, straight = tmp_path / "stopped", tmp_path / "straight"
+    first = train(tiny(stopped, **changes), display=Watcher(stop_at_two))
+    assert first.stopped_by == number.name and first.updates < 4
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    newest = checkpoint.load_newest(stopped / "checkpoints")
+    assert newest.state["progress"]["update"] == first.updates
+    second = train(tiny(stopped, **changes), resume=True, display=Watcher())
+    train(tiny(straight, **changes), display=Watcher())
+    assert second.stopped_by is None
+    assert_same(final_state(stopped), final_state(straight))
+
+
+def test_a_damaged_checkpoint_costs_an_update_and_not_the_run(tmp_path: Path) -> None:
+    train(tiny(tmp_path, updates=3), display=Watcher())
+    newest = tmp_path / "checkpoints" / "latest" / "model.safetensors"
+    data = bytearray(newest.read_bytes())
+    data[-1] ^= 1
+    newest.write_bytes(bytes(data))
+    with pytest.warns(UserWarning, match="falling back"):
+        result = train(tiny(tmp_path, updates=4), resume=True, display=Watcher())
+    assert result.updates == 4
+    assert [row["step"] for row in rows_without_time(tmp_path)] == [0, 1, 2, 3, 4]
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    first = train(tiny(tmp_path, updates=2), display=Watcher())
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    second = train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
+    assert second.regret_cp_end == first.regret_cp_end
+    assert read_rows(tmp_path / "metrics.jsonl") == rows
+
+
+def test_a_run_is_not_continued_with_other_settings_or_another_evaluator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tiny(tmp_path, updates=1), display=Watcher())
+    with pytest.raises(ValueError, match="seed 0 -> 1"):
+        train(tiny(tmp_path, seed=1), resume=True, display=Watcher())
+    with pytest.raises(RunFolderError, match="--resume"):
+        train(tiny(tmp_path), display=Watcher())
+    load = checkpoint.load_newest
+
+    def rewarded_by_another(folder: Path) -> checkpoint.Checkpoint:
+        found = load(folder)
+        return dataclasses.replace(found, state={**found.state, "evaluator": "stockfish-99"})
+
+    monkeypatch.setattr(checkpoint, "load_newest", rewarded_by_another)
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match="was rewarded by 'stockfish-99'"):
+        train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
+    assert read_rows(tmp_path / "metrics.jsonl") == rows
+
+
+def test_a_budget_below_one_rollout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="total_moves is 63, one rollout scores up to 64"):
+        train(tiny(tmp_path, total_moves=63), display=Watcher())
+
+
+def test_a_full_disk_in_mid_run_is_said_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = checkpoint.save
+
+    def fail_once(folder: Path, update: int, **arguments: Any) -> Path:
+        if update == 1:
+            raise checkpoint.CheckpointError("No space left on device")
+        return save(folder, update, **arguments)
+
+    monkeypatch.setattr(checkpoint, "save", fail_once)
+    watcher = Watcher()
+    assert train(tiny(tmp_path, updates=2), display=watcher).updates == 2
+    assert any("No space left" in message for message in watcher.messages)
+
+
+def test_cuda_is_asked_for_in_vain_with_a_clear_error(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        assert train(tiny(tmp_path, updates=1, device="cuda"), display=Watcher()).updates == 1
+    else:
+        with pytest.raises(ValueError, match="sees no CUDA device"):
+            train(tiny(tmp_path, device="cuda"), display=Watcher())
+
+
+def test_nothing_that_trains_knows_an_algorithm_by_name() -> None:
+    for path in (ROOT / "algorithms" / "training").glob("*.py"):
+        words = path.read_text().lower().replace("(", " ").replace('"', " ").split()
+        # A class or module of the zoo may stand in an example inside an error text, not in code.
+        imported = [line for line in path.read_text().splitlines() if "import" in line]
+        for name in ALGORITHMS:
+            assert not any(name in line.lower() for line in imported), path
+            assert name not in words or path.name == "config.py", path
+
+
+def test_the_interval_of_the_share_pairs_the_positions() -> None:
+    rng = torch.Generator().manual_seed(0)
+    start = (torch.rand(200, generator=rng) * 500 + 100).double().numpy()
+    low, high = percent_interval(start, start * 0.25)
+    assert low == pytest.approx(25) and high == pytest.approx(25)
+    low, high = percent_interval(start, start[::-1] * 0.25)
+    assert low < 25 < high
