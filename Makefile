@@ -1,0 +1,78 @@
+# `make train` and `make test` do their own set-up (.ci/setup) and start at once when it is already done.
+#   make train ARGS="--seed 1"       arguments for `chess-lab train grpo`
+#   make test ARGS="-k moves"        arguments for pytest
+#   make setup PYTHON=python3.12     another Python; PIP_FLAGS="..." goes to pip install
+# GNU make 3.81 (macOS) is enough.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+ARGS ?=
+export PYTHON PIP_FLAGS
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# The stamp holds the folder it was made for; a copied or moved environment is made anew.
+MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
+
+.PHONY: help setup engine train test test-slow test-gpu check lint format bench clean distclean moved
+
+help:
+	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
+	@echo "make test       the default tests, with real Stockfish where it is installed"
+	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
+	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
+	@echo "make format     ruff format and ruff's safe fixes"
+	@echo "make bench      every benchmark, one after the other"
+	@echo "make setup      only the set-up;  make engine  tries to install Stockfish again"
+	@echo "make clean      removes caches and builds;  make distclean  the virtual environment too"
+
+$(INSTALLED): pyproject.toml constraints.txt $(MOVED)
+	@bash .ci/setup python
+
+moved:
+
+setup: $(INSTALLED)
+	@bash .ci/setup engine
+
+engine: $(INSTALLED)
+	@rm -f $(VENV)/.engine-tried
+	@bash .ci/setup engine
+
+train: setup
+	@$(BIN)/chess-lab train grpo $(ARGS)
+
+test: setup
+	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu"; \
+	else marks="not slow and not gpu and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
+	$(BIN)/python -m pytest -m "$$marks" $(ARGS)
+
+test-slow: setup
+	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 1800 $(ARGS)
+
+test-gpu: setup
+	@$(BIN)/python -m pytest -m gpu --timeout 600 $(ARGS)
+
+check: lint test
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+bench: setup
+	@for script in $(filter-out %_sample.py,$(wildcard benchmarks/*.py)); do \
+	  echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
+	done
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find chess_env algorithms tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	rm -rf $(VENV)
