@@ -6,12 +6,11 @@ score beyond +-600 centipawns, half of them won and half lost for the player to 
 scored by Stockfish 15.1, pure, at depth 8, seen from the player who moves into it; mates by the rules
 are +10000, draws by the rules 0. The clocks of the positions are cleared (rule-50 clock 0, move 1).
 
-Rebuild it with `python -m chess_env.heldout --rebuild`.
+Rebuild it with `python -m chess_env.heldout_build --rebuild`.
 """
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from chess_env.rules import hash_batch, position_hash
 
 HELDOUT_PATH = Path(__file__).with_name("heldout.npz")
 SLICE_NAMES = ("random_2_40", "middlegame", "endgame", "decided")
-_REBUILD = "rebuild it with `python -m chess_env.heldout --rebuild`"
+_REBUILD = "rebuild it with `python -m chess_env.heldout_build --rebuild`"
 
 
 @dataclass(frozen=True)
@@ -121,34 +120,3 @@ def heldout_hashes() -> frozenset[int]:
 def is_heldout(position: Positions) -> bool:
     """Whether a packed position (uint64 [8], clocks ignored) is in the held-out table."""
     return int(position_hash(position)) in heldout_hashes()
-
-
-def main() -> None:
-    """None; the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m chess_env.heldout", description="The held-out table."
-    )
-    parser.add_argument(
-        "--rebuild", action="store_true", help="make the table anew (minutes; needs Stockfish)"
-    )
-    parser.add_argument("--evaluator", default="stockfish:depth=8", help="scores the children")
-    parser.add_argument("--num-engines", type=int, default=2, help="engine processes")
-    parser.add_argument("--out", type=Path, default=HELDOUT_PATH, help="file to write")
-    arguments = parser.parse_args()
-    if arguments.rebuild:
-        # Only a rebuild needs the sources, which themselves need the table.
-        from chess_env.heldout_build import rebuild
-
-        rebuild(
-            arguments.out, evaluator_name=arguments.evaluator, num_engines=arguments.num_engines
-        )
-    table = read_heldout(arguments.out)
-    print(f"{arguments.out}: {arguments.out.stat().st_size} bytes, scored by {table.evaluator_id}")
-    for name in table.slice_names:
-        indices = table.indices(name)
-        moves = np.diff(table.offsets)[indices].sum()
-        print(f"  {name}: {len(indices)} positions, {moves} children")
-
-
-if __name__ == "__main__":
-    main()

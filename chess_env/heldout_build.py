@@ -1,7 +1,11 @@
-"""Makes the held-out table: draws the positions of each slice and scores all their children."""
+"""Makes the held-out table: draws the positions of each slice and scores all their children.
+
+`python -m chess_env.heldout_build` describes the committed table; `--rebuild` makes it anew.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator, make_evaluator
-from chess_env.heldout import SLICE_NAMES
+from chess_env.heldout import HELDOUT_PATH, SLICE_NAMES, read_heldout
 from chess_env.movegen import IDENTITY_BITS, STATE, Positions
 from chess_env.openings import opening_positions
 from chess_env.phase_mix import PhaseMix
@@ -106,3 +110,31 @@ def rebuild(path: Path, *, evaluator_name: str, num_engines: int) -> None:
         evaluator_id=np.array(evaluator.id),
     )
     unfinished.replace(path)
+
+
+def main() -> None:
+    """None; the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m chess_env.heldout_build", description="The held-out table."
+    )
+    parser.add_argument(
+        "--rebuild", action="store_true", help="make the table anew (minutes; needs Stockfish)"
+    )
+    parser.add_argument("--evaluator", default="stockfish:depth=8", help="scores the children")
+    parser.add_argument("--num-engines", type=int, default=2, help="engine processes")
+    parser.add_argument("--out", type=Path, default=HELDOUT_PATH, help="file to read or write")
+    arguments = parser.parse_args()
+    if arguments.rebuild:
+        rebuild(
+            arguments.out, evaluator_name=arguments.evaluator, num_engines=arguments.num_engines
+        )
+    table = read_heldout(arguments.out)
+    print(f"{arguments.out}: {arguments.out.stat().st_size} bytes, scored by {table.evaluator_id}")
+    for name in table.slice_names:
+        indices = table.indices(name)
+        moves = np.diff(table.offsets)[indices].sum()
+        print(f"  {name}: {len(indices)} positions, {moves} children")
+
+
+if __name__ == "__main__":
+    main()

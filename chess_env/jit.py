@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,17 +27,33 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(cache=True, nogil=True, inline="never", forceinline=True)(function)
 
 
+def _kernel_sources() -> dict[str, bytes]:
+    """Text by module name of every file that compiles kernels, and of the project's files those import."""
+    texts = {
+        ".".join(source.relative_to(_PACKAGE.parent).with_suffix("").parts): source.read_bytes()
+        for source in _PACKAGE.rglob("*.py")
+    }
+    compiles = re.compile(rb"from chess_env\.jit import .*\b(kernel|inlined)\b")
+    found = {name for name, text in texts.items() if compiles.search(text)}
+    todo = list(found)
+    while todo:
+        for match in re.findall(rb"from (chess_env[\w.]*) import", texts[todo.pop()]):
+            name = match.decode()
+            if name in texts and name not in found:
+                found.add(name)
+                todo.append(name)
+    return {name: texts[name] for name in sorted(found)}
+
+
 def _drop_stale_caches() -> None:
     """Removes cached machine code made from other sources.
 
-    numba checks only the file a kernel is defined in; a kernel also contains code inlined from other
-    files, so an edit (or a pull) in one file could leave old code running in another.
+    numba checks only the file a kernel is defined in; a kernel also contains code and tables taken
+    from other files, so an edit (or a pull) in one file could leave old code running in another.
     """
     digest = hashlib.blake2b(digest_size=16)
-    for source in sorted(_PACKAGE.rglob("*.py")):
-        text = source.read_bytes()
-        if b"kernel" in text:
-            digest.update(source.name.encode() + text)
+    for name, text in _kernel_sources().items():
+        digest.update(name.encode() + text)
     stamp = _PACKAGE / "__pycache__" / "kernels.stamp"
     try:
         if stamp.exists() and stamp.read_text() == digest.hexdigest():

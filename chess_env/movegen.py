@@ -114,7 +114,7 @@ def in_check(position: Positions) -> bool:
 
 
 @inlined
-def _attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.uint64) -> np.uint64:
+def attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.uint64) -> np.uint64:
     """uint64: squares the opponent attacks through `occupied`."""
     attacked = pawn_attacks_down(position[PAWNS] & their) | knight_set_attacks(
         position[KNIGHTS] & their
@@ -132,7 +132,7 @@ def _attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.ui
 
 
 @inlined
-def _en_passant_is_legal(position: Positions, start: int, target: int) -> bool:
+def en_passant_is_legal(position: Positions, start: int, target: int) -> bool:
     """Whether the mover's pawn on `start` may capture en passant on `target` without exposing its king."""
     own = position[OWN]
     captured = square_bit(target - 8)
@@ -151,7 +151,7 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
     their = occupied ^ own
     king = position[KINGS] & own
     king_square = lowest_square(king)
-    danger = _attacked_by_opponent(position, occupied ^ king, their)
+    danger = attacked_by_opponent(position, occupied ^ king, their)
     checkers = U0
     if king & danger:
         checkers = checkers_of(position)
@@ -203,7 +203,7 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
             if (
                 en_passant
                 and PAWN_UP[square] & square_bit(en_passant)
-                and _en_passant_is_legal(position, square, en_passant)
+                and en_passant_is_legal(position, square, en_passant)
             ):
                 targets |= square_bit(en_passant)
             if square >= 48 and targets:
@@ -248,7 +248,7 @@ def _legal_en_passant_target(position: Positions, target: int) -> int:
     """int64: `target` when the mover has a legal en passant capture there, else 0."""
     capturers = pawn_attacks_down(square_bit(target)) & position[PAWNS] & position[OWN]
     while capturers:
-        if _en_passant_is_legal(position, lowest_square(capturers), target):
+        if en_passant_is_legal(position, lowest_square(capturers), target):
             return target
         capturers &= capturers - U1
     return 0

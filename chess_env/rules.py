@@ -165,15 +165,28 @@ def _phase_batch(positions: Positions, phase: NDArray[np.int8]) -> None:
 @kernel
 def perft(position: Positions, depth: int) -> int:
     """int64: number of move sequences of `depth` plies, generated, encoded as actions, decoded and made."""
-    legal_ids = np.empty(MAX_LEGAL, np.int16)
-    count = legal_actions_of(position, legal_ids)
-    if depth <= 1:
-        return count if depth == 1 else 1
-    child = np.empty(8, np.uint64)
-    total = 0
-    for i in range(count):
-        apply(position, legal_ids[i], child)
-        total += perft(child, depth - 1)
+    if depth < 1:
+        return 1
+    path = np.empty((depth, 8), np.uint64)
+    legal_ids = np.empty((depth, MAX_LEGAL), np.int16)
+    remaining = np.zeros(depth, np.int64)
+    path[0] = position
+    remaining[0] = legal_actions_of(path[0], legal_ids[0])
+    if depth == 1:
+        return remaining[0]
+    total, ply = 0, 0
+    while ply >= 0:
+        if remaining[ply] == 0:
+            ply -= 1
+            continue
+        remaining[ply] -= 1
+        apply(path[ply], legal_ids[ply, remaining[ply]], path[ply + 1])
+        count = legal_actions_of(path[ply + 1], legal_ids[ply + 1])
+        if ply + 2 == depth:
+            total += count
+        else:
+            ply += 1
+            remaining[ply] = count
     return total
 
 
