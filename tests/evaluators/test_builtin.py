@@ -1,0 +1,296 @@
+"""The built-in evaluator: mates and draws, purity, move lists against python-chess, agreement with Stockfish."""
+
+from __future__ import annotations
+
+import chess
+import numpy as np
+import pytest
+
+from benchmarks.builtin_evaluator import agreement, random_play
+from benchmarks.builtin_sample import load_sample
+from chess_env import fen, rules
+from chess_env.bitboards import BETWEEN, KING
+from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators.builtin import BuiltinEvaluator
+from chess_env.evaluators.exchange import exchange_is_good
+from chess_env.evaluators.tactical_moves import (
+    checking_moves,
+    moves_to,
+    pinned_men,
+    play,
+)
+from chess_env.movegen import attacked_by_opponent, checkers_of, occupied_squares
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, legal_actions
+
+MOST_MOVES = "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"
+GOLDEN = {
+    chess.STARTING_FEN: 46,
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1": 38,
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1": 113,
+    "rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8": 608,
+    "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1": 161,
+}
+
+
+@pytest.fixture(scope="module")
+def builtin() -> BuiltinEvaluator:
+    return BuiltinEvaluator()
+
+
+@pytest.fixture(scope="module")
+def played() -> np.ndarray:
+    """uint64 [3000, 8]: positions of random games."""
+    return random_play(24_000, seed=11)[::8]
+
+
+def board_of(position: np.ndarray) -> tuple[np.uint64, ...]:
+    return tuple(position)
+
+
+def words(*bitboards: int) -> tuple[np.uint64, ...]:
+    return tuple(np.uint64(int(bits) % 2**64) for bits in bitboards)
+
+
+def test_make_evaluator_builds_it_by_name():
+    evaluator = make_evaluator("builtin")
+    assert evaluator.id == "builtin-v1"
+    assert isinstance(evaluator, Evaluator)
+
+
+def test_finished_games_are_scored_by_the_rules(builtin):
+    fens = [
+        "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3",
+        "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1",
+        "8/8/4k3/8/8/3NK3/8/8 w - - 0 1",
+    ]
+    assert builtin.evaluate(fens).tolist() == [-10_000, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("position", "score"),
+    [
+        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", 9_999),  # a quiet back-rank check
+        (
+            "r1bqkb1r/pppp1ppp/2n2n2/4p2Q/2B1P3/8/PPPP1PPP/RNB1K1NR w KQkq - 4 4",
+            9_999,
+        ),  # Qxf7, queen for pawn
+        ("6k1/1P3ppp/8/8/8/8/8/4K3 w - - 0 1", 9_999),  # a promotion
+        ("6k1/5ppp/8/8/8/8/r7/4K2r w - - 0 1", -10_000),
+    ],
+)
+def test_a_mate_in_one_is_found(builtin, position, score):
+    assert builtin.evaluate([position]).tolist() == [score]
+
+
+def test_a_mate_score_of_one_move_is_a_real_mate_and_no_mating_check_is_missed(builtin, played):
+    scores = builtin.evaluate(played)
+    mates = 0
+    for text, score in zip(fen.to_fens(played), scores.tolist(), strict=True):
+        board = chess.Board(text)
+        mating = []
+        for move in board.legal_moves:
+            board.push(move)
+            if board.is_checkmate():
+                mating.append(move)
+            board.pop()
+        if score == 9_999:
+            assert mating, text
+        ordinary = [
+            m for m in mating if m.promotion in (None, chess.QUEEN) and not board.is_castling(m)
+        ]
+        if ordinary:
+            mates += 1
+            assert score == 9_999, text
+    assert mates >= 10
+
+
+def mates_within(board: chess.Board, moves: int) -> bool:
+    """Whether the side to move can force mate in at most that many of its moves."""
+    for move in list(board.legal_moves):
+        board.push(move)
+        replies = list(board.legal_moves)
+        won = board.is_checkmate() if not replies else moves > 1
+        for reply in replies if won else ():
+            board.push(reply)
+            won = won and mates_within(board, moves - 1)
+            board.pop()
+        board.pop()
+        if won:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("position", "score"),
+    [
+        ("rnbqkbnr/ppppp1p1/7p/5p2/4P3/N7/PPPP1PPP/R1BQKBNR w KQkq - 0 3", 9_998),
+        ("rnbqkbnr/pppp1ppp/8/4p3/5P2/P6P/1PPPP1P1/RNBQKBNR b KQkq - 0 3", 9_998),
+        ("r1b1kbnr/p1pp1p1p/n3p1p1/1p6/PP5q/B4P1P/2PPP1P1/RN1QKBNR w KQkq - 2 6", -9_999),
+        ("5kR1/rp1n1b1Q/p1PP1p1b/7B/1Pq5/B3n2P/5P2/1R5K b - - 2 36", -9_999),
+    ],
+)
+def test_mates_beyond_one_move_are_proved(builtin, position, score):
+    assert builtin.evaluate([position]).tolist() == [score]
+    board = chess.Board(position)
+    if score > 0:
+        assert mates_within(board, 10_000 - score)
+    else:
+        for move in list(board.legal_moves):
+            board.push(move)
+            assert mates_within(board, 10_000 + score)
+            board.pop()
+
+
+def test_scores_depend_on_nothing_but_the_position(builtin, played):
+    scores = builtin.evaluate(played)
+    order = np.random.default_rng(0).permutation(len(played))
+    assert np.array_equal(BuiltinEvaluator().evaluate(played[order]), scores[order])
+    one_by_one = [int(builtin.evaluate(position[None])[0]) for position in played[:50]]
+    assert one_by_one == scores[:50].tolist()
+    aged = played.copy()
+    aged[:, 7] |= np.uint64(37 << 16)
+    assert np.array_equal(builtin.evaluate(aged), scores)
+    assert np.array_equal(builtin.evaluate(fen.to_fens(played[:200])), scores[:200])
+
+
+def test_both_colours_are_scored_alike(builtin, played):
+    texts = [fen.to_fen(position) for position in played[:300]]
+    mirrored = [chess.Board(text).mirror().fen(en_passant="legal") for text in texts]
+    assert np.array_equal(builtin.evaluate(texts), builtin.evaluate(mirrored))
+
+
+def test_extreme_positions_are_scored_within_bounds(builtin, played):
+    nine_queens = "4k3/3ppp2/8/8/8/QQQQQQQQ/Q7/4K3 w - - 0 1"
+    crowded = [
+        MOST_MOVES,
+        nine_queens,
+        chess.Board(nine_queens).mirror().fen(),
+        "nnnnnnnn/2k5/8/8/8/8/PPPPPPPP/4K3 w - - 0 1",
+        "4k3/QQQQQQQQ/8/8/8/8/8/Q3K3 b - - 0 1",
+    ]
+    legal = [text for text in crowded if chess.Board(text).is_valid()]
+    assert len(legal) >= 4
+    scores = builtin.evaluate(legal + fen.to_fens(played))
+    mate = np.abs(scores) >= 9_990
+    assert (np.abs(scores[~mate]) <= 9_000).all()
+    assert (scores[:2] > 5_000).all()
+
+
+def test_a_board_full_of_queens_does_not_explode(builtin):
+    before = builtin.counters()["nodes"]
+    builtin.evaluate(
+        ["1q2q1q1/qQq4Q/Q3Q1qQ/3K4/Q5Qq/8/2q1QQ2/7k b - - 0 1"]
+    )  # 1.3 million nodes without a limit
+    assert builtin.counters()["nodes"] - before < 50_000
+
+
+def test_golden_scores_are_equal_on_every_machine(builtin):
+    assert builtin.evaluate(list(GOLDEN)).tolist() == list(GOLDEN.values())
+
+
+def test_score_moves_is_minus_the_evaluation_of_the_children(builtin, played):
+    sample = played[:40]
+    for position, scores in zip(sample, builtin.score_moves(sample), strict=True):
+        children, _ = rules.children(position)
+        assert np.array_equal(scores, -builtin.evaluate(children))
+    counters = builtin.counters()
+    assert counters["nodes"] > counters["unique_queries"] > 0
+
+
+def test_listed_moves_and_boards_after_them_are_those_of_the_rules_core(played):
+    moves = np.empty(256, np.int64)
+    for position in played[::2]:
+        board = board_of(position)
+        own, (occupied,) = board[6], words(occupied_squares(board))
+        king = int(board[5] & own).bit_length() - 1
+        attacked = attacked_by_opponent(board, occupied & ~(board[5] & own), occupied ^ own)
+        pinned, attacked = words(pinned_men(board, occupied), attacked)
+        checked = chess.Board(fen.to_fen(position)).is_check()
+        allowed = ~own
+        if checked:
+            (checkers,) = words(checkers_of(board))
+            single = int(checkers).bit_count() == 1
+            allowed = (
+                checkers | BETWEEN[king, int(checkers).bit_length() - 1] if single else np.uint64(0)
+            )
+        count = moves_to(board, allowed, allowed, KING[king] & ~own & ~attacked, pinned, moves, 0)
+        listed = {(int(m) & 63, int(m) >> 6 & 63): int(m) >> 12 & 7 for m in moves[:count]}
+        expected = {}
+        for action in rules.children(position)[1].tolist():
+            start, end = int(ACTION_FROM[action]), int(ACTION_TO[action])
+            castles = start == king and abs(start - end) == 2
+            if ACTION_PROMOTION[action] == 0 and not castles:
+                expected[start, end] = action
+        assert listed.keys() == expected.keys(), fen.to_fen(position)
+        after = rules.apply_batch(
+            np.repeat(position[None], len(expected), 0), np.array(list(expected.values()), int)
+        )
+        for (start, end), child in zip(expected, after, strict=True):
+            assert play(board, start, end, listed[start, end])[:7] == board_of(child)[:7]
+
+
+def test_quiet_checks_are_those_of_python_chess(played):
+    moves, seen = np.empty(256, np.int64), 0
+    for position in played[::2]:
+        reference = chess.Board(fen.to_fen(position))
+        if reference.is_check():
+            continue
+        board = board_of(position)
+        (occupied,) = words(occupied_squares(board))
+        attacked = attacked_by_opponent(board, occupied, occupied ^ board[6])
+        attacked, pinned = words(attacked, pinned_men(board, occupied))
+        count = checking_moves(board, occupied, attacked, pinned, moves, 0)
+        flip = 0 if reference.turn else 56
+        listed = {(int(m) & 63 ^ flip, int(m) >> 6 & 63 ^ flip) for m in moves[:count]}
+        expected = {
+            (move.from_square, move.to_square)
+            for move in reference.legal_moves
+            if reference.gives_check(move)
+            and not (reference.is_capture(move) or reference.is_castling(move) or move.promotion)
+        }
+        assert listed == expected, reference.fen()
+        seen += len(expected)
+    assert seen > 1_000
+
+
+@pytest.mark.parametrize(
+    ("position", "move", "good"),
+    [
+        ("4k3/8/3p4/4p3/8/8/8/4RK2 w - - 0 1", "e1e5", False),  # rook takes a defended pawn
+        ("4k3/8/8/4p3/8/8/8/4RK2 w - - 0 1", "e1e5", True),
+        ("4k3/8/3p4/4n3/8/5N2/8/4RK2 w - - 0 1", "f3e5", True),  # knight for knight
+        (
+            "1k1r3q/1ppn3p/p4b2/4p3/8/P2N2P1/1PP1R1BP/2K1Q3 w - - 0 1",
+            "d3e5",
+            False,
+        ),  # the wiki's long exchange
+        ("4k3/8/8/8/3q4/2P5/8/4K3 w - - 0 1", "c3d4", True),
+    ],
+)
+def test_static_exchange(position, move, good):
+    parsed = chess.Move.from_uci(move)
+    assert (
+        exchange_is_good(board_of(fen.parse_fen(position)), parsed.from_square, parsed.to_square)
+        is good
+    )
+
+
+def test_it_agrees_with_deep_stockfish_nearly_as_well_as_stockfish_at_one_node(builtin):
+    sample = load_sample()
+    scores = {"nodes1": sample.child_cp["nodes1"], "builtin": builtin.evaluate(sample.children)}
+    parents = {"nodes1": sample.parent_cp["nodes1"], "builtin": builtin.evaluate(sample.parents)}
+    nodes1, ours = agreement(sample, scores, parents)
+    assert len(sample.parents) >= 500 and len(sample.children) >= 1_800
+    assert ours["win%_advantage_r"] >= nodes1["win%_advantage_r"] - 0.02
+
+
+def test_the_sample_rows_are_legal_moves_of_their_positions():
+    sample = load_sample()
+    children_of = [set(map(bytes, rules.children(position)[0])) for position in sample.parents]
+    assert all(
+        bytes(child) in children_of[g]
+        for child, g in zip(sample.children, sample.group, strict=True)
+    )
+    assert all(
+        len(legal_actions(chess.Board(text))) >= 2 for text in fen.to_fens(sample.parents[:50])
+    )
