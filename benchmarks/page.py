@@ -1,0 +1,115 @@
+"""Writes docs/benchmarks.md from the committed results, so that no figure there is typed by hand.
+
+python benchmarks/page.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+
+SECTIONS = {
+    "vector_env": (
+        "Vector environment",
+        "Random legal play with planes, mask, draw rules, automatic restart and fresh arrays on every ply, on one "
+        "pinned core, against a well-written python-chess loop "
+        "(`benchmarks/rivals/python_chess_loop.py`), interleaved round by round.",
+    ),
+    "stockfish_pool": (
+        "Stockfish pool",
+        "Pure scores (`ucinewgame` before every position) at depth 4 on packed positions by two engines, against "
+        "python-chess's engine client driving the same two engines by the same protocol "
+        "(`benchmarks/rivals/python_chess_engine.py`), interleaved. Busy: time that the engines' threads ran or "
+        "waited for a processor, over wall time; two threads of one engine can wait at once, so it may pass 100 %.",
+    ),
+    "builtin_evaluator": (
+        "Built-in evaluator",
+        "Positions per CPU-second on one core on positions from random play, and agreement with Stockfish at "
+        "depth 14: correlation, move by move, of the win-probability advantage centred on its position.",
+    ),
+    "memory": (
+        "Memory",
+        "Largest resident size of the trainer and its two engines together, default settings.",
+    ),
+    "learning": (
+        "Learning",
+        "`make train`'s default run from random weights. Regret is `eval/regret_cp` on the held-out slice "
+        "`random_2_40` at the rollout temperature; the interval is a 95 % bootstrap over its positions; CPU-minutes "
+        "are those of trainer and engines.\n\n![learning curve](figures/learning_curve.svg)\n\n"
+        "The figure is drawn by `python benchmarks/learning.py --draw benchmarks/results/learning.json`.",
+    ),
+}
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """Markdown tables of the rows, numbers with thousands separators; rows with equal columns share one."""
+    groups = itertools.groupby(rows, key=lambda row: tuple(row))
+    return "\n\n".join(table(names, list(group)) for names, group in groups)
+
+
+def table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
+    """One Markdown table with the columns `names`."""
+    lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
+    for row in rows:
+        cells = [
+            f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in names
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def section(name: str) -> str:
+    """The part of the page about one benchmark."""
+    title, text = SECTIONS[name]
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    machine = record["machine"]
+    where = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}"
+    return (
+        f"## {title}\n\n{text}\n\n{tables(record['rows'])}\n\n"
+        f"`python benchmarks/{name}.py --json benchmarks/results/{name}.json` "
+        f"at commit `{machine['commit']}` on {where}.\n"
+    )
+
+
+def render() -> str:
+    """The whole page."""
+    intro = (
+        "# Benchmarks\n\nEvery table below is written by `python benchmarks/page.py` from "
+        "`benchmarks/results/*.json`, which the command under it writes. The machines were shared and noisy: trust "
+        "ratios and medians more than single absolute figures.\n"
+    )
+    return "\n".join([intro, *(section(name) for name in SECTIONS)])
+
+
+def with_tables(text: str) -> str:
+    """The README with the table of each `<!-- table NAME -->` marker filled in."""
+
+    def fill(match: re.Match[str]) -> str:
+        rows = json.loads((RESULTS / f"{match[1]}.json").read_text())["rows"]
+        return f"<!-- table {match[1]} -->\n{tables(rows)}\n<!-- end table -->"
+
+    return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end table -->", fill, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    wanted = {PAGE: render(), README: with_tables(README.read_text())}
+    for path, text in wanted.items():
+        if "--check" in sys.argv:
+            if not path.exists() or path.read_text() != text:
+                raise SystemExit(f"{path.name} differs from the results: run benchmarks/page.py")
+        else:
+            path.write_text(text)
+            print(f"written to {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
