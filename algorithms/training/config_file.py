@@ -22,6 +22,7 @@ RESUME_MAY_CHANGE = frozenset(
         "run_dir",
         "env.num_engines",
         "env.cache",
+        "num_threads",
     }
 )
 
