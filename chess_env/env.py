@@ -85,7 +85,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     * `max_plies`: None, or the ply limit. With an opponent it is looked at after the reply.
     * `illegal_action`: "terminate" (the game ends, reward -1, `info["illegal_action"]` is True), "raise"
       (ValueError), or "resample" (a random legal move instead; `info["action"]` is the one played).
-    * `render_mode`: None, "ansi" or "rgb_array"; `svg()` works always.
+    * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works always.
     * `fifty_move`, `threefold`: False: only 75 moves, only the fifth occurrence end the game.
     * `num_engines`: Stockfish processes.
 
@@ -213,7 +213,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         return mask
 
     def render(self) -> Any:
-        """Text ("ansi"), uint8 [416, 416, 3] ("rgb_array"), or None without a render mode."""
+        """Text ("ansi" and "svg"), uint8 [416, 416, 3] ("rgb_array"), or None without a render mode."""
         if self.render_mode is None:
             gym.logger.warn(
                 'render() does nothing: construct with render_mode="ansi" or "rgb_array"'

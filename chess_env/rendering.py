@@ -198,5 +198,9 @@ def rgb_array(board: chess.Board) -> NDArray[np.uint8]:
     return image
 
 
-RENDERERS: dict[str, Callable[[chess.Board], Any]] = {"ansi": ansi, "rgb_array": rgb_array}
+RENDERERS: dict[str, Callable[[chess.Board], Any]] = {
+    "ansi": ansi,
+    "rgb_array": rgb_array,
+    "svg": svg,
+}
 """Render mode -> its function of a board."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import chess
@@ -19,17 +19,16 @@ from chess_env.jit import announced
 from chess_env.movegen import Positions
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
-from chess_env.rendering import ansi, rgb_array
+from chess_env.rendering import RENDERERS
 from chess_env.rewards import ILLEGAL_REWARD
 from chess_env.rules import ONGOING
 from chess_env.scoring import Scoring
-from chess_env.settings import checked_start, resolve_settings
+from chess_env.settings import checked_render_mode, checked_start, resolve_settings
 from chess_env.vector_info import final_entries
 from chess_env.vector_inputs import checked_actions, checked_reset_options, checked_seeds
 
 Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max
-RENDERERS: dict[str, Callable[[chess.Board], Any]] = {"ansi": ansi, "rgb_array": rgb_array}
 
 
 class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
@@ -80,12 +79,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
-        if render_mode is not None and render_mode not in RENDERERS:
-            raise ValueError(
-                f"render_mode is {render_mode!r}: expected None or one of {list(RENDERERS)}"
-            )
         self.num_envs = num_envs
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.settings = resolve_settings(
