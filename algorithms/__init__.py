@@ -23,7 +23,10 @@ def _load() -> None:
     from algorithms.regularization import RegularizerConfig
 
     globals()["ALGORITHMS"] = {GRPO.name: GRPO}
-    globals()["PRESETS"] = {"grpo": (GRPO(), RegularizerConfig(ent_coef=0.1))}
+    globals()["PRESETS"] = {
+        # Chosen on seed 0; the figures in docs/benchmarks.md are of other seeds.
+        "grpo": (GRPO(group_size=8), RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008)),
+    }
 
 
 def __getattr__(name: str) -> object:

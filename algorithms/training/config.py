@@ -87,7 +87,7 @@ class EnvConfig:
     num_engines: int = 2
     reward: str | None = None
     start_positions: str = "random_plies:2-40"
-    max_plies: int = 10
+    max_plies: int = 4
     cache: str | None = None
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class OptimizerConfig:
 
     learning_rate: float = 2e-3
     lr_final: float | None = 0.0
-    warmup_updates: int = 10
+    warmup_updates: int = 0
     max_grad_norm: float = 1.0
     minibatch_size: int = 32
 
@@ -169,8 +169,8 @@ class TrainConfig:
     env: EnvConfig = field(default_factory=EnvConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     total_moves: int = 300_000
-    eval_interval_updates: int = 5
-    checkpoint_interval_updates: int = 10
+    eval_interval_updates: int = 10
+    checkpoint_interval_updates: int = 20
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_threads: int = 1
