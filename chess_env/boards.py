@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -59,8 +60,9 @@ class Boards:
             counters[4],
         )
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The arrays by name (not copied)."""
+    @functools.cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, in the order in which the kernels take them (not copied)."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def place(
@@ -70,7 +72,7 @@ class Boards:
         self.positions[index] = starts
         self.history_length[index] = 0
         self.ply[index] = 0
-        lockstep.settle(*self.arrays().values(), index, fifty_move, threefold)
+        lockstep.settle(*self.arrays.values(), index, fifty_move, threefold)
 
     def advance(
         self,
@@ -80,37 +82,39 @@ class Boards:
         threefold: bool,
     ) -> None:
         """None; makes one legal move on each of the boards `index` [n]."""
-        lockstep.advance(*self.arrays().values(), index, actions, fifty_move, threefold)
+        lockstep.advance(*self.arrays.values(), index, actions, fifty_move, threefold)
 
     def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool [n]: True where White is to move on the boards `index`."""
         return self.positions[index, STATE] & BLACK_BIT == 0
 
     def illegal(self, actions: NDArray[np.int64]) -> tuple[int, NDArray[np.bool_]]:
-        """(number, bool of the shape of `actions`, [N] or [N, G]): where an action is not legal on its board."""
-        by_board = actions.reshape(len(self.positions), -1)
-        out = np.empty(by_board.shape, np.bool_)
-        count = lockstep.find_illegal(self.legal_ids, self.num_legal, by_board, out)
-        return count, out.reshape(actions.shape)
+        """(number, bool [N] or [N, G] like `actions`): where an action is not legal on its board."""
+        out = np.empty(actions.shape, np.bool_)
+        rows = len(self.positions)
+        count = lockstep.find_illegal(
+            self.legal_ids, self.num_legal, actions.reshape(rows, -1), out.reshape(rows, -1)
+        )
+        return count, out
 
     def judge(
         self, refused: NDArray[np.bool_], waiting: NDArray[np.bool_], max_plies: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """(status int64, terminated, truncated, done bool), [N] each, of the games that are not `waiting`.
+    ) -> tuple[int, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
+        """(number done; done, terminated, truncated bool [N]; status int64 [N]) of the games not `waiting`.
 
         Args:
             refused: bool [N], True where an illegal action ends the game.
             waiting: bool [N], True where a game ended earlier and no new one has begun.
             max_plies: The ply limit; truncation is never termination.
         """
-        status = np.empty(len(refused), np.int64)
+        done = np.empty(len(refused), np.bool_)
         terminated = np.empty(len(refused), np.bool_)
         truncated = np.empty(len(refused), np.bool_)
-        done = np.empty(len(refused), np.bool_)
-        lockstep.judge(
+        status = np.empty(len(refused), np.int64)
+        num_done = lockstep.judge(
             self.status, self.ply, refused, waiting, max_plies, status, terminated, truncated, done
         )
-        return status, terminated, truncated, done
+        return num_done, done, terminated, truncated, status
 
     def look_ahead(
         self, actions: NDArray[np.int64], fifty_move: bool, threefold: bool
@@ -130,13 +134,13 @@ class Boards:
         )
         return children, status
 
-    def observe(self, index: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What is seen on the boards `index` [n], by name, in fresh arrays.
+    def observe(self) -> dict[str, NDArray[Any]]:
+        """What is seen on all boards, by name, in fresh arrays.
 
-        `planes` uint8 [n, 19, 8, 8], `action_mask` int8 [n, 1858], `legal_ids` int16 [n, 218], `num_legal`
-        int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [n].
+        `planes` uint8 [N, 19, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
+        int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
         """
-        count = len(index)
+        count = len(self.ply)
         seen: dict[str, NDArray[Any]] = {
             "planes": np.empty((count, NUM_PLANES, 8, 8), np.uint8),
             "action_mask": np.empty((count, NUM_ACTIONS), np.int8),
@@ -147,13 +151,13 @@ class Boards:
             "phase": np.empty(count, np.int8),
             "status": np.empty(count, np.int8),
         }
-        own = (
+        lockstep.observe(
             self.positions,
             self.repetitions,
             self.ply,
             self.status,
             self.legal_ids,
             self.num_legal,
+            *seen.values(),
         )
-        lockstep.observe(*own, index, *seen.values())
         return seen

@@ -153,13 +153,16 @@ def judge(
     terminated: NDArray[np.bool_],
     truncated: NDArray[np.bool_],
     done: NDArray[np.bool_],
-) -> None:
-    """None; writes how each game stands after a step."""
+) -> int:
+    """int64: how many games are done; writes how each one stands after a step."""
+    num_done = 0
     for row in range(board_status.shape[0]):
         status[row] = ONGOING if refused[row] or waiting[row] else board_status[row]
         terminated[row] = status[row] != ONGOING or refused[row]
         truncated[row] = ply[row] >= max_plies and not terminated[row] and not waiting[row]
         done[row] = terminated[row] or truncated[row]
+        num_done += done[row]
+    return num_done
 
 
 @kernel
@@ -194,7 +197,6 @@ def observe(
     board_status: NDArray[np.int64],
     board_legal_ids: NDArray[np.int16],
     board_num_legal: NDArray[np.int64],
-    index: NDArray[np.int64],
     planes: NDArray[np.uint8],
     mask: NDArray[np.int8],
     legal_ids: NDArray[np.int16],
@@ -204,20 +206,19 @@ def observe(
     phase: NDArray[np.int8],
     status: NDArray[np.int8],
 ) -> None:
-    """None; writes what is seen on the rows `index` (see `Boards.observe`)."""
+    """None; writes what is seen on all rows (see `Boards.observe`)."""
     flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
-    for i in range(index.shape[0]):
-        row = index[i]
+    for row in range(positions.shape[0]):
         position = positions[row]
-        encode(position, repetitions[row], flat_planes[i])
-        mask[i] = 0
+        encode(position, repetitions[row], flat_planes[row])
+        mask[row] = 0
         for slot in range(board_num_legal[row]):
-            mask[i, board_legal_ids[row, slot]] = 1
+            mask[row, board_legal_ids[row, slot]] = 1
         # Element loops: numba's slice assignment costs four times as much on such short rows.
         for slot in range(MAX_LEGAL):
-            legal_ids[i, slot] = board_legal_ids[row, slot]
-        num_legal[i] = board_num_legal[row]
-        ply[i] = board_ply[row]
-        turn[i] = 1 - np.int8((position[STATE] >> np.uint64(10)) & np.uint64(1))
-        phase[i] = phase_of(position)
-        status[i] = board_status[row]
+            legal_ids[row, slot] = board_legal_ids[row, slot]
+        num_legal[row] = board_num_legal[row]
+        ply[row] = board_ply[row]
+        turn[row] = 1 - np.int8((position[STATE] >> np.uint64(10)) & np.uint64(1))
+        phase[row] = phase_of(position)
+        status[row] = board_status[row]

@@ -110,14 +110,18 @@ def terminal_score_cp(status: Any) -> NDArray[np.int32]:
     return np.where(mated, -MATE_SCORE_CP, 0).astype(np.int32)
 
 
-def _delta(transform: str, same_side: NDArray[np.bool_], before_cp: Any, after_cp: Any) -> Float32:
-    after = value(after_cp, transform)
-    return np.where(same_side, after, -after) - value(before_cp, transform)
+def _mover_view(mine: Float32, same_side: Any) -> Float32:
+    """A value for the side to move after the step, from the view of the player who made the move."""
+    return -mine if same_side is False else np.where(same_side, mine, -mine)
 
 
-def _outcome(status_after: NDArray[np.int8], same_side: NDArray[np.bool_]) -> Float32:
+def _delta(transform: str, same_side: Any, before_cp: Any, after_cp: Any) -> Float32:
+    return _mover_view(value(after_cp, transform), same_side) - value(before_cp, transform)
+
+
+def _outcome(status_after: NDArray[np.int8], same_side: Any) -> Float32:
     mated = (status_after == CHECKMATE).astype(np.float32)
-    return np.where(same_side, -mated, mated) if same_side.any() else mated
+    return mated if same_side is False else np.where(same_side, -mated, mated)
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ class RewardFunction:
 
         Args:
             status_after: int8 [N], rules' status code after the step.
-            same_side: bool [N], True where the mover is to move again (opponent mode), False in self-play.
+            same_side: bool [N], True where the mover is to move again (opponent mode); False: nowhere (self-play).
             score_before_cp: int [N], score of the position moved from, side to move's (= the mover's) view.
             score_after_cp: int [N], score after the step, from the side to move there; terminal by the rules.
             move_scores: (best, played), int [N] each: the best and the played child's score, mover's view.
@@ -165,8 +169,7 @@ class RewardFunction:
         Raises:
             ValueError: An input that a term needs is missing, or a score is outside +-10000.
         """
-        status = np.atleast_1d(np.asarray(status_after))
-        same = np.asarray(same_side, dtype=np.bool_)
+        status = np.asarray(status_after)
         if self.needs_scores and (score_before_cp is None or score_after_cp is None):
             raise ValueError(
                 f"reward terms {self.names} need score_before_cp and score_after_cp; got None"
@@ -174,9 +177,11 @@ class RewardFunction:
         terms: dict[str, Float32] = {}
         for name in self.weights:
             if name in _DELTA_TRANSFORM:
-                terms[name] = _delta(_DELTA_TRANSFORM[name], same, score_before_cp, score_after_cp)
+                terms[name] = _delta(
+                    _DELTA_TRANSFORM[name], same_side, score_before_cp, score_after_cp
+                )
             elif name == "outcome":
-                terms[name] = _outcome(status, same)
+                terms[name] = _outcome(status, same_side)
             else:
                 if move_scores is None:
                     raise ValueError("reward term 'regret' needs move_scores; got None")

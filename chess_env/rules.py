@@ -45,7 +45,7 @@ OPENING, MIDDLEGAME, ENDGAME = range(3)
 
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SALT = np.arange(1, 8, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_30, _SHIFT_27, _SHIFT_31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _BOTTOM_RANK, _TOP_RANK = np.uint64(0xFF), np.uint64(0xFF << 56)
 
@@ -64,10 +64,11 @@ def position_hash(position: Positions) -> np.uint64:
 
     Men, side to move, castling rights and a *legal* en passant capture count; the clocks do not.
     """
-    state = _GOLDEN
+    # Words are mixed independently and summed, so that the multiplications overlap.
+    total = position[STATE] & IDENTITY_BITS
     for word in range(7):
-        state = _mix(state ^ position[word]) + _GOLDEN
-    return _mix(state ^ (position[STATE] & IDENTITY_BITS))
+        total += _mix(position[word] + _SALT[word])
+    return _mix(total)
 
 
 @inlined

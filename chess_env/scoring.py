@@ -98,11 +98,22 @@ class Scoring:
 
     def before_move(self, playing: Index, actions: Index) -> Before:
         """What rewards need to know before the boards `playing` make `actions` (int64 [N])."""
+        if self._evaluator is None:
+            return Before(self.score_cp, None, None)
         before = Before(
             self.score_cp.copy(), self._move_scores(playing, actions), self._known_scores(actions)
         )
         self._looked_ahead = None
         return before
+
+    def open_positions(self, playing: Index, status: Index) -> Positions:
+        """uint64 [n, 8]: what is on those boards of `playing` where the game goes on, if anybody will ask."""
+        positions = self.games.boards.positions
+        return (
+            positions[:0]
+            if self._evaluator is None
+            else positions[playing[status[playing] == ONGOING]]
+        )
 
     def after_move(
         self,

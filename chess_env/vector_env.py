@@ -21,10 +21,8 @@ from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.rendering import RENDERERS
 from chess_env.rewards import ILLEGAL_REWARD
-from chess_env.rules import ONGOING
 from chess_env.scoring import Scoring
 from chess_env.settings import checked_render_mode, checked_start, resolve_settings
-from chess_env.vector_info import final_entries
 from chess_env.vector_inputs import checked_actions, checked_reset_options, checked_seeds
 
 Info = dict[str, Any]
@@ -46,8 +44,9 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
     (with an opponent); and of the step just made: `reward_terms` (name -> float32 [N]),
     `illegal_action` bool, `action` int16 (with `illegal_action="resample"`), `opponent_action` int16.
-    With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs`
-    (zeros on other boards) and its last info in `final_info`, with `_final_obs` bool [N] telling where.
+    With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs` and
+    its last info in `final_info`; `_final_obs` and `_final_info` (bool [N]) tell where a game ended (the
+    other rows show their boards as they stand).
 
     Args:
         num_envs: Number of boards, at least 1.
@@ -104,6 +103,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._max_plies = _NO_LIMIT if self.settings.max_plies is None else self.settings.max_plies
         self.games = Games(num_envs, self.settings)
         self.scoring = Scoring(self.games)
+        self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(num_envs, np.bool_)
         self._started = False
 
@@ -128,7 +128,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool [N, 1858]: the legal actions of every board, as sb3-contrib's MaskablePPO asks for them."""
-        return self.games.boards.observe(self.games.everywhere)["action_mask"].view(np.bool_)
+        return self.games.boards.observe()["action_mask"].view(np.bool_)
 
     def reset(
         self,
@@ -155,7 +155,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             self.scoring.score_now(index)
             self._ended[index] = False
             self._started = True
-            observations, info = self._observe(self.games.everywhere)
+            observations, info = self._observe()
         terms = {name: np.zeros(self.num_envs, np.float32) for name in self.settings.reward.names}
         unplayed = np.full(self.num_envs, -1)
         return observations, info | self._transition(terms, self._ended.copy(), unplayed, replies)
@@ -173,7 +173,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             raise gym.error.ResetNeeded("call reset() first (also after an error inside step())")
         actions = checked_actions(actions, self.num_envs)
         waiting = self._ended  # games that ended in the last step and were not replaced at once
-        any_waiting = self.autoreset_mode is not AutoresetMode.SAME_STEP and bool(waiting.any())
+        any_waiting = not self._replaces_at_once and bool(waiting.any())
         if any_waiting and self.autoreset_mode is AutoresetMode.DISABLED:
             raise gym.error.ResetNeeded(
                 f"the games on boards {np.flatnonzero(waiting).tolist()} are over: "
@@ -184,54 +184,50 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         if any_waiting:
             illegal &= ~waiting
         refused = games.resolve_illegal(actions, illegal) if num_illegal else illegal
-        playing = games.everywhere
-        if num_illegal or any_waiting:
-            playing = np.flatnonzero(~(refused | waiting))
+        all_play = not (num_illegal or any_waiting)
+        playing = games.everywhere if all_play else np.flatnonzero(~(refused | waiting))
 
         # The move, the opponent's reply, and how the games stand.
         before = scoring.before_move(playing, actions)
-        self._started = (
-            False  # until the step is whole: an evaluator's error leaves no half-made one
-        )
-        games.advance(playing, actions[playing])
+        # Until the step is whole: an evaluator's error must not leave a half-made one.
+        self._started = False
+        games.advance(playing, actions if all_play else actions[playing])
         replies = games.reply(playing)
         replied = replies >= 0 if self.settings.opponent is not None else False
-        status, terminated, truncated, done = boards.judge(refused, waiting, self._max_plies)
+        num_done, done, terminated, truncated, status = boards.judge(
+            refused, waiting, self._max_plies
+        )
 
         # Scores and rewards. New games start before the scores are asked for, so that one batched
         # call serves both; what they overwrite is kept first.
-        open_positions = boards.positions[:0]
-        if self.evaluator is not None:
-            open_positions = boards.positions[playing[status[playing] == ONGOING]]
-        restarted = np.flatnonzero(
-            done if self.autoreset_mode is AutoresetMode.SAME_STEP else waiting
-        )
-        ended = restarted if self.autoreset_mode is AutoresetMode.SAME_STEP else restarted[:0]
-        final = self._observe(ended) if len(ended) else None
+        open_positions = scoring.open_positions(playing, status)
+        final: tuple[NDArray[np.uint8], Info] | None = None
+        restarted = games.everywhere[:0]
+        if num_done and self._replaces_at_once:
+            restarted, final = np.flatnonzero(done), self._observe()
+        elif any_waiting:
+            restarted = np.flatnonzero(waiting)
         opening_replies = games.start(restarted) if len(restarted) else None
         restarted_cp = scoring.after_move(before, playing, status, open_positions, restarted)
         total, terms = scoring.rewards(before, status, replied)
-        final_cp = scoring.score_cp[ended]
-        scoring.score_cp[restarted] = restarted_cp
-        if len(playing) < self.num_envs:
+        if not all_play:
             for values in (total, *terms.values()):
                 values[refused | waiting] = 0.0
             total[refused] = ILLEGAL_REWARD
 
         # What the caller sees: the boards that the next actions are for.
-        transition = self._transition(terms, illegal, actions, replies)
-        observations, info = self._observe(games.everywhere)
+        info = self._transition(terms, illegal, actions, replies)
         if final is not None:
-            final_obs, final_info = final
-            if self.evaluator is not None:
-                final_info["score_cp"] = final_cp
-            info |= final_entries(self.num_envs, ended, final_obs, final_info, transition)
+            info |= self._final_entries(done, *final, info)
         elif opening_replies is not None and self.settings.opponent is not None:
-            transition["opponent_action"][restarted] = opening_replies[restarted]
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            info["opponent_action"][restarted] = opening_replies[restarted]
+        if len(restarted):
+            scoring.score_cp[restarted] = restarted_cp
+        observations, state_info = self._observe()
+        if not self._replaces_at_once:
             self._ended = done
         self._started = True
-        return observations, total.astype(np.float64), terminated, truncated, info | transition
+        return observations, total.astype(np.float64), terminated, truncated, info | state_info
 
     def score_actions(self, actions: NDArray[np.integer]) -> dict[str, NDArray[Any]]:
         """What G actions [N, G] would pay on every board; no board moves. See `Scoring.score_actions`."""
@@ -253,7 +249,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.scoring.forget()
         self._ended = np.array(state["ended"], np.bool_)
         self._started = True
-        return self._observe(self.games.everywhere)
+        return self._observe()
 
     def render(self) -> tuple[Any, ...] | None:
         """One frame per board in the environment's render mode; None without one."""
@@ -268,14 +264,14 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     # What the caller sees
 
-    def _observe(self, index: Index) -> tuple[NDArray[np.uint8], Info]:
-        """(observations, state info) of the boards `index`, in fresh arrays."""
-        info: Info = self.games.boards.observe(index)
+    def _observe(self) -> tuple[NDArray[np.uint8], Info]:
+        """(observations, state info) of all boards as they stand, in fresh arrays."""
+        info: Info = self.games.boards.observe()
         planes = info.pop("planes")
         if self.evaluator is not None:
-            info["score_cp"] = self.scoring.score_cp[index]
+            info["score_cp"] = self.scoring.score_cp.copy()
         if self.settings.opponent is not None:
-            info["learner_turn"] = self.games.learner_is_white[index].astype(np.int8)
+            info["learner_turn"] = self.games.learner_is_white.astype(np.int8)
         return planes, info
 
     def _transition(
@@ -292,3 +288,25 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         if self.settings.opponent is not None:
             info["opponent_action"] = replies.astype(np.int16)
         return info
+
+    def _final_entries(
+        self,
+        done: NDArray[np.bool_],
+        final_obs: NDArray[np.uint8],
+        final_info: Info,
+        transition: Info,
+    ) -> Info:
+        """How Gymnasium names the last observation and info of games that were replaced in the step."""
+        if self.evaluator is not None:
+            final_info["score_cp"] = self.scoring.score_cp.copy()
+        for name, values in transition.items():
+            is_group = isinstance(values, dict)
+            final_info[name] = (
+                {key: v.copy() for key, v in values.items()} if is_group else values.copy()
+            )
+        return {
+            "final_obs": final_obs,
+            "_final_obs": done.copy(),
+            "final_info": final_info,
+            "_final_info": done.copy(),
+        }
