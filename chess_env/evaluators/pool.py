@@ -55,7 +55,7 @@ class EnginePool:
         self._closed = False
         self._engines: list[EngineProcess] = []
         self._own()
-        engine = EngineProcess(path)
+        engine = EngineProcess(path, self._free_core())
         self.handshake: Handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
         self._engines.append(engine)
         try:
@@ -77,6 +77,17 @@ class EnginePool:
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _end_all, self._engines, os.getpid())
         _POOLS.add(self)
+
+    def _free_core(self) -> int | None:
+        """A processor that none of this pool's engines is bound to; None where there are too few of them."""
+        if not hasattr(os, "sched_getaffinity"):
+            return None
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < self.num_engines:
+            return None
+        first = os.getpid() % len(cores)  # several programs do not all begin with the same one
+        used = {engine.core for engine in self._engines}
+        return next(core for core in cores[first:] + cores[:first] if core not in used)
 
     def _after_fork_in_child(self) -> None:
         for engine in self._engines:
@@ -169,7 +180,7 @@ class EnginePool:
             engine.fresh = True
 
     def _add_engine(self) -> None:
-        engine = EngineProcess(self.path)
+        engine = EngineProcess(self.path, self._free_core())
         self._engines.append(engine)
         self._start(engine)
 
