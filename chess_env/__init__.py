@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 import gymnasium as gym
 
+if TYPE_CHECKING:
+    from chess_env.env import ChessSelfPlayEnv
+    from chess_env.evaluators import make_evaluator
+    from chess_env.start_positions import make_start_positions
+    from chess_env.vector_env import ChessSelfPlayVectorEnv
+
 __version__ = "0.1.0"
+__all__ = [
+    "ENV_ID",
+    "ChessSelfPlayEnv",
+    "ChessSelfPlayVectorEnv",
+    "make_evaluator",
+    "make_start_positions",
+    "register_envs",
+]
+
 ENV_ID = "ChessSelfPlay-v0"
+# Imported on first use, so that registering the environment stays quick.
+_HOMES = {
+    "ChessSelfPlayEnv": "chess_env.env",
+    "ChessSelfPlayVectorEnv": "chess_env.vector_env",
+    "make_evaluator": "chess_env.evaluators",
+    "make_start_positions": "chess_env.start_positions",
+}
 
 
 def register_envs() -> None:
@@ -16,6 +41,12 @@ def register_envs() -> None:
             entry_point="chess_env.env:ChessSelfPlayEnv",
             vector_entry_point="chess_env.vector_env:ChessSelfPlayVectorEnv",
         )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 register_envs()

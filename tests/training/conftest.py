@@ -3,43 +3,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
 from algorithms.training.rollout import collect_games, collect_positions, start_rollout
-from chess_env.evaluators import RuleAwareEvaluator
 from chess_env.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.env.material import MaterialEvaluator
 
 CPU = torch.device("cpu")
-VALUES_CP = (100, 300, 310, 500, 900)
-
-
-class MaterialEvaluator(RuleAwareEvaluator):
-    """Centipawns of material from the side to move's view: real, deterministic and instant."""
-
-    id = "test-material"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def _score_ongoing(self, positions: NDArray[np.uint64]) -> NDArray[np.int32]:
-        self.calls += 1
-        own = positions[:, 6]
-        scores_cp = np.zeros(len(positions), np.int32)
-        for kind, value_cp in enumerate(VALUES_CP):
-            men = positions[:, kind]
-            count = np.bitwise_count(men & own).astype(np.int32) - np.bitwise_count(men & ~own)
-            scores_cp += value_cp * count
-        return scores_cp
-
-    def close(self) -> None:
-        pass
 
 
 def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
