@@ -69,7 +69,7 @@ def draw(path: Path) -> None:
         right.plot(moves, [p["eval/entropy"] for p in curve], color)
     start = record["rows"][0]["regret_cp_start"]
     left.axhline(start * TARGET_PERCENT / 100, color="grey", lw=0.8, ls="--")
-    left.text(0, start * TARGET_PERCENT / 100 + 6, " 30 % of the start", color="grey", fontsize=8)
+    left.text(300, 60, "dashed: 30 % of the start", color="grey", fontsize=8, ha="right")
     right.axhline(TARGET_ENTROPY, color="grey", lw=0.8, ls="--")
     left.set(
         xlabel="scored moves (thousands)", ylabel="held-out regret, centipawns", ylim=(0, None)

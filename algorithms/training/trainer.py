@@ -273,7 +273,7 @@ class _Run:
             {
                 "rewards": session.evaluator.id,
                 "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
-                f" ({threads} threads)",
+                f" ({threads} thread{'s' if threads > 1 else ''})",
                 "run folder": str(self.run_dir),
             },
         )
