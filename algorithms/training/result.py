@@ -68,13 +68,15 @@ class TrainResult:
             )
         )
         return [
-            f"eval/regret_cp on {MAIN_SLICE}: {start} cp -> {end} cp",
-            f"  {share} % of the start   (95 % intervals over the held-out positions)",
-            f"  best {self.regret_cp_best:.1f} cp   lowest held-out entropy "
+            f"eval/regret_cp on {MAIN_SLICE}, with 95 % intervals over the positions:",
+            f"  {start} cp -> {end} cp",
+            f"  {share} % of the start",
+            f"  best {self.regret_cp_best:.1f} cp, lowest held-out entropy "
             f"{self.entropy_min:.2f} nats",
             f"{self.scored_moves:,} scored moves in {self.updates:,} updates, "
             f"{self.cpu_s / 60:.1f} CPU-minutes, {self.wall_s / 60:.1f} minutes",
-            f"rewards: {self.evaluator} ({self.engine_queries:,} positions scored)",
+            f"rewards: {self.evaluator}",
+            f"  {self.engine_queries:,} positions scored",
             f"run folder: {self.run_dir}",
         ]
 
