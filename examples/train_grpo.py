@@ -30,10 +30,10 @@ config = TrainConfig(
     algorithm=GRPO(group_size=8, clip_range=0.2, advantage_scale="none"),
     # The bonus keeps the policy trying moves; it fades as the policy comes to know better.
     regularizer=RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008),
-    # 64 games side by side, 4 plies between updates. The learner uses the same temperature.
+    # 64 games of 4 plies side by side in each rollout. The learner uses the same temperature.
     rollout=RolloutConfig(form="positions", num_envs=64, num_plies=4, temperature=1.0),
     # "auto": Stockfish at depth 4 where it is found, otherwise the built-in evaluator.
-    env=EnvConfig(evaluator="auto", start_positions="random_plies:2-40", max_plies=4),
+    env=EnvConfig(evaluator="auto", start_positions="random_plies:2-40"),
     total_moves=300_000,
     seed=0,
     run_dir=options.run_dir,

@@ -79,7 +79,8 @@ class EnvConfig:
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
             "phase_mix", "fens:PATH".
         max_plies: a game is cut (truncated, not ended) this many plies after its start position;
-            fewer means more different starts.
+            fewer means more different starts. None: rollout.num_plies, so every rollout begins
+            with fresh starts.
         cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
     """
 
@@ -87,12 +88,13 @@ class EnvConfig:
     num_engines: int = 2
     reward: str | None = None
     start_positions: str = "random_plies:2-40"
-    max_plies: int = 4
+    max_plies: int | None = None
     cache: str | None = None
 
     def __post_init__(self) -> None:
         _require_positive("env.num_engines", self.num_engines)
-        _require_positive("env.max_plies", self.max_plies)
+        if self.max_plies is not None:
+            _require_positive("env.max_plies", self.max_plies)
         _require(
             self.evaluator != "none",
             "env.evaluator is 'none': training needs scores; "

@@ -108,7 +108,7 @@ class Session:
                 evaluator=self.evaluator,
                 reward=env.reward,
                 start_positions=env.start_positions,
-                max_plies=env.max_plies,
+                max_plies=env.max_plies or config.rollout.num_plies,
             )
         except BaseException:
             self.evaluator.close()
