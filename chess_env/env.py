@@ -156,8 +156,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         super().reset(seed=seed)
         self._done = True
         self._game, self._learner, reply = new_game(self.settings, self.np_random, given)
-        self._done = False
         self._score_cp = self._score()
+        self._done = False
         return self._game.observation(), self._info(self._no_terms(), reply=reply)
 
     def step(self, action: int) -> Step:
@@ -241,13 +241,14 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
 
     def set_state(self, state: Mapping[str, Any]) -> Start:
         """(observation, info) of the game that `get_state` described; it goes on from there identically."""
+        self._done = True  # until the state is whole
         self.np_random.bit_generator.state = state["rng"]
         self._learner = bool(state["learner"])
         self._game = ReferenceGame(parse_fen(state["start_fen"]), self.settings)
         for action in state["actions"]:
             self._game.play(action)
-        self._done = bool(state["done"])
         self._score_cp = self._score()
+        self._done = bool(state["done"])
         return self._game.observation(), self._info(self._no_terms())
 
     def clone(self) -> ChessSelfPlayEnv:

@@ -26,7 +26,9 @@ from chess_env.rules import as_batch
 
 _ECHO_CHARS = 200
 _LONGEST_FEN = 120  # 71 placement + 1 + 4 + 2 + two counters and spaces, with room
-_LARGEST_COUNTER = 65535
+_LARGEST_COUNTER = (
+    32767  # half of what a packed position holds: a game that goes on cannot overflow
+)
 _LETTERS = np.frombuffer(b"PNBRQKpnbrqk", np.uint8).copy()
 _DIGITS_MAX = 5
 

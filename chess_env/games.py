@@ -67,6 +67,9 @@ class Games:
         todo = index
         for _ in range(_MAX_START_DRAWS):
             drawn = starts or [settings.source.sample(self._rngs[row]) for row in todo.tolist()]
+            for position in drawn:
+                if getattr(position, "shape", None) != (8,) or position.dtype != np.uint64:
+                    checked_start(position, settings.fifty_move, settings.source.name)
             self.boards.place(
                 todo, np.array(drawn, np.uint64), settings.fifty_move, settings.threefold
             )

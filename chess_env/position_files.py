@@ -20,7 +20,7 @@ def read_fens(path: str | Path) -> Positions:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"cannot read position file {str(path)!r} ({error}); give a UTF-8 text file with one FEN a line"

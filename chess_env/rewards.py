@@ -207,15 +207,20 @@ def make_reward(reward: str | Mapping[str, float] | None, has_evaluator: bool) -
     """
     if reward is None:
         reward = "win_prob_delta" if has_evaluator else "outcome"
+    if not isinstance(reward, str | Mapping):
+        raise ValueError(
+            f"reward is {reward!r}: expected None, a term's name, or a mapping of term to weight; "
+            f"terms: {', '.join(REWARDS)}"
+        )
     weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
     if not weights:
         raise ValueError("reward is an empty mapping: name at least one term, e.g. {'outcome': 1}")
     for name, weight in weights.items():
         if name not in REWARDS:
             raise ValueError(f"reward term is {name!r}: expected one of {', '.join(REWARDS)}")
-        if not np.isfinite(weight):
+        if not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
             raise ValueError(
-                f"weight of reward term {name!r} is {weight}: expected a finite number"
+                f"weight of reward term {name!r} is {weight!r}: expected a finite number"
             )
         if name != "outcome" and not has_evaluator:
             raise ValueError(

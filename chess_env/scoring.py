@@ -53,13 +53,20 @@ class Scoring:
             these actions on each board asks for no score again.
 
         Raises:
-            ValueError: an illegal action, or an environment with an opponent (its reply is not known).
+            ValueError: actions that are not whole numbers [N, G], an illegal one, or an environment with an
+                opponent (its reply is not known).
         """
         if self.games.settings.opponent is not None:
             raise ValueError(
                 "score_actions looks one ply ahead: make the environment with opponent=None"
             )
-        candidates: Index = np.asarray(actions, np.int64)
+        given, num_envs = np.asarray(actions), len(self.games.everywhere)
+        if given.dtype.kind not in "iu" or given.ndim != 2 or len(given) != num_envs:
+            raise ValueError(
+                f"actions are {given.dtype} {list(given.shape)}: expected whole numbers [{num_envs}, G], "
+                "G legal actions for each board"
+            )
+        candidates: Index = given.astype(np.int64)
         num_illegal, illegal = self.games.boards.illegal(candidates)
         if num_illegal:
             row, column = np.argwhere(illegal)[0]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator
 from chess_env.fen import pack_fens, to_fens
-from chess_env.games import Games, Index
+from chess_env.games import Games
 from chess_env.jit import announced
 from chess_env.movegen import Positions
 from chess_env.moves import NUM_ACTIONS
@@ -23,7 +23,13 @@ from chess_env.rendering import RENDERERS
 from chess_env.rewards import ILLEGAL_REWARD
 from chess_env.scoring import Scoring
 from chess_env.settings import checked_render_mode, checked_start, resolve_settings
-from chess_env.vector_inputs import checked_actions, checked_reset_options, checked_seeds
+from chess_env.vector_info import final_entries, observe, transition
+from chess_env.vector_inputs import (
+    checked_actions,
+    checked_autoreset_mode,
+    checked_reset_options,
+    checked_seeds,
+)
 
 Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max
@@ -43,7 +49,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
     (with an opponent); and of the step just made: `reward_terms` (name -> float32 [N]),
-    `illegal_action` bool, `action` int16 (with `illegal_action="resample"`), `opponent_action` int16.
+    `illegal_action` bool, `action` int16 (with `illegal_action="resample"`), `opponent_action` int16 (on a
+    restarted board: the opening reply of the new game, -1 for none).
     With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs` and
     its last info in `final_info`; `_final_obs` and `_final_info` (bool [N]) tell where a game ended (the
     other rows show their boards as they stand).
@@ -80,7 +87,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
         self.num_envs = num_envs
         self.render_mode = checked_render_mode(render_mode)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.settings = resolve_settings(
             evaluator=evaluator,
@@ -140,14 +147,16 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
         Raises:
             ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
-                nothing has changed then.
+                nothing has changed then. Also when the opponent's first move ends the game from a given FEN,
+                or an evaluator fails; then all boards need a reset.
         """
         index, fens = checked_reset_options(options, self.num_envs, self._started)
         seeds = checked_seeds(seed, self.num_envs)
         starts = [
             checked_start(start, self.settings.fifty_move, "reset option 'fens'")
-            for start in pack_fens(fens or ())
+            for start in pack_fens(() if fens is None else fens)
         ]
+        self._started = False  # until the reset is whole
         self.games.seed(index, seeds)
         with announced("the rules core"):
             replies = self.games.start(index, starts)
@@ -155,10 +164,12 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             self.scoring.score_now(index)
             self._ended[index] = False
             self._started = True
-            observations, info = self._observe()
+            observations, info = observe(self.games, self.scoring)
         terms = {name: np.zeros(self.num_envs, np.float32) for name in self.settings.reward.names}
         unplayed = np.full(self.num_envs, -1)
-        return observations, info | self._transition(terms, self._ended.copy(), unplayed, replies)
+        return observations, info | transition(
+            self.settings, terms, self._ended.copy(), unplayed, replies
+        )
 
     def step(
         self, actions: Any
@@ -169,8 +180,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             ValueError: an action is no action id, or is illegal and `illegal_action="raise"`; no board has moved.
             gymnasium.error.ResetNeeded: `reset` was not called, or a game is over and autoreset is disabled.
         """
-        if not self._started:
-            raise gym.error.ResetNeeded("call reset() first (also after an error inside step())")
+        self._check_started()
         actions = checked_actions(actions, self.num_envs)
         waiting = self._ended  # games that ended in the last step and were not replaced at once
         any_waiting = not self._replaces_at_once and bool(waiting.any())
@@ -204,37 +214,59 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         final: tuple[NDArray[np.uint8], Info] | None = None
         restarted = games.everywhere[:0]
         if num_done and self._replaces_at_once:
-            restarted, final = np.flatnonzero(done), self._observe()
+            restarted, final = np.flatnonzero(done), observe(self.games, self.scoring)
         elif any_waiting:
             restarted = np.flatnonzero(waiting)
         opening_replies = games.start(restarted) if len(restarted) else None
         restarted_cp = scoring.after_move(before, playing, status, open_positions, restarted)
         total, terms = scoring.rewards(before, status, replied)
+        final_cp = scoring.score_cp.copy()
         if not all_play:
             for values in (total, *terms.values()):
                 values[refused | waiting] = 0.0
             total[refused] = ILLEGAL_REWARD
 
         # What the caller sees: the boards that the next actions are for.
-        info = self._transition(terms, illegal, actions, replies)
+        info = transition(self.settings, terms, illegal, actions, replies)
         if final is not None:
-            info |= self._final_entries(done, *final, info)
-        elif opening_replies is not None and self.settings.opponent is not None:
+            info |= final_entries(done, *final, info, final_cp)
+        if opening_replies is not None and self.settings.opponent is not None:
             info["opponent_action"][restarted] = opening_replies[restarted]
         if len(restarted):
             scoring.score_cp[restarted] = restarted_cp
-        observations, state_info = self._observe()
+        observations, state_info = observe(self.games, self.scoring)
         if not self._replaces_at_once:
             self._ended = done
         self._started = True
         return observations, total.astype(np.float64), terminated, truncated, info | state_info
 
     def score_actions(self, actions: NDArray[np.integer]) -> dict[str, NDArray[Any]]:
-        """What G actions [N, G] would pay on every board; no board moves. See `Scoring.score_actions`."""
+        """What G actions [N, G] would pay on every board; no board moves. See `Scoring.score_actions`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: `reset` was not called, or a game is over and not yet replaced.
+        """
+        self._check_started()
+        if self._ended.any():
+            raise gym.error.ResetNeeded(
+                f"the games on boards {np.flatnonzero(self._ended).tolist()} are over and have no next move: "
+                "restart them first (NEXT_STEP: by one more step)"
+            )
         return self.scoring.score_actions(actions)
 
+    def _check_started(self) -> None:
+        if not self._started:
+            raise gym.error.ResetNeeded(
+                "call reset() first (also after an error inside step() or reset())"
+            )
+
     def get_state(self) -> dict[str, Any]:
-        """Everything needed to go on exactly from here: arrays by name, and the generators as a JSON string."""
+        """Everything needed to go on exactly from here: arrays by name, and the generators as a JSON string.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game to go on with.
+        """
+        self._check_started()
         own = {"score_cp": self.scoring.score_cp.copy(), "ended": self._ended.copy()}
         return self.games.get_state() | own
 
@@ -249,7 +281,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.scoring.forget()
         self._ended = np.array(state["ended"], np.bool_)
         self._started = True
-        return self._observe()
+        return observe(self.games, self.scoring)
 
     def render(self) -> tuple[Any, ...] | None:
         """One frame per board in the environment's render mode; None without one."""
@@ -261,52 +293,3 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """None; closes the evaluator and the opponent that were made from a name."""
         self.settings.close()
-
-    # What the caller sees
-
-    def _observe(self) -> tuple[NDArray[np.uint8], Info]:
-        """(observations, state info) of all boards as they stand, in fresh arrays."""
-        info: Info = self.games.boards.observe()
-        planes = info.pop("planes")
-        if self.evaluator is not None:
-            info["score_cp"] = self.scoring.score_cp.copy()
-        if self.settings.opponent is not None:
-            info["learner_turn"] = self.games.learner_is_white.astype(np.int8)
-        return planes, info
-
-    def _transition(
-        self,
-        terms: dict[str, NDArray[np.float32]],
-        illegal: NDArray[np.bool_],
-        actions: Index,
-        replies: Index,
-    ) -> Info:
-        """The part of `info` that tells about the step just made."""
-        info: Info = {"reward_terms": terms, "illegal_action": illegal}
-        if self.settings.illegal_action == "resample":
-            info["action"] = actions.astype(np.int16)
-        if self.settings.opponent is not None:
-            info["opponent_action"] = replies.astype(np.int16)
-        return info
-
-    def _final_entries(
-        self,
-        done: NDArray[np.bool_],
-        final_obs: NDArray[np.uint8],
-        final_info: Info,
-        transition: Info,
-    ) -> Info:
-        """How Gymnasium names the last observation and info of games that were replaced in the step."""
-        if self.evaluator is not None:
-            final_info["score_cp"] = self.scoring.score_cp.copy()
-        for name, values in transition.items():
-            is_group = isinstance(values, dict)
-            final_info[name] = (
-                {key: v.copy() for key, v in values.items()} if is_group else values.copy()
-            )
-        return {
-            "final_obs": final_obs,
-            "_final_obs": done.copy(),
-            "final_info": final_info,
-            "_final_info": done.copy(),
-        }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 
@@ -34,8 +35,9 @@ def checked_reset_options(
         if not started and not mask.all():
             raise ValueError("reset_mask restarts some boards: call reset() on all of them first")
         index = np.flatnonzero(mask)
-    if fens is not None and (isinstance(fens, str) or len(fens) != len(index)):
-        count = "one string" if isinstance(fens, str) else f"{len(fens)} FENs"
+    is_list = isinstance(fens, Sequence | np.ndarray) and not isinstance(fens, str)
+    if fens is not None and (not is_list or len(fens) != len(index)):
+        count = f"{len(fens)} FENs" if is_list else repr(fens)[:200]
         raise ValueError(
             f"reset option 'fens' holds {count}: expected a list of {len(index)}, one FEN per board"
         )
@@ -52,11 +54,27 @@ def checked_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> lis
         return [None] * num_envs
     if isinstance(seed, int | np.integer):
         return [int(seed) + row for row in range(num_envs)]
+    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+        raise ValueError(f"seed is {seed!r}: expected a whole number or {num_envs} of them")
     if len(seed) != num_envs:
         raise ValueError(
             f"{len(seed)} seeds for {num_envs} boards: give one number or one seed per board"
         )
     return list(seed)
+
+
+def checked_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """The mode, also from its name in either spelling ("SAME_STEP", "SameStep").
+
+    Raises:
+        ValueError: no mode of that name.
+    """
+    for known in AutoresetMode:
+        if mode in (known, known.name, known.value):
+            return known
+    raise ValueError(
+        f"autoreset_mode is {mode!r}: expected one of {', '.join(m.name for m in AutoresetMode)}"
+    )
 
 
 def checked_actions(actions: Any, num_envs: int) -> NDArray[np.int64]:

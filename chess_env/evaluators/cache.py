@@ -7,8 +7,11 @@ so a damaged value is asked again, never returned.
 
 from __future__ import annotations
 
+import os
+import threading
 import zlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,7 @@ class CachedEvaluator:
         self._memory: dict[bytes, bytes] = {}
         self._file = ScoreFile(Path(path)) if path is not None else None
         self._queries = self._memory_hits = self._file_hits = self._damaged = 0
+        self._lock, self._lock_owner = threading.RLock(), os.getpid()
 
     @property
     def id(self) -> str:
@@ -109,7 +113,19 @@ class CachedEvaluator:
             for i in range(0, len(raw), 64)
         ]
 
+    def _alone(self) -> AbstractContextManager[Any]:
+        """The lock that one thread at a time holds over memory and file."""
+        if (
+            os.getpid() != self._lock_owner
+        ):  # a fork may have copied it while another thread held it
+            self._lock, self._lock_owner = threading.RLock(), os.getpid()
+        return self._lock
+
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        with self._alone():
+            return self._look_up_alone(keys)
+
+    def _look_up_alone(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         self._queries += len(keys)
         known: dict[bytes, bytes] = {}
         for key in keys:
@@ -138,9 +154,10 @@ class CachedEvaluator:
 
     def _remember(self, new: dict[bytes, bytes], known: dict[bytes, bytes]) -> None:
         known |= new
-        self._store_in_memory(new)
-        if self._file is not None:
-            self._file.put([(key, _sealed(key, scores)) for key, scores in new.items()])
+        with self._alone():
+            self._store_in_memory(new)
+            if self._file is not None:
+                self._file.put([(key, _sealed(key, scores)) for key, scores in new.items()])
 
     def _store_in_memory(self, new: dict[bytes, bytes]) -> None:
         self._memory |= new
@@ -184,8 +201,9 @@ class CachedEvaluator:
 
     def close(self) -> None:
         """Closes the file and the inner evaluator."""
-        if self._file is not None:
-            self._file.close()
+        with self._alone():
+            if self._file is not None:
+                self._file.close()
         self.inner.close()
 
     def __enter__(self) -> CachedEvaluator:

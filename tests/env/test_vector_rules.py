@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from chess_env.moves import move_to_action
+from chess_env.moves import action_to_move, move_to_action
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
 from tests.env.vector_play import NUM_ENVS, choose, make
@@ -165,6 +165,69 @@ def test_score_actions_refuses_illegal_actions_and_opponents() -> None:
     versus.reset(seed=0)
     with pytest.raises(ValueError, match="opponent=None"):
         versus.score_actions(np.array([[0]]))
+
+
+def test_score_actions_takes_one_row_of_whole_numbers_for_each_board() -> None:
+    env = make(num_envs=2)
+    with pytest.raises(ResetNeeded):
+        env.score_actions(np.zeros((2, 1), int))
+    _, info = env.reset(seed=0)
+    legal = info["legal_ids"][:, :1]
+    for wrong in (np.resize(legal, (4000, 1)), legal[:, 0], legal.astype(float), legal[:1]):
+        with pytest.raises(ValueError, match=r"whole numbers \[2, G\]"):
+            env.score_actions(wrong)
+
+
+def test_score_actions_refuses_games_that_wait_for_a_restart() -> None:
+    env = make(max_plies=1, autoreset_mode="NEXT_STEP")
+    _, info = env.reset(seed=0)
+    env.step(info["legal_ids"][:, 0])
+    with pytest.raises(ResetNeeded, match="over"):
+        env.score_actions(info["legal_ids"][:, :1])
+
+
+class FailingEvaluator(MaterialEvaluator):
+    """Material until told to fail, as an engine may."""
+
+    fails = False
+
+    def evaluate(self, positions: Any) -> Any:
+        if self.fails:
+            raise RuntimeError("no engine")
+        return super().evaluate(positions)
+
+
+def test_a_failed_reset_or_step_leaves_nothing_to_play_on() -> None:
+    evaluator = FailingEvaluator()
+    env = make(evaluator=evaluator)
+    _, info = env.reset(seed=0)
+    state = env.get_state()
+    actions = info["legal_ids"][:, 0]
+    for act in (lambda: env.reset(seed=1), lambda: env.step(actions)):
+        env.set_state(state)
+        evaluator.fails = True
+        with pytest.raises(RuntimeError, match="no engine"):
+            act()
+        evaluator.fails = False
+        for use in (lambda: env.step(actions), env.get_state):
+            with pytest.raises(ResetNeeded):
+                use()
+    env.reset(seed=0)
+    env.step(actions)
+
+
+def test_a_restarted_board_reports_the_opening_reply_of_its_new_game() -> None:
+    env = make(opponent="random", learner_color="black", max_plies=3)
+    _, info = env.reset(seed=0)
+    _, _, _, truncated, info = env.step(info["legal_ids"][:, 0])
+    assert truncated.all()
+    assert (info["ply"] == 1).all()
+    assert (info["opponent_action"] >= 0).all()
+    assert (info["opponent_action"] != info["final_info"]["opponent_action"]).any()
+    for row, fen in enumerate(env.fens()):
+        board = chess.Board()
+        board.push(action_to_move(int(info["opponent_action"][row]), board))
+        assert board.fen() == fen
 
 
 def test_a_restored_state_goes_on_exactly() -> None:

@@ -12,23 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env import fen, rules
-from chess_env.evaluators import CachedEvaluator, RuleAwareEvaluator, StockfishEvaluator
-
-
-class Hashing(RuleAwareEvaluator):
-    """Scores a position by its hash; `salt` makes another evaluator of it."""
-
-    def __init__(self, salt: int = 0) -> None:
-        super().__init__()
-        self.salt = salt
-
-    @property
-    def id(self) -> str:
-        return f"hashing-{self.salt}"
-
-    def _score_ongoing(self, positions: np.ndarray) -> np.ndarray:
-        return (rules.hash_batch(positions) % np.uint64(9973)).astype(np.int32) + self.salt
+from chess_env import fen
+from chess_env.evaluators import CachedEvaluator, StockfishEvaluator
+from tests.evaluators.hashing import Hashing
 
 
 def asked(evaluator: CachedEvaluator) -> int | float:

@@ -24,7 +24,7 @@ ILLEGAL = {
     "4k3/8/8/8/8/8/8/4K3 w - e6 0 1": "en passant",
     "4k3/8/8/8/8/8/8/4K3 x - - 0 1": "turn",
     "4k3/8/8/8/8/8/8/4K3 w - - x 1": "whole numbers",
-    "4k3/8/8/8/8/8/8/4K3 w - - 0 99999": "65535",
+    "4k3/8/8/8/8/8/8/4K3 w - - 0 99999": "32767",
     "QQQQQQQQ/QQQQQQQ1/8/8/8/8/8/K1k5 w - - 0 1": "",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1\nsetoption name Hash value 1": "printable",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1" + " " * 100_000: "at most",
