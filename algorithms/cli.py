@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -35,7 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"chess-lab: unknown command {arguments[0]!r}; known: {known}", file=sys.stderr)
         return 2
-    return COMMANDS[arguments[0]][1](arguments[1:])
+    try:
+        return COMMANDS[arguments[0]][1](arguments[1:])
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except JsonPathError as error:
+        print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
+        return 1
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -43,11 +51,25 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+class JsonPathError(Exception):
+    """The file named by --json cannot be written."""
+
+
 def write_json(path: Path | None, values: dict[str, Any]) -> None:
-    """Writes a command's result to `path` where one was given."""
-    if path is not None:
+    """Writes a command's result to `path` where one was given.
+
+    Raises:
+        JsonPathError: it cannot be written; names the path and what to do.
+    """
+    if path is None:
+        return
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise JsonPathError(
+            f"--json {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
+        ) from None
 
 
 # --- train ---------------------------------------------------------------------------------------
@@ -82,6 +104,8 @@ def train(arguments: Sequence[str]) -> int:
             config = configuration.TrainConfig(algorithm=algorithm, regularizer=regularizer)
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
         else:
+            if arguments and not arguments[0].startswith("-"):
+                print(f"chess-lab train: unknown algorithm {arguments[0]!r}", file=sys.stderr)
             print(f"usage: chess-lab train NAME [options]   (NAME: {names})\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
@@ -96,16 +120,18 @@ def train(arguments: Sequence[str]) -> int:
             description="Train by self-play. A run folder under runs/ keeps everything.",
             config=(tyro.conf.FlagCreatePairsOff,),
         )
+        write_json(options.json, {})  # a path that cannot be written should fail before the run
         result = trainer.train(options.config, resume=options.resume is not None)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)
         return 1
-    write_json(options.json, result.to_dict())
     print("\n".join(["", *result.lines()]))
+    write_json(options.json, result.to_dict())
     if result.stopped_by is None:
         return 0
-    print(f"stopped by {result.stopped_by}; continue: chess-lab train --resume {result.run_dir}")
+    folder = shlex.quote(str(result.run_dir))
+    print(f"stopped by {result.stopped_by}; continue: chess-lab train --resume {folder}")
     return 128 + signal.Signals[result.stopped_by].value
 
 
@@ -190,12 +216,11 @@ def _check_stockfish() -> Finding:
     from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, shake_hands
 
     remedy = "apt-get install stockfish, brew install stockfish, or set STOCKFISH_PATH"
-    path = find_stockfish()
-    if path is None:
-        return Finding(
-            "stockfish", "optional", "not found: the built-in evaluator gives the rewards", remedy
-        )
     try:
+        path = find_stockfish()
+        if path is None:
+            detail = "not found: the built-in evaluator gives the rewards"
+            return Finding("stockfish", "optional", detail, remedy)
         engine = EngineProcess(path)
         try:
             handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import torch
 from torch import Tensor
@@ -32,10 +33,10 @@ class RegularizerConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if value is not None and not value >= 0:
+            if value is not None and not 0 <= value < math.inf:
                 raise ValueError(
                     f"{field.name} is {value}: the sign is fixed (entropy is rewarded, KL is "
-                    "punished); set it >= 0"
+                    "punished); set it to a finite number >= 0"
                 )
 
 

@@ -13,6 +13,16 @@ STD_FLOOR = 1e-4
 """Added to a standard deviation before dividing (TRL's value), so that equal rewards amplify no noise."""
 
 
+def group_mean(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
+    """Mean over each group's valid members, group axis kept with size 1; 0 without any.
+
+    Summed in float64, so that equal rewards are exactly their mean; what invalid members hold,
+    NaN included, is never looked at.
+    """
+    total = torch.where(valid, rewards, 0.0).double().sum(group_axis, keepdim=True)
+    return (total / valid.sum(group_axis, keepdim=True).clamp(min=1)).to(rewards.dtype)
+
+
 @torch.no_grad()
 def group_relative(
     rewards: Tensor, valid: Tensor, group_axis: int, scale: AdvantageScale
@@ -47,8 +57,7 @@ def group_relative(
         raise ValueError(f"scale is {scale!r}: expected 'group', 'batch' or 'none'")
     count = valid.sum(group_axis, keepdim=True)
     used = valid & (count >= 2)
-    mean = (rewards * valid).sum(group_axis, keepdim=True) / count.clamp(min=1)
-    centred = torch.where(used, rewards - mean, 0.0)
+    centred = torch.where(used, rewards - group_mean(rewards, valid, group_axis), 0.0)
     if scale == "none":
         return centred
     if scale == "group":

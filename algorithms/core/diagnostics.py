@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from algorithms.core.advantages import group_mean
 from algorithms.core.batch import RolloutBatch
 
 
@@ -105,7 +106,7 @@ def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
 
     members = valid.sum(axis)
     grouped = members >= 2
-    mean = (batch.rewards * valid).sum(axis, keepdim=True) / members.unsqueeze(axis).clamp(min=1)
+    mean = group_mean(batch.rewards, valid, axis)
     centred = torch.where(valid, batch.rewards - mean, 0.0)
     std = (centred.square().sum(axis) / (members - 1).clamp(min=1)).sqrt()
 

@@ -155,7 +155,9 @@ def load_newest(folder: Path) -> Checkpoint:
         except CheckpointError as error:
             warnings.warn(f"falling back to the previous checkpoint: {error}", stacklevel=2)
     found = f"all {len(paths)} are damaged" if paths else "it holds none"
-    raise CheckpointError(f"no intact checkpoint in {folder}: {found}; start the run anew")
+    raise CheckpointError(
+        f"no intact checkpoint in {folder}: {found}; start a new run in another --run-dir, or delete this one"
+    )
 
 
 def checkpoints(folder: Path) -> list[Path]:

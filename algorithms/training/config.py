@@ -188,6 +188,7 @@ class TrainConfig:
         _require_positive("eval_interval_updates", self.eval_interval_updates)
         _require_positive("checkpoint_interval_updates", self.checkpoint_interval_updates)
         _require_positive("num_threads", self.num_threads)
+        _require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
         _require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
         _require(
             self.device in ("auto", "cpu", "cuda"),

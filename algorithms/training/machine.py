@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import time
+import warnings
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -47,7 +48,11 @@ def record(*, evaluator: str, device: str, num_threads: int) -> dict[str, Any]:
 def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
     """Writes environment.json; a resumed run keeps its first record and appends to `resumed`."""
     if resumed and path.exists():
-        first = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            first = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # only a record: a damaged one must not hold up the run
+            warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
+            first = {}
         values = {**first, "resumed": [*first.get("resumed", []), values]}
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 

@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -56,15 +57,20 @@ class RunLog:
         resume_at: int | None = None,
     ) -> None:
         self.path = run_dir / METRICS_FILE
-        run_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"run folder {str(run_dir)!r} cannot be made ({error.strerror}): choose another --run-dir"
+            ) from None
         self._lock = _lock(run_dir)
         try:
             if resume_at is not None:
                 _cut(self.path, resume_at)
             elif self.path.exists():
                 raise RunFolderError(
-                    f"{run_dir} holds a run already: continue it with --resume {run_dir}, "
-                    "or choose another --run-dir"
+                    f"{run_dir} holds a run already: continue it with --resume "
+                    f"{shlex.quote(str(run_dir))}, or choose another --run-dir"
                 )
             self._mirror = _mirror(track, run_dir, config or {})
             self._file = self.path.open("a", encoding="utf-8")

@@ -100,6 +100,7 @@ class Session:
         self.sampling = torch.Generator(self.device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
         env = config.env
+        self._max_plies = env.max_plies or config.rollout.num_plies
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
         try:
             self.vec: Any = gym.make_vec(
@@ -108,7 +109,7 @@ class Session:
                 evaluator=self.evaluator,
                 reward=env.reward,
                 start_positions=env.start_positions,
-                max_plies=env.max_plies or config.rollout.num_plies,
+                max_plies=self._max_plies,
             )
         except BaseException:
             self.evaluator.close()
@@ -124,7 +125,12 @@ class Session:
     def moves_per_rollout(self) -> int:
         """The most moves that one rollout can score."""
         rollout = self.config.rollout
-        return rollout.num_envs * rollout.num_plies * self.algorithm.group_size
+        plies = rollout.num_plies
+        if rollout.form == "games":
+            plies = min(plies, self._max_plies)
+            if rollout.train_sides == "start":
+                plies = -(-plies // 2)
+        return rollout.num_envs * plies * self.algorithm.group_size
 
     def check_budget(self) -> None:
         """Raises ValueError where not even one rollout fits into the budget."""

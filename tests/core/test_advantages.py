@@ -74,3 +74,20 @@ def test_an_unknown_scale_and_differing_shapes_are_refused() -> None:
         group_relative(rewards, rewards == 0, -1, "std")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"\(2, 3\).*\(3,\)"):
         group_relative(rewards, torch.ones(3, dtype=torch.bool), -1, "none")
+
+
+@pytest.mark.parametrize("scale", ["none", "group", "batch"])
+def test_equal_rewards_have_exactly_no_advantage_whatever_the_group_size(scale: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for group_size in range(2, 17):
+        rewards = torch.randn(200, 1, generator=generator).expand(200, group_size)
+        advantages = group_relative(rewards, torch.ones_like(rewards, dtype=torch.bool), -1, scale)
+        assert not advantages.any()
+
+
+@pytest.mark.parametrize("scale", ["none", "group", "batch"])
+def test_what_an_invalid_member_holds_is_never_looked_at(scale: str) -> None:
+    valid = torch.tensor([[True, True, False, True]])
+    clean = group_relative(torch.tensor([[1.0, 2.0, 0.0, 4.0]]), valid, -1, scale)
+    dirty = group_relative(torch.tensor([[1.0, 2.0, torch.nan, 4.0]]), valid, -1, scale)
+    assert torch.equal(clean, dirty)

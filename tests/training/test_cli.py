@@ -165,3 +165,30 @@ def test_check_measures_the_engine(tmp_path: Path) -> None:
     (engine,) = [finding for finding in findings if finding["name"] == "stockfish"]
     assert engine["state"] == "ok" and engine["values"]["nodes_per_s"] > 1_000
     assert "Stockfish" in engine["values"]["version"] and engine["values"]["network"]
+
+
+def test_check_with_a_wrong_engine_path_says_so_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOCKFISH_PATH", "/nope")
+    assert cli.main(["check"]) == 1
+    out = capsys.readouterr().out
+    assert "/nope" in out
+    assert "held-out set" in out
+
+
+@pytest.mark.parametrize("command", [["check"], ["train", "grpo", "--smoke"]])
+def test_a_json_path_that_cannot_be_written_is_named_before_anything_runs(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = ["--run-dir", str(tmp_path / "run")] if "train" in command else []
+    assert cli.main([*command, *run_dir, "--json", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert str(tmp_path) in err
+    assert "path of a file" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "ppoo"]) == 2
+    assert "'ppoo'" in capsys.readouterr().err
