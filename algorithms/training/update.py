@@ -63,7 +63,7 @@ class StepGuard:
 
 @dataclasses.dataclass
 class _Totals:
-    """Device-side sums over the minibatches of one update; nothing is read back before the end."""
+    """Sums over the minibatches of one update, kept on the device until its end."""
 
     sums: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     ratio: dict[str, Tensor] = dataclasses.field(default_factory=dict)
