@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +19,10 @@ from chess_env.observation import NUM_PLANES
 _HISTORY = 152
 
 
-@dataclass(frozen=True)
-class Boards:
-    """The state of N games. The arrays are changed in place by the functions of this module.
+class Boards(NamedTuple):
+    """The state of N games: one row each in plain arrays, which the methods change in place.
+
+    (A named tuple, because the kernels take it whole.)
 
     Attributes:
         positions: uint64 [N, 8], packed.
@@ -60,11 +59,6 @@ class Boards:
             counters[4],
         )
 
-    @functools.cached_property
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, in the order in which the kernels take them (not copied)."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     def place(
         self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
     ) -> None:
@@ -72,7 +66,7 @@ class Boards:
         self.positions[index] = starts
         self.history_length[index] = 0
         self.ply[index] = 0
-        lockstep.settle(*self.arrays.values(), index, fifty_move, threefold)
+        lockstep.settle(self, index, fifty_move, threefold)
 
     def advance(
         self,
@@ -82,7 +76,7 @@ class Boards:
         threefold: bool,
     ) -> None:
         """None; makes one legal move on each of the boards `index` [n]."""
-        lockstep.advance(*self.arrays.values(), index, actions, fifty_move, threefold)
+        lockstep.advance(self, index, actions, fifty_move, threefold)
 
     def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool [n]: True where White is to move on the boards `index`."""
@@ -122,16 +116,7 @@ class Boards:
         """(uint64 [N, G, 8] the positions after each legal action [N, G], int64 [N, G] their status); nothing moves."""
         children = np.empty((*actions.shape, 8), np.uint64)
         status = np.empty(actions.shape, np.int64)
-        lockstep.look_ahead(
-            self.positions,
-            self.history,
-            self.history_length,
-            actions,
-            fifty_move,
-            threefold,
-            children,
-            status,
-        )
+        lockstep.look_ahead(self, actions, fifty_move, threefold, children, status)
         return children, status
 
     def observe(self) -> dict[str, NDArray[Any]]:
@@ -151,13 +136,5 @@ class Boards:
             "phase": np.empty(count, np.int8),
             "status": np.empty(count, np.int8),
         }
-        lockstep.observe(
-            self.positions,
-            self.repetitions,
-            self.ply,
-            self.status,
-            self.legal_ids,
-            self.num_legal,
-            *seen.values(),
-        )
+        lockstep.observe(self, *seen.values())
         return seen

@@ -146,7 +146,9 @@ class Games:
 
     def get_state(self) -> dict[str, Any]:
         """Copies of all arrays by name, and the generators as a JSON string."""
-        state: dict[str, Any] = {name: array.copy() for name, array in self.boards.arrays.items()}
+        state: dict[str, Any] = {
+            name: array.copy() for name, array in self.boards._asdict().items()
+        }
         state["learner_is_white"] = self.learner_is_white.copy()
         state["rngs"] = json.dumps([rng.bit_generator.state for rng in self._rngs])
         return state
@@ -161,7 +163,7 @@ class Games:
             raise ValueError(
                 f"the state holds {len(state['ply'])} boards, this environment {len(self.everywhere)}"
             )
-        for name, array in self.boards.arrays.items():
+        for name, array in self.boards._asdict().items():
             array[...] = state[name]
         self.learner_is_white[:] = state["learner_is_white"]
         for rng, rng_state in zip(self._rngs, json.loads(str(state["rngs"])), strict=True):

@@ -1,14 +1,19 @@
-"""The kernels behind `Boards`: each runs over rows of games and writes into arrays it is given."""
+"""The kernels behind `Boards`: each runs over its rows and writes into arrays that it is given."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
-from chess_env.movegen import MAX_LEGAL, STATE, Positions, apply, legal_actions_of, rule50_clock
+from chess_env.movegen import MAX_LEGAL, STATE, apply, legal_actions_of, rule50_clock
 from chess_env.observation import NUM_PLANES, encode
 from chess_env.rules import ONGOING, phase_of, position_hash, status_of
+
+if TYPE_CHECKING:
+    from chess_env.boards import Boards
 
 
 @inlined
@@ -22,73 +27,33 @@ def occurred(history: NDArray[np.uint64], length: int, key: np.uint64) -> int:
 
 
 @inlined
-def settle_one(
-    positions: Positions,
-    history: NDArray[np.uint64],
-    history_length: NDArray[np.int64],
-    repetitions: NDArray[np.int64],
-    status: NDArray[np.int64],
-    legal_ids: NDArray[np.int16],
-    num_legal: NDArray[np.int64],
-    row: int,
-    fifty_move: bool,
-    threefold: bool,
-) -> None:
+def settle_one(boards: Boards, row: int, fifty_move: bool, threefold: bool) -> None:
     """None; history, legal moves and status of a row whose position has just been set."""
-    position = positions[row]
+    position = boards.positions[row]
     key = position_hash(position)
-    length = history_length[row]
-    repetitions[row] = occurred(history[row], length, key)
-    history[row, length] = key
-    history_length[row] = length + 1
-    before = num_legal[row]
-    count = legal_actions_of(position, legal_ids[row])
+    length = boards.history_length[row]
+    repetitions = occurred(boards.history[row], length, key)
+    boards.repetitions[row] = repetitions
+    boards.history[row, length] = key
+    boards.history_length[row] = length + 1
+    before = boards.num_legal[row]
+    count = legal_actions_of(position, boards.legal_ids[row])
     for i in range(count, before):
-        legal_ids[row, i] = -1
-    num_legal[row] = count
-    status[row] = status_of(position, count, repetitions[row], fifty_move, threefold)
+        boards.legal_ids[row, i] = -1
+    boards.num_legal[row] = count
+    boards.status[row] = status_of(position, count, repetitions, fifty_move, threefold)
 
 
 @kernel
-def settle(
-    positions: Positions,
-    history: NDArray[np.uint64],
-    history_length: NDArray[np.int64],
-    repetitions: NDArray[np.int64],
-    ply: NDArray[np.int64],
-    status: NDArray[np.int64],
-    legal_ids: NDArray[np.int16],
-    num_legal: NDArray[np.int64],
-    index: NDArray[np.int64],
-    fifty_move: bool,
-    threefold: bool,
-) -> None:
+def settle(boards: Boards, index: NDArray[np.int64], fifty_move: bool, threefold: bool) -> None:
     """None; history, legal moves and status of the rows `index`, whose positions have just been set."""
     for row in index:
-        settle_one(
-            positions,
-            history,
-            history_length,
-            repetitions,
-            status,
-            legal_ids,
-            num_legal,
-            row,
-            fifty_move,
-            threefold,
-        )
+        settle_one(boards, row, fifty_move, threefold)
 
 
 @kernel
 def advance(
-    positions: Positions,
-    history: NDArray[np.uint64],
-    history_length: NDArray[np.int64],
-    repetitions: NDArray[np.int64],
-    ply: NDArray[np.int64],
-    status: NDArray[np.int64],
-    legal_ids: NDArray[np.int16],
-    num_legal: NDArray[np.int64],
+    boards: Boards,
     index: NDArray[np.int64],
     actions: NDArray[np.int64],
     fifty_move: bool,
@@ -98,24 +63,13 @@ def advance(
     child = np.empty(8, np.uint64)
     for i in range(index.shape[0]):
         row = index[i]
-        apply(positions[row], actions[i], child)
+        apply(boards.positions[row], actions[i], child)
         for word in range(8):
-            positions[row, word] = child[word]
-        ply[row] += 1
+            boards.positions[row, word] = child[word]
+        boards.ply[row] += 1
         if rule50_clock(child) == 0:
-            history_length[row] = 0
-        settle_one(
-            positions,
-            history,
-            history_length,
-            repetitions,
-            status,
-            legal_ids,
-            num_legal,
-            row,
-            fifty_move,
-            threefold,
-        )
+            boards.history_length[row] = 0
+        settle_one(boards, row, fifty_move, threefold)
 
 
 @kernel
@@ -156,10 +110,11 @@ def judge(
 ) -> int:
     """int64: how many games are done; writes how each one stands after a step."""
     num_done = 0
-    for row in range(board_status.shape[0]):
+    for row in range(status.shape[0]):
         status[row] = ONGOING if refused[row] or waiting[row] else board_status[row]
         terminated[row] = status[row] != ONGOING or refused[row]
-        truncated[row] = ply[row] >= max_plies and not terminated[row] and not waiting[row]
+        out_of_plies = ply[row] >= max_plies
+        truncated[row] = out_of_plies and not terminated[row] and not waiting[row]
         done[row] = terminated[row] or truncated[row]
         num_done += done[row]
     return num_done
@@ -167,9 +122,7 @@ def judge(
 
 @kernel
 def look_ahead(
-    positions: Positions,
-    history: NDArray[np.uint64],
-    history_length: NDArray[np.int64],
+    boards: Boards,
     actions: NDArray[np.int64],
     fifty_move: bool,
     threefold: bool,
@@ -181,22 +134,18 @@ def look_ahead(
     for row in range(actions.shape[0]):
         for g in range(actions.shape[1]):
             child = children[row, g]
-            apply(positions[row], actions[row, g], child)
+            apply(boards.positions[row], actions[row, g], child)
             repetitions = 0
             if rule50_clock(child):
-                repetitions = occurred(history[row], history_length[row], position_hash(child))
+                key = position_hash(child)
+                repetitions = occurred(boards.history[row], boards.history_length[row], key)
             count = legal_actions_of(child, legal_ids)
             status[row, g] = status_of(child, count, repetitions, fifty_move, threefold)
 
 
 @kernel
 def observe(
-    positions: Positions,
-    repetitions: NDArray[np.int64],
-    board_ply: NDArray[np.int64],
-    board_status: NDArray[np.int64],
-    board_legal_ids: NDArray[np.int16],
-    board_num_legal: NDArray[np.int64],
+    boards: Boards,
     planes: NDArray[np.uint8],
     mask: NDArray[np.int8],
     legal_ids: NDArray[np.int16],
@@ -208,17 +157,17 @@ def observe(
 ) -> None:
     """None; writes what is seen on all rows (see `Boards.observe`)."""
     flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
-    for row in range(positions.shape[0]):
-        position = positions[row]
-        encode(position, repetitions[row], flat_planes[row])
+    for row in range(planes.shape[0]):
+        position = boards.positions[row]
+        encode(position, boards.repetitions[row], flat_planes[row])
         mask[row] = 0
-        for slot in range(board_num_legal[row]):
-            mask[row, board_legal_ids[row, slot]] = 1
+        for slot in range(boards.num_legal[row]):
+            mask[row, boards.legal_ids[row, slot]] = 1
         # Element loops: numba's slice assignment costs four times as much on such short rows.
         for slot in range(MAX_LEGAL):
-            legal_ids[row, slot] = board_legal_ids[row, slot]
-        num_legal[row] = board_num_legal[row]
-        ply[row] = board_ply[row]
+            legal_ids[row, slot] = boards.legal_ids[row, slot]
+        num_legal[row] = boards.num_legal[row]
+        ply[row] = boards.ply[row]
         turn[row] = 1 - np.int8((position[STATE] >> np.uint64(10)) & np.uint64(1))
         phase[row] = phase_of(position)
-        status[row] = board_status[row]
+        status[row] = boards.status[row]

@@ -7,8 +7,7 @@ PeSTO (chessprogramming.org/PeSTO's_Evaluation_Function) and a slight preference
 Positions of the benchmark sample (benchmarks/data) were left out.
 
 Piece values are part of the piece-square tables. A square and its mirror image on the other wing share a value;
-rows run from the side's own first rank up, columns from the edge file to the centre file. The values become part of
-the compiled kernels, whose cache notices a change here because this sentence names them (`chess_env/jit.py`).
+rows run from the side's own first rank up, columns from the edge file to the centre file.
 """
 
 from __future__ import annotations
