@@ -22,51 +22,54 @@ _HISTORY = 152
 class Boards(NamedTuple):
     """The state of N games: one row each in plain arrays, which the methods change in place.
 
-    (A named tuple, because the kernels take it whole.)
+    (Few arrays, because a kernel pays for each one that it is given.)
 
     Attributes:
         positions: uint64 [N, 8], packed.
         history: uint64 [N, 152], hashes since the last irreversible move, the present one last.
-        history_length: int64 [N], number of valid entries in `history`.
-        repetitions: int64 [N], earlier occurrences of the present position.
-        ply: int64 [N], plies since reset, both sides counted.
-        status: int64 [N], rules' status code.
+        counters: int64 [N, 5]: number of valid entries in `history`, earlier occurrences of the present
+            position, plies since reset (both sides counted), status code, number of legal moves.
         legal_ids: int16 [N, 218], ascending, padded with -1.
-        num_legal: int64 [N].
     """
 
     positions: Positions
     history: NDArray[np.uint64]
-    history_length: NDArray[np.int64]
-    repetitions: NDArray[np.int64]
-    ply: NDArray[np.int64]
-    status: NDArray[np.int64]
+    counters: NDArray[np.int64]
     legal_ids: NDArray[np.int16]
-    num_legal: NDArray[np.int64]
 
     @classmethod
     def empty(cls, num_boards: int) -> Boards:
         """N boards on which no game has been placed yet."""
-        counters = [np.zeros(num_boards, np.int64) for _ in range(5)]
         return cls(
             np.zeros((num_boards, 8), np.uint64),
             np.zeros((num_boards, _HISTORY), np.uint64),
-            counters[0],
-            counters[1],
-            counters[2],
-            counters[3],
+            np.zeros((num_boards, 5), np.int64),
             np.full((num_boards, MAX_LEGAL), -1, np.int16),
-            counters[4],
         )
+
+    @property
+    def ply(self) -> NDArray[np.int64]:
+        """int64 [N]: plies since reset, both sides counted; a view."""
+        return self.counters[:, lockstep.PLY]
+
+    @property
+    def status(self) -> NDArray[np.int64]:
+        """int64 [N]: rules' status code; a view."""
+        return self.counters[:, lockstep.STATUS]
+
+    @property
+    def num_legal(self) -> NDArray[np.int64]:
+        """int64 [N]: number of legal moves; a view."""
+        return self.counters[:, lockstep.NUM_LEGAL]
 
     def place(
         self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
     ) -> None:
         """None; starts a new game from `starts` [n, 8] on the boards `index` [n]."""
         self.positions[index] = starts
-        self.history_length[index] = 0
-        self.ply[index] = 0
-        lockstep.settle(self, index, fifty_move, threefold)
+        self.counters[index, lockstep.HISTORY_LENGTH] = 0
+        self.counters[index, lockstep.PLY] = 0
+        lockstep.settle(*self, index, fifty_move, threefold)
 
     def advance(
         self,
@@ -76,7 +79,7 @@ class Boards(NamedTuple):
         threefold: bool,
     ) -> None:
         """None; makes one legal move on each of the boards `index` [n]."""
-        lockstep.advance(self, index, actions, fifty_move, threefold)
+        lockstep.advance(*self, index, actions, fifty_move, threefold)
 
     def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool [n]: True where White is to move on the boards `index`."""
@@ -87,7 +90,7 @@ class Boards(NamedTuple):
         out = np.empty(actions.shape, np.bool_)
         rows = len(self.positions)
         count = lockstep.find_illegal(
-            self.legal_ids, self.num_legal, actions.reshape(rows, -1), out.reshape(rows, -1)
+            self.counters, self.legal_ids, actions.reshape(rows, -1), out.reshape(rows, -1)
         )
         return count, out
 
@@ -106,7 +109,7 @@ class Boards(NamedTuple):
         truncated = np.empty(len(refused), np.bool_)
         status = np.empty(len(refused), np.int64)
         num_done = lockstep.judge(
-            self.status, self.ply, refused, waiting, max_plies, status, terminated, truncated, done
+            self.counters, refused, waiting, max_plies, status, terminated, truncated, done
         )
         return num_done, done, terminated, truncated, status
 
@@ -116,7 +119,16 @@ class Boards(NamedTuple):
         """(uint64 [N, G, 8] the positions after each legal action [N, G], int64 [N, G] their status); nothing moves."""
         children = np.empty((*actions.shape, 8), np.uint64)
         status = np.empty(actions.shape, np.int64)
-        lockstep.look_ahead(self, actions, fifty_move, threefold, children, status)
+        lockstep.look_ahead(
+            self.positions,
+            self.history,
+            self.counters,
+            actions,
+            fifty_move,
+            threefold,
+            children,
+            status,
+        )
         return children, status
 
     def observe(self) -> dict[str, NDArray[Any]]:
@@ -125,7 +137,7 @@ class Boards(NamedTuple):
         `planes` uint8 [N, 19, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
         int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
         """
-        count = len(self.ply)
+        count = len(self.positions)
         seen: dict[str, NDArray[Any]] = {
             "planes": np.empty((count, NUM_PLANES, 8, 8), np.uint8),
             "action_mask": np.empty((count, NUM_ACTIONS), np.int8),
@@ -136,5 +148,5 @@ class Boards(NamedTuple):
             "phase": np.empty(count, np.int8),
             "status": np.empty(count, np.int8),
         }
-        lockstep.observe(self, *seen.values())
+        lockstep.observe(self.positions, self.counters, self.legal_ids, *seen.values())
         return seen

@@ -159,7 +159,7 @@ class Games:
         Raises:
             ValueError: the state is of another number of boards.
         """
-        if len(state["ply"]) != len(self.everywhere):
+        if len(state["positions"]) != len(self.everywhere):
             raise ValueError(
                 f"the state holds {len(state['ply'])} boards, this environment {len(self.everywhere)}"
             )

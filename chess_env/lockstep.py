@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
-from chess_env.movegen import MAX_LEGAL, STATE, apply, legal_actions_of, rule50_clock
+from chess_env.movegen import MAX_LEGAL, STATE, Positions, apply, legal_actions_of, rule50_clock
 from chess_env.observation import NUM_PLANES, encode
 from chess_env.rules import ONGOING, phase_of, position_hash, status_of
 
-if TYPE_CHECKING:
-    from chess_env.boards import Boards
+# Columns of `Boards.counters`.
+HISTORY_LENGTH, REPETITIONS, PLY, STATUS, NUM_LEGAL = range(5)
 
 
 @inlined
@@ -27,33 +25,52 @@ def occurred(history: NDArray[np.uint64], length: int, key: np.uint64) -> int:
 
 
 @inlined
-def settle_one(boards: Boards, row: int, fifty_move: bool, threefold: bool) -> None:
+def settle_one(
+    positions: Positions,
+    history: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+    legal_ids: NDArray[np.int16],
+    row: int,
+    fifty_move: bool,
+    threefold: bool,
+) -> None:
     """None; history, legal moves and status of a row whose position has just been set."""
-    position = boards.positions[row]
+    position = positions[row]
     key = position_hash(position)
-    length = boards.history_length[row]
-    repetitions = occurred(boards.history[row], length, key)
-    boards.repetitions[row] = repetitions
-    boards.history[row, length] = key
-    boards.history_length[row] = length + 1
-    before = boards.num_legal[row]
-    count = legal_actions_of(position, boards.legal_ids[row])
+    length = counters[row, HISTORY_LENGTH]
+    repetitions = occurred(history[row], length, key)
+    counters[row, REPETITIONS] = repetitions
+    history[row, length] = key
+    counters[row, HISTORY_LENGTH] = length + 1
+    before = counters[row, NUM_LEGAL]
+    count = legal_actions_of(position, legal_ids[row])
     for i in range(count, before):
-        boards.legal_ids[row, i] = -1
-    boards.num_legal[row] = count
-    boards.status[row] = status_of(position, count, repetitions, fifty_move, threefold)
+        legal_ids[row, i] = -1
+    counters[row, NUM_LEGAL] = count
+    counters[row, STATUS] = status_of(position, count, repetitions, fifty_move, threefold)
 
 
 @kernel
-def settle(boards: Boards, index: NDArray[np.int64], fifty_move: bool, threefold: bool) -> None:
+def settle(
+    positions: Positions,
+    history: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+    legal_ids: NDArray[np.int16],
+    index: NDArray[np.int64],
+    fifty_move: bool,
+    threefold: bool,
+) -> None:
     """None; history, legal moves and status of the rows `index`, whose positions have just been set."""
     for row in index:
-        settle_one(boards, row, fifty_move, threefold)
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
 
 
 @kernel
 def advance(
-    boards: Boards,
+    positions: Positions,
+    history: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+    legal_ids: NDArray[np.int16],
     index: NDArray[np.int64],
     actions: NDArray[np.int64],
     fifty_move: bool,
@@ -63,43 +80,43 @@ def advance(
     child = np.empty(8, np.uint64)
     for i in range(index.shape[0]):
         row = index[i]
-        apply(boards.positions[row], actions[i], child)
+        apply(positions[row], actions[i], child)
         for word in range(8):
-            boards.positions[row, word] = child[word]
-        boards.ply[row] += 1
+            positions[row, word] = child[word]
+        counters[row, PLY] += 1
         if rule50_clock(child) == 0:
-            boards.history_length[row] = 0
-        settle_one(boards, row, fifty_move, threefold)
+            counters[row, HISTORY_LENGTH] = 0
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
 
 
 @kernel
 def find_illegal(
+    counters: NDArray[np.int64],
     legal_ids: NDArray[np.int16],
-    num_legal: NDArray[np.int64],
     actions: NDArray[np.int64],
     out: NDArray[np.bool_],
 ) -> int:
     """int64: how many `actions` [N, G] are illegal; `out` tells which."""
     total = 0
     for row in range(actions.shape[0]):
+        num_legal = counters[row, NUM_LEGAL]
         for g in range(actions.shape[1]):
             action = actions[row, g]
-            low, high = 0, num_legal[row]
+            low, high = 0, num_legal
             while low < high:
                 middle = (low + high) // 2
                 if legal_ids[row, middle] < action:
                     low = middle + 1
                 else:
                     high = middle
-            out[row, g] = low >= num_legal[row] or legal_ids[row, low] != action
+            out[row, g] = low >= num_legal or legal_ids[row, low] != action
             total += out[row, g]
     return total
 
 
 @kernel
 def judge(
-    board_status: NDArray[np.int64],
-    ply: NDArray[np.int64],
+    counters: NDArray[np.int64],
     refused: NDArray[np.bool_],
     waiting: NDArray[np.bool_],
     max_plies: int,
@@ -111,9 +128,9 @@ def judge(
     """int64: how many games are done; writes how each one stands after a step."""
     num_done = 0
     for row in range(status.shape[0]):
-        status[row] = ONGOING if refused[row] or waiting[row] else board_status[row]
+        status[row] = ONGOING if refused[row] or waiting[row] else counters[row, STATUS]
         terminated[row] = status[row] != ONGOING or refused[row]
-        out_of_plies = ply[row] >= max_plies
+        out_of_plies = counters[row, PLY] >= max_plies
         truncated[row] = out_of_plies and not terminated[row] and not waiting[row]
         done[row] = terminated[row] or truncated[row]
         num_done += done[row]
@@ -122,7 +139,9 @@ def judge(
 
 @kernel
 def look_ahead(
-    boards: Boards,
+    positions: Positions,
+    history: NDArray[np.uint64],
+    counters: NDArray[np.int64],
     actions: NDArray[np.int64],
     fifty_move: bool,
     threefold: bool,
@@ -134,18 +153,20 @@ def look_ahead(
     for row in range(actions.shape[0]):
         for g in range(actions.shape[1]):
             child = children[row, g]
-            apply(boards.positions[row], actions[row, g], child)
+            apply(positions[row], actions[row, g], child)
             repetitions = 0
             if rule50_clock(child):
                 key = position_hash(child)
-                repetitions = occurred(boards.history[row], boards.history_length[row], key)
+                repetitions = occurred(history[row], counters[row, HISTORY_LENGTH], key)
             count = legal_actions_of(child, legal_ids)
             status[row, g] = status_of(child, count, repetitions, fifty_move, threefold)
 
 
 @kernel
 def observe(
-    boards: Boards,
+    positions: Positions,
+    counters: NDArray[np.int64],
+    board_legal_ids: NDArray[np.int16],
     planes: NDArray[np.uint8],
     mask: NDArray[np.int8],
     legal_ids: NDArray[np.int16],
@@ -158,16 +179,16 @@ def observe(
     """None; writes what is seen on all rows (see `Boards.observe`)."""
     flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
     for row in range(planes.shape[0]):
-        position = boards.positions[row]
-        encode(position, boards.repetitions[row], flat_planes[row])
+        position = positions[row]
+        encode(position, counters[row, REPETITIONS], flat_planes[row])
         mask[row] = 0
-        for slot in range(boards.num_legal[row]):
-            mask[row, boards.legal_ids[row, slot]] = 1
+        for slot in range(counters[row, NUM_LEGAL]):
+            mask[row, board_legal_ids[row, slot]] = 1
         # Element loops: numba's slice assignment costs four times as much on such short rows.
         for slot in range(MAX_LEGAL):
-            legal_ids[row, slot] = boards.legal_ids[row, slot]
-        num_legal[row] = boards.num_legal[row]
-        ply[row] = boards.ply[row]
+            legal_ids[row, slot] = board_legal_ids[row, slot]
+        num_legal[row] = counters[row, NUM_LEGAL]
+        ply[row] = counters[row, PLY]
         turn[row] = 1 - np.int8((position[STATE] >> np.uint64(10)) & np.uint64(1))
         phase[row] = phase_of(position)
-        status[row] = boards.status[row]
+        status[row] = counters[row, STATUS]
