@@ -48,6 +48,11 @@ class Boards(NamedTuple):
         )
 
     @property
+    def repetitions(self) -> NDArray[np.int64]:
+        """int64 [N]: earlier occurrences of the present position; a view."""
+        return self.counters[:, lockstep.REPETITIONS]
+
+    @property
     def ply(self) -> NDArray[np.int64]:
         """int64 [N]: plies since reset, both sides counted; a view."""
         return self.counters[:, lockstep.PLY]

@@ -129,6 +129,11 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         """uint64 [N, 8]: a copy of the packed positions of all boards."""
         return self.games.boards.positions.copy()
 
+    @property
+    def repetitions(self) -> NDArray[np.uint8]:
+        """uint8 [N]: earlier occurrences of every board's position in its game, 255 standing for more."""
+        return np.minimum(self.games.boards.repetitions, 255).astype(np.uint8)
+
     def fens(self) -> list[str]:
         """The FEN of every board."""
         return to_fens(self.games.boards.positions)

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.training.planes import planes_of
 from algorithms.training.policy import PolicyNet
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class RolloutState:
     """The boards as they stand between two rollouts, so that the streams of play go on.
 
     Attributes:
-        obs: uint8 `[N, 19, 8, 8]`.
+        positions: uint64 `[N, 8]`, packed; the planes are made where the network runs.
+        repetitions: uint8 `[N]`, earlier occurrences of each position in its game.
         legal_ids: int16 `[N, 218]` ascending, padded with -1.
         num_legal: int16 `[N]`.
         ply: int32 `[N]`.
@@ -33,7 +35,8 @@ class RolloutState:
         phase: int8 `[N]`.
     """
 
-    obs: NDArray[np.uint8]
+    positions: NDArray[np.uint64]
+    repetitions: NDArray[np.uint8]
     legal_ids: NDArray[np.int16]
     num_legal: NDArray[np.int16]
     ply: NDArray[np.int32]
@@ -41,10 +44,10 @@ class RolloutState:
     phase: NDArray[np.int8]
 
     @classmethod
-    def from_observation(cls, obs: NDArray[np.uint8], info: Mapping[str, Any]) -> RolloutState:
-        """The state after `reset` or `step`; keeps the arrays it is given."""
+    def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> RolloutState:
+        """The boards of `vec` after the `reset` or `step` that returned `info`; keeps its arrays."""
         names = ("legal_ids", "num_legal", "ply", "turn", "phase")
-        return cls(obs, **{name: info[name] for name in names})
+        return cls(vec.positions, vec.repetitions, **{name: info[name] for name in names})
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, for a checkpoint."""
@@ -58,8 +61,8 @@ class RolloutState:
 
 def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> RolloutState:
     """The boards after `vec.reset(seed=seed)`."""
-    obs, info = vec.reset(seed=seed)
-    return RolloutState.from_observation(obs, info)
+    _, info = vec.reset(seed=seed)
+    return RolloutState.of(vec, info)
 
 
 def _to_device(array: NDArray[Any], device: torch.device) -> Tensor:
@@ -87,16 +90,15 @@ def _play_ply(
     afterwards. The copy of the actions to the host is the only point that waits for the device.
     """
     width = int(state.num_legal.max())
-    obs, legal_ids = (
-        _to_device(state.obs, device),
-        _to_device(state.legal_ids[:, :width], device),
-    )
+    legal_ids = _to_device(state.legal_ids[:, :width], device)
+    packed = _to_device(state.positions.view(np.int64), device)
+    obs = planes_of(packed, _to_device(state.repetitions, device))
     dist = MaskedCategorical(policy(obs, legal_ids), legal_ids >= 0, temperature)
     slots = dist.sample(num_samples, generator)
     actions = legal_ids.long().gather(1, slots)
     host_actions = actions.cpu().numpy()
     scored = vec.score_actions(host_actions)
-    next_obs, _, terminated, truncated, info = vec.step(host_actions[:, 0])
+    _, _, terminated, truncated, info = vec.step(host_actions[:, 0])
     record: dict[str, Tensor | NDArray[Any]] = {
         "obs": obs,
         "legal_ids": legal_ids,
@@ -114,7 +116,7 @@ def _play_ply(
     }
     if "score_cp" in scored:
         record["score_cp"] = scored["score_cp"]
-    return record, RolloutState.from_observation(next_obs, info)
+    return record, RolloutState.of(vec, info)
 
 
 def _stack(
@@ -239,8 +241,8 @@ def collect_games(
             f"{len(fens)} start positions times group_size {group_size} is not num_envs "
             f"{vec.num_envs}; give {vec.num_envs // group_size} FENs"
         )
-    obs, info = vec.reset(options={"fens": [fen for fen in fens for _ in range(group_size)]})
-    state = RolloutState.from_observation(obs, info)
+    _, info = vec.reset(options={"fens": [fen for fen in fens for _ in range(group_size)]})
+    state = RolloutState.of(vec, info)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
     records: list[dict[str, Tensor | NDArray[Any]]] = []
     while len(records) < num_plies and alive.any():

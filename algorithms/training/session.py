@@ -219,7 +219,8 @@ class Session:
             self.reference.load_state_dict(state["reference"])
         self.sampling.set_state(state["sampling"])
         self.shuffling.set_state(state["shuffling"])
-        self.boards = RolloutState.from_observation(*self.vec.set_state(state["vec"]))
+        _, info = self.vec.set_state(state["vec"])
+        self.boards = RolloutState.of(self.vec, info)
 
     def close(self) -> None:
         """Ends the boards and the engines, and gives the process its threads back."""

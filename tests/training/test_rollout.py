@@ -18,6 +18,7 @@ from algorithms.training.rollout import (
     start_rollout,
 )
 from chess_env.moves import action_to_move, legal_actions
+from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")
@@ -85,7 +86,7 @@ def test_every_sample_of_a_positions_batch_agrees_with_python_chess(
                 assert batch.rewards[row, ply, sample].item() == pytest.approx(expected, abs=1e-5)
             assert batch.side[row, ply] == board.turn
         obs, *_ = twin.step(batch.actions[:, ply, 0].numpy())
-    assert np.array_equal(state.obs, obs)
+    assert np.array_equal(encode_batch(state.positions, state.repetitions), obs)
 
 
 def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(

@@ -1,0 +1,28 @@
+"""Planes made from packed boards against those of the environment."""
+
+from __future__ import annotations
+
+import chess
+import numpy as np
+import torch
+
+from algorithms.training.planes import planes_of
+from chess_env.fen import pack_fens
+from chess_env.observation import encode_batch
+from chess_env.start_positions import RandomPlies
+
+SPECIAL = [
+    chess.STARTING_FEN,
+    "r3k2r/8/8/8/3pP3/8/8/R3K2R b Kq e3 0 1",
+    "4k3/8/8/8/8/8/8/4K2R w K - 99 80",
+    "4k3/8/8/8/8/8/8/Q3K2Q b - - 149 80",
+]
+
+
+def test_planes_from_packed_boards_equal_the_environments() -> None:
+    rng = np.random.default_rng(0)
+    source = RandomPlies(0, 200, exclude_heldout=False)
+    positions = np.array([*pack_fens(SPECIAL), *(source.sample(rng) for _ in range(300))])
+    repetitions = rng.integers(0, 5, len(positions)).astype(np.uint8)
+    found = planes_of(torch.from_numpy(positions.view(np.int64)), torch.from_numpy(repetitions))
+    assert np.array_equal(found.numpy(), encode_batch(positions, repetitions))
