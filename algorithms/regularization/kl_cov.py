@@ -1,0 +1,53 @@
+"""KL-Cov: a penalty on the few moves whose update would cost the most entropy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from algorithms.core.batch import FlatBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.regularization.estimators import log_gap, mean_over_samples
+
+
+@torch.no_grad()
+def highest_covariance(
+    logprobs: Tensor, advantages: Tensor, valid: Tensor, fraction: float
+) -> Tensor:
+    """Bool `[N, K]`: the max(1, round(fraction * n)) of the n valid samples with the highest cov.
+
+    cov_i = (A_i - mean A)(l_i - mean l), means over the valid samples. All False where n = 0.
+    """
+    count = int(valid.sum())
+    if count == 0:
+        return torch.zeros_like(valid)
+
+    def centred(values: Tensor) -> Tensor:
+        return values - torch.where(valid, values, 0.0).sum() / count
+
+    covariance = (centred(advantages) * centred(logprobs)).masked_fill(~valid, -torch.inf)
+    highest = covariance.flatten().topk(max(1, round(fraction * count))).indices
+    chosen = torch.zeros_like(valid).flatten()
+    chosen[highest] = True
+    return chosen.reshape(valid.shape)
+
+
+def kl_cov(
+    dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, fraction: float
+) -> Tensor:
+    """`[N]` |l - l_old| of the chosen samples, summed over K and divided by the state's valid samples.
+
+    So the mean over states is the mean over samples where all are valid. At l = l_old the absolute
+    value has no gradient: the first step on a batch does not feel this term.
+    Second-hand: arXiv:2505.22617 was not read in full; form from its PRIME-RL scripts and verl.
+
+    Args:
+        dist: the learner.
+        batch: a minibatch; covariances are taken over its valid samples.
+        advantages: `[N, K]`.
+        fraction: share of the valid samples that is held back.
+    """
+    logprobs = dist.gather(batch.slots).detach()
+    chosen = highest_covariance(logprobs, advantages, batch.valid, fraction)
+    gap = log_gap(dist, batch, batch.old_legal_logprobs).abs()
+    return mean_over_samples(torch.where(chosen, gap, 0.0), batch.valid)

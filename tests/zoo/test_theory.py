@@ -1,0 +1,169 @@
+"""What one small step does to the entropy of a softmax policy, in float64.
+
+For z' = z + eta u, any u: H' - H = -eta Cov(log pi, u) / T + O(eta^2). Natural gradient: u = A.
+Vanilla policy gradient: u = pi A with E[A] = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.surrogates import clipped_ratio, score_function
+from algorithms.regularization import Regularizer, RegularizerConfig
+from tests.zoo.regularizer_cases import flat_batch
+
+NUM_LEGAL = (20, 218)  # the initial position, and the most that any position has
+TEMPERATURES = (1.0, 1.3)
+PADDING = 3
+
+
+def random_state(num_legal: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """(logits, legal, returns) `[1, L]` of one state; the last slots are illegal."""
+    generator = torch.Generator().manual_seed(seed)
+    logits, returns = torch.randn(2, 1, num_legal + PADDING, generator=generator).double()
+    return 1.5 * logits, torch.arange(num_legal + PADDING)[None] < num_legal, returns
+
+
+def centred(dist: MaskedCategorical, values: Tensor) -> Tensor:
+    """Values minus their expectation under the policy; 0 on illegal slots."""
+    mean = (dist.probs * values).sum(-1, keepdim=True)
+    return torch.where(dist.legal, values - mean, 0.0)
+
+
+def predicted(dist: MaskedCategorical, step: Tensor) -> Tensor:
+    """-Cov(log pi, step) / T over the legal moves: the first-order change of the entropy."""
+    logprobs = torch.where(dist.legal, dist.logprobs, 0.0)
+    return -(dist.probs * centred(dist, logprobs) * step).sum(-1) / dist.temperature
+
+
+def error(logits: Tensor, legal: Tensor, temperature: float, step: Tensor) -> float:
+    """|measured - predicted| change of the entropy for one step of the logits."""
+    before = MaskedCategorical(logits, legal, temperature)
+    after = MaskedCategorical(logits + step, legal, temperature)
+    return float((after.entropy() - before.entropy() - predicted(before, step)).abs())
+
+
+def policy_gradient(dist: MaskedCategorical, returns: Tensor) -> Tensor:
+    return dist.probs * centred(dist, returns) / dist.temperature
+
+
+def natural_gradient(dist: MaskedCategorical, returns: Tensor) -> Tensor:
+    return centred(dist, returns)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("num_legal", NUM_LEGAL)
+@pytest.mark.parametrize("direction", [policy_gradient, natural_gradient])
+def test_the_covariance_predicts_the_entropy_change_to_second_order(
+    direction: Callable[[MaskedCategorical, Tensor], Tensor], num_legal: int, temperature: float
+) -> None:
+    logits, legal, returns = random_state(num_legal)
+    dist = MaskedCategorical(logits, legal, temperature)
+    step = direction(dist, returns)
+    assert float(predicted(dist, step).abs()) > 1e-4
+    errors = [error(logits, legal, temperature, eta * step) for eta in (0.1, 0.01, 0.001)]
+    assert 80 < errors[0] / errors[1] < 120
+    assert 80 < errors[1] / errors[2] < 120
+
+
+@pytest.mark.parametrize("direction", [policy_gradient, natural_gradient])
+def test_a_forced_move_has_no_entropy_to_change(
+    direction: Callable[[MaskedCategorical, Tensor], Tensor],
+) -> None:
+    logits, legal, returns = random_state(1)
+    dist = MaskedCategorical(logits, legal, 1.0)
+    step = direction(dist, returns)
+    assert (step == 0).all()
+    assert predicted(dist, step) == 0
+    assert error(logits, legal, 1.0, step) == 0
+
+
+def test_rewarding_what_is_likely_lowers_entropy_and_what_is_unlikely_raises_it() -> None:
+    logits, legal, _ = random_state(20)
+    dist = MaskedCategorical(logits, legal, 1.0)
+    surprise = centred(dist, torch.where(legal, -dist.logprobs, 0.0))
+    for sign in (1.0, -1.0):
+        step = 1e-3 * policy_gradient(dist, sign * surprise)
+        after = MaskedCategorical(logits + step, legal, 1.0)
+        assert sign * float(after.entropy() - dist.entropy()) > 0
+
+
+def surrogate_loss(name: str, logprobs: Tensor, advantages: Tensor) -> Tensor:
+    losses = {
+        "score_function": lambda: score_function(logprobs, advantages),
+        "clipped_ratio": lambda: clipped_ratio(logprobs, logprobs.detach(), advantages, 0.2, 0.2),
+    }
+    return losses[name]()
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("num_legal", NUM_LEGAL)
+@pytest.mark.parametrize("name", ["score_function", "clipped_ratio"])
+def test_the_surrogates_of_the_zoo_take_the_step_that_the_theory_speaks_of(
+    name: str, num_legal: int, temperature: float
+) -> None:
+    logits, legal, returns = random_state(num_legal, seed=1)
+    logits.requires_grad_()
+    dist = MaskedCategorical(logits, legal, temperature)
+    moves = torch.arange(num_legal)[None]
+    advantages = centred(dist, returns).detach()[:, :num_legal]
+    per_move = surrogate_loss(name, dist.gather(moves), advantages)
+    loss = (dist.probs.detach()[:, :num_legal] * per_move).sum()
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(-gradient, policy_gradient(dist, returns), rtol=1e-10, atol=1e-15)
+    assert (gradient[~legal] == 0).all()
+    start = logits.detach()
+    errors = [error(start, legal, temperature, -eta * gradient) for eta in (0.1, 0.01)]
+    assert 80 < errors[0] / errors[1] < 120
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("num_legal", [1, *NUM_LEGAL])
+def test_the_exact_bonus_has_the_gradient_of_the_entropy_where_illegal_logits_are_infinite(
+    num_legal: int, temperature: float
+) -> None:
+    logits, legal, _ = random_state(num_legal, seed=2)
+    logits = logits.masked_fill(~legal, -torch.inf).requires_grad_()
+    batch = flat_batch(torch.zeros_like(logits), legal, torch.zeros(1, 1, dtype=torch.int64))
+    dist = MaskedCategorical(logits, legal, temperature)
+    regularizer = Regularizer(RegularizerConfig(ent_coef=1.0), temperature)
+    loss, _ = regularizer.loss(dist, batch, torch.zeros(1, 1, dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    logprobs = torch.where(legal, dist.logprobs, 0.0)
+    expected = -dist.probs * (logprobs + dist.entropy()) / temperature  # of the entropy
+    torch.testing.assert_close(-gradient, expected, rtol=1e-10, atol=1e-15)
+    assert (gradient[~legal] == 0).all()
+
+
+def test_one_legal_move_has_entropy_zero_and_zero_gradients_under_every_term() -> None:
+    logits, legal, _ = random_state(1, seed=3)
+    logits.requires_grad_()
+    batch = flat_batch(
+        torch.zeros_like(logits),
+        legal,
+        torch.zeros(1, 4, dtype=torch.int64),
+        ref_logits=torch.ones_like(logits),
+    )
+    dist = MaskedCategorical(logits, legal, batch.temperature)
+    assert dist.entropy() == 0
+    advantages = torch.tensor([[1.0, -2.0, 3.0, 0.0]], dtype=torch.float64)
+    for entropy, kl in (("exact", "exact"), ("sampled", "weighted_k3"), ("sampled", "k2")):
+        config = RegularizerConfig(
+            ent_coef=1.0,
+            ent_estimator=entropy,  # type: ignore[arg-type]
+            kl_old_coef=1.0,
+            kl_old_estimator=kl,  # type: ignore[arg-type]
+            kl_ref_coef=1.0,
+            kl_ref_estimator=kl,  # type: ignore[arg-type]
+            kl_cov_coef=1.0,
+        )
+        loss, _ = Regularizer(config, 1.0).loss(dist, batch, advantages)
+        surrogate = score_function(dist.gather(batch.slots), advantages).sum()
+        (gradient,) = torch.autograd.grad(loss.sum() + surrogate, logits, retain_graph=True)
+        assert loss == 0
+        assert (gradient == 0).all()
