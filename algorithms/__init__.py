@@ -19,14 +19,9 @@ __all__ = ["ALGORITHMS", "PRESETS"]
 
 
 def _load() -> None:
-    from algorithms.grpo import GRPO
-    from algorithms.regularization import RegularizerConfig
+    from algorithms import presets
 
-    globals()["ALGORITHMS"] = {GRPO.name: GRPO}
-    globals()["PRESETS"] = {
-        # Chosen on seed 0; the figures in docs/benchmarks.md are of other seeds.
-        "grpo": (GRPO(group_size=8), RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008)),
-    }
+    globals().update(ALGORITHMS=presets.ALGORITHMS, PRESETS=presets.PRESETS)
 
 
 def __getattr__(name: str) -> object:

@@ -76,37 +76,40 @@ def write_json(path: Path | None, values: dict[str, Any]) -> None:
 
 
 def train(arguments: Sequence[str]) -> int:
-    """Trains; exit code 0 at the end of the budget, 130 after Ctrl-C, 143 after SIGTERM, 1 on error."""
+    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
+
+    Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
+    a script that goes through many runs should go on. The result's `stopped_by` tells.
+    """
     # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
     # engines need; torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import tyro
 
-    from algorithms import ALGORITHMS, PRESETS
+    from algorithms import PRESETS
     from algorithms.training import config as configuration
     from algorithms.training import config_file, trainer
+    from algorithms.training.suggestion import suggestion
 
-    names = " | ".join(ALGORITHMS)
     prog = "chess-lab train"
     try:
         resumed = _value_of("--resume", arguments)
         if resumed is not None:
             config = config_file.load(Path(resumed) / "config.json")
             config = dataclasses.replace(config, run_dir=Path(resumed))
-            if arguments[0] == config.algorithm.name:
+            if arguments[0] == config.label:
                 arguments = arguments[1:]
             elif not arguments[0].startswith("-"):
-                raise ValueError(
-                    f"{resumed} holds a run of {config.algorithm.name}, not {arguments[0]}"
-                )
+                raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
         elif arguments and arguments[0] in PRESETS:
             algorithm, regularizer = PRESETS[arguments[0]]
-            config = configuration.TrainConfig(algorithm=algorithm, regularizer=regularizer)
+            config = configuration.TrainConfig(algorithm, regularizer, preset=arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
         else:
             if arguments and not arguments[0].startswith("-"):
-                print(f"chess-lab train: unknown algorithm {arguments[0]!r}", file=sys.stderr)
-            print(f"usage: chess-lab train NAME [options]   (NAME: {names})\n"
+                hint = f"{arguments[0]!r}: {suggestion(arguments[0], PRESETS)}"
+                print(f"chess-lab train: unknown algorithm {hint}", file=sys.stderr)
+            print(f"usage: chess-lab train NAME [options]   (NAME: {' | '.join(PRESETS)})\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
             return 0 if any(a in ("-h", "--help") for a in arguments) else 2
@@ -129,6 +132,9 @@ def train(arguments: Sequence[str]) -> int:
     print("\n".join(["", *result.lines()]))
     write_json(options.json, result.to_dict())
     if result.stopped_by is None:
+        return 0
+    if result.stopped_by not in signal.Signals.__members__:
+        print(f"stopped: {result.stopped_by}")
         return 0
     folder = shlex.quote(str(result.run_dir))
     print(f"stopped by {result.stopped_by}; continue: chess-lab train --resume {folder}")

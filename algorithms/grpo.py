@@ -7,10 +7,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, group_relative
-from algorithms.core.algorithm import Controls
+from algorithms.core.advantages import SCALES, AdvantageScale, group_relative
+from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import clip_controls, require_choice, require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import REDUCTIONS, Reduction, reduction_weights
 from algorithms.core.surrogates import clipped_ratio
 
 
@@ -24,6 +27,10 @@ class GRPO:
         clip_range: ratios beyond 1 - clip_range (A < 0) or 1 + clip_range (A > 0) get no gradient.
         clip_range_high: the upper distance if not `clip_range`; larger slows the loss of entropy.
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+        reduction: mean over samples, over games of their means, or sum over a constant (Dr. GRPO).
+        live_groups: replace groups whose rewards are all equal by further samples (DAPO).
     """
 
     name: ClassVar[str] = "grpo"
@@ -31,29 +38,43 @@ class GRPO:
     update_epochs: int = 1
     clip_range: float = 0.2
     clip_range_high: float | None = None
-    advantage_scale: AdvantageScale = "none"
+    advantage_scale: AdvantageScale = "group"
+    credit: Credit = "step"
+    gamma: float = 1.0
+    reduction: Reduction = "sample_mean"
+    live_groups: bool = False
 
     def __post_init__(self) -> None:
-        if self.group_size < 2:
-            raise ValueError(
-                f"group_size is {self.group_size}: a mean needs 2; set group_size >= 2"
-            )
-        if self.update_epochs < 1:
-            raise ValueError(f"update_epochs is {self.update_epochs}: set update_epochs >= 1")
+        require_sampling(self.group_size, self.update_epochs)
+        require_choice("advantage_scale", self.advantage_scale, SCALES)
+        require_choice("reduction", self.reduction, REDUCTIONS)
+        require_credit(self.credit, self.gamma)
         self.controls()
+
+    def needs(self) -> Needs:
+        """Live groups where they are asked for."""
+        return Needs(live_groups=self.live_groups)
 
     def controls(self) -> Controls:
         """The clip bounds as configured."""
-        high = self.clip_range if self.clip_range_high is None else self.clip_range_high
-        return Controls(clip_low=self.clip_range, clip_high=high)
+        return clip_controls(self.clip_range, self.clip_range_high)
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        """Rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        return group_relative(batch.rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """The weights of the chosen reduction."""
+        return reduction_weights(batch, self.reduction)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every sample passes."""
+        return None
 
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
         """`[N, K]` clipped-ratio loss to minimise."""
-        low, high = controls.clip_low, controls.clip_high
-        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, low, high)
+        bounds = controls.clip_low, controls.clip_high
+        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)

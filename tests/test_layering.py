@@ -143,7 +143,7 @@ def test_no_file_is_longer_than_one_sitting() -> None:
 def test_an_algorithm_fits_on_one_screen() -> None:
     long = {}
     for path in (ROOT / "algorithms").glob("*.py"):
-        if path.name in ("__init__.py", "cli.py", "regularization.py"):
+        if path.name in ("__init__.py", "cli.py", "presets.py"):
             continue
         code_lines = len(path.read_text().splitlines())
         if code_lines > 80:

@@ -1,4 +1,4 @@
-"""Advantages from groups of rewards. Pure functions; none of them carries a gradient."""
+"""Advantages from rewards and values. Pure functions; none of them carries a gradient."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from algorithms.core.checks import require_choice, require_shares
+
 AdvantageScale = Literal["group", "batch", "none"]
+Baseline = Literal["none", "batch", "group"]
+SCALES: tuple[AdvantageScale, ...] = ("group", "batch", "none")
+BASELINES: tuple[Baseline, ...] = ("none", "batch", "group")
 
 STD_FLOOR = 1e-4
 """Added to a standard deviation before dividing (TRL's value), so that equal rewards amplify no noise."""
@@ -53,8 +58,7 @@ def group_relative(
             f"rewards have shape {tuple(rewards.shape)} and valid {tuple(valid.shape)}: they must "
             "be equal"
         )
-    if scale not in ("group", "batch", "none"):
-        raise ValueError(f"scale is {scale!r}: expected 'group', 'batch' or 'none'")
+    require_choice("scale", scale, SCALES)
     count = valid.sum(group_axis, keepdim=True)
     used = valid & (count >= 2)
     centred = torch.where(used, rewards - group_mean(rewards, valid, group_axis), 0.0)
@@ -64,3 +68,131 @@ def group_relative(
         variance = centred.square().sum(group_axis, keepdim=True) / (count - 1).clamp(min=1)
         return centred / (variance.sqrt() + STD_FLOOR)
     return centred / (centred.square().sum().div(used.sum().clamp(min=1)).sqrt() + STD_FLOOR)
+
+
+@torch.no_grad()
+def leave_one_out(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
+    """Rewards minus the mean of the *other* valid members of their group; same shape.
+
+    RLOO (arXiv:2402.14740): the baseline does not contain the sample itself, so the estimator is
+    unbiased. With n valid members it is n / (n - 1) times the reward minus the group's mean.
+    Members that are not valid get 0, and so do those of groups with fewer than two valid ones.
+
+    Args:
+        rewards: float `[...]` raw rewards.
+        valid: bool, same shape.
+        group_axis: the axis along which members of one group lie.
+    """
+    count = valid.sum(group_axis, keepdim=True)
+    centred = group_relative(rewards, valid, group_axis, "none")
+    return centred * count / (count - 1).clamp(min=1)
+
+
+@torch.no_grad()
+def baselined(rewards: Tensor, valid: Tensor, group_axis: int, baseline: Baseline) -> Tensor:
+    """Rewards minus a baseline, 0 where not valid; same shape. REINFORCE (Williams 1992).
+
+    `none` subtracts nothing, `batch` the mean over all valid samples, `group` the mean over the
+    group's valid members (see `group_relative`). The last two contain the sample itself, which
+    scales the expected gradient by (n - 1) / n.
+
+    Raises:
+        ValueError: the baseline is unknown.
+    """
+    require_choice("baseline", baseline, BASELINES)
+    if baseline == "group":
+        return group_relative(rewards, valid, group_axis, "none")
+    kept = torch.where(valid, rewards, 0.0)
+    if baseline == "none":
+        return kept
+    # In float64, so that equal rewards are exactly their mean.
+    mean = (kept.double().sum() / valid.sum().clamp(min=1)).to(rewards.dtype)
+    return torch.where(valid, rewards - mean, 0.0)
+
+
+@torch.no_grad()
+def gae(
+    rewards: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    ended: Tensor,
+    alive: Tensor,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """`[..., T]` generalised advantages of two players who move in turn; 0 where not alive.
+
+    GAE (arXiv:1506.02438) with the signs of self-play, every quantity in the view of the player who
+    moves at its ply: delta_t = r_t - gamma V(s_{t+1}) - V(s_t) and A_t = delta_t - gamma gae_lambda
+    A_{t+1}. The term A_{t+1} is dropped where a game ended and after the last ply. Computed in
+    float64, returned in the rewards' dtype.
+
+    Args:
+        rewards: `[..., T]` of the moves that were played.
+        values: `[..., T]` V(s_t).
+        next_values: `[..., T]` V(s_{t+1}) in the view of *its* side to move; 0 where the game
+            terminated, the value of the position reached where it was cut by a ply limit.
+        ended: bool `[..., T]` the game is over after this ply, by rule or ply limit.
+        alive: bool `[..., T]` the ply counts; what others hold, NaN included, is never looked at.
+        gamma: discount per ply, in [0, 1].
+        gae_lambda: in [0, 1]; 0 trusts the values, 1 the rewards.
+
+    Raises:
+        ValueError: gamma or gae_lambda is out of range.
+    """
+    require_shares(gamma=gamma, gae_lambda=gae_lambda)
+    delta = rewards.double() - gamma * next_values.double() - values.double()
+    delta = torch.where(alive, delta, 0.0)
+    advantages = torch.zeros_like(delta)
+    following = torch.zeros_like(delta[..., 0])
+    for t in range(delta.shape[-1] - 1, -1, -1):
+        carried = torch.where(ended[..., t], 0.0, following)
+        following = torch.where(
+            alive[..., t], delta[..., t] - gamma * gae_lambda * carried, torch.zeros_like(carried)
+        )
+        advantages[..., t] = following
+    return advantages.to(rewards.dtype)
+
+
+@torch.no_grad()
+def exact(rewards: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
+    """`[..., K]` R(a) - sum_b pi_old(b) R(b) over a state's legal moves, 0 where not valid.
+
+    The true advantage of each move over the policy that moved, without sampling. Computed in
+    float64, returned in the rewards' dtype.
+
+    Args:
+        rewards: `[..., K]` of all legal moves.
+        old_logprobs: `[..., K]` their log-probabilities under the behaviour policy.
+        valid: bool `[..., K]` True where a slot holds a legal move; a state without any gets 0.
+
+    Raises:
+        ValueError: some legal moves of a state are missing.
+    """
+    probs = torch.where(valid, old_logprobs, -torch.inf).double().exp()
+    total = probs.sum(-1, keepdim=True)
+    scored = valid.any(-1, keepdim=True)
+    # Log-probabilities rounded to bfloat16 (`logprob_dtype`) add up to 1 within this.
+    if (scored & ((total - 1).abs() > 0.02)).any():
+        worst = float(total[scored][(total[scored] - 1).abs().argmax()])
+        raise ValueError(
+            f"the probabilities of a state's scored moves add up to {worst:.3f}, not 1: all legal "
+            "moves must be scored, once each; set rollout.form to 'positions'"
+        )
+    known = torch.where(valid, rewards, 0.0).double()
+    expected = (probs * known).sum(-1, keepdim=True) / torch.where(scored, total, 1.0)
+    return torch.where(valid, known - expected, 0.0).to(rewards.dtype)
+
+
+def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
+    """Advantages minus their mean over their standard deviation, over the valid samples given.
+
+    As PPO's implementations do with each minibatch (SB3: unbiased standard deviation, plus 1e-8;
+    fewer than two samples are left as they are). 0 where not valid. Never together with a group's
+    standard deviation.
+    """
+    count = valid.sum()
+    kept = torch.where(valid, advantages, 0.0).double()
+    centred = torch.where(valid, kept - kept.sum() / count.clamp(min=1), 0.0)
+    std = (centred.square().sum() / (count - 1).clamp(min=1)).sqrt()
+    return torch.where(count < 2, kept, centred / (std + 1e-8)).to(advantages.dtype)

@@ -19,12 +19,15 @@ class Controls:
     An algorithm's loss reads them here, never from its own fields.
 
     Attributes:
-        clip_low: distance of the lower ratio bound from 1, in (0, 1].
+        clip_low: distance of the lower ratio bound from 1, in (0, 1]; 1 switches it off.
         clip_high: distance of the upper ratio bound from 1, > 0; infinity switches it off.
+        target_kl: the remaining passes over a batch are left out once the mean KL(behaviour ||
+            learner) of a pass exceeds 1.5 times this, nats (SB3's rule); infinity switches it off.
     """
 
-    clip_low: float
-    clip_high: float
+    clip_low: float = 1.0
+    clip_high: float = math.inf
+    target_kl: float = math.inf
 
     def __post_init__(self) -> None:
         if not 0 < self.clip_low <= 1:
@@ -35,19 +38,66 @@ class Controls:
             )
         if not self.clip_high > 0 or math.isnan(self.clip_high):
             raise ValueError(f"clip_high is {self.clip_high}: set clip_high > 0")
+        if not self.target_kl > 0 or math.isnan(self.target_kl):
+            raise ValueError(f"target_kl is {self.target_kl}: set target_kl > 0")
 
     def state_dict(self) -> dict[str, float]:
         """The current values, for a checkpoint."""
-        return {"clip_low": self.clip_low, "clip_high": self.clip_high}
+        return dataclasses.asdict(self)
 
     def load_state_dict(self, state: dict[str, float]) -> None:
         """Takes the values over from `state_dict()`."""
         loaded = Controls(**state)
-        self.clip_low, self.clip_high = loaded.clip_low, loaded.clip_high
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(loaded, field.name))
+
+
+@dataclasses.dataclass(frozen=True)
+class Critic:
+    """The value function that an algorithm trains beside the policy.
+
+    Attributes:
+        vf_coef: weight of the value loss, >= 0.
+        clip_range_vf: the value may leave its old one by this much before its gradient stops
+            (reward units); None does not clip.
+    """
+
+    vf_coef: float = 0.5
+    clip_range_vf: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.vf_coef < math.inf:
+            raise ValueError(f"vf_coef is {self.vf_coef}: set it to a finite number >= 0")
+        if self.clip_range_vf is not None and not self.clip_range_vf > 0:
+            raise ValueError(f"clip_range_vf is {self.clip_range_vf}: set it above 0, or to None")
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What the loop provides for an algorithm beyond sampled moves and their rewards.
+
+    Attributes:
+        critic: a value head is trained; the batch carries `values`, `next_values` and `returns`.
+        all_moves: every legal move is scored: a state's K samples are all its legal slots.
+        live_groups: groups whose rewards are all equal are replaced by further samples (DAPO).
+        single_step: one optimizer step for each batch, so that no gradient is ever off-policy.
+        whole_games: all plies of a game stay in one minibatch.
+        uniforms: `FlatBatch.uniforms` holds a random number for each sample.
+    """
+
+    critic: Critic | None = None
+    all_moves: bool = False
+    live_groups: bool = False
+    single_step: bool = False
+    whole_games: bool = False
+    uniforms: bool = False
 
 
 class Algorithm(Protocol):
     """A frozen dataclass whose fields are the hyperparameters. It cannot reach the regulariser.
+
+    The loss that the loop minimises over a batch is sum(weights * policy_loss) plus the mean of the
+    regulariser over the states; minibatches are unbiased shares of it.
 
     Attributes:
         name: key in `ALGORITHMS`.
@@ -57,7 +107,7 @@ class Algorithm(Protocol):
 
     @property
     def group_size(self) -> int:
-        """Samples per group."""
+        """Samples per group; not looked at where all moves are scored."""
         ...
 
     @property
@@ -65,16 +115,35 @@ class Algorithm(Protocol):
         """Passes over each batch."""
         ...
 
+    def needs(self) -> Needs:
+        """What the loop must provide."""
+        ...
+
     def controls(self) -> Controls:
         """A fresh `Controls` record with this algorithm's starting values."""
         ...
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        """Advantages shaped like `batch.rewards`; 0 where not valid."""
+        """Advantages shaped like `batch.rewards`; 0 where not valid.
+
+        Raises:
+            ValueError: the batch cannot carry this credit assignment.
+        """
+        ...
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Each sample's share of the batch's policy loss, shaped like `batch.rewards`; 0 where not valid."""
+        ...
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """`[N, K]` share of each sample's gradient let through, no gradient; None if all of it.
+
+        `policy_loss` has applied it already: the loop only logs it.
+        """
         ...
 
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
-        """`[N, K]` loss to minimise, before the mean over valid samples."""
+        """`[N, K]` loss of each sample, to minimise."""
         ...

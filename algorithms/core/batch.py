@@ -27,6 +27,12 @@ class FlatBatch:
         old_legal_logprobs: float32 `[N, L]` the whole behaviour distribution (-inf on padding).
         ref_legal_logprobs: float32 `[N, L]` the reference policy's distribution, or None.
         temperature: the rollout's softmax temperature.
+        games: int64 `[N]` which game (form `games`) or state (form `positions`) each state belongs
+            to, counted within the rollout.
+        old_values: float32 `[N]` the critic's values when the moves were sampled, side to move's
+            view; None without a critic.
+        returns: float32 `[N, K]` what the critic should have said; None without a critic.
+        uniforms: float32 `[N, K]` random numbers in [0, 1), where the algorithm needs them.
     """
 
     obs: Tensor
@@ -37,6 +43,10 @@ class FlatBatch:
     old_legal_logprobs: Tensor
     ref_legal_logprobs: Tensor | None
     temperature: float
+    games: Tensor
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
+    uniforms: Tensor | None = None
 
     @property
     def legal(self) -> Tensor:
@@ -50,17 +60,12 @@ class FlatBatch:
 
     def select(self, index: Tensor) -> FlatBatch:
         """The states of an int64 index `[M]`, in that order; a state's K actions stay together."""
-        ref = self.ref_legal_logprobs
-        return FlatBatch(
-            obs=self.obs[index],
-            legal_ids=self.legal_ids[index],
-            slots=self.slots[index],
-            old_logprobs=self.old_logprobs[index],
-            valid=self.valid[index],
-            old_legal_logprobs=self.old_legal_logprobs[index],
-            ref_legal_logprobs=None if ref is None else ref[index],
-            temperature=self.temperature,
-        )
+        selected: dict[str, Any] = {
+            field.name: value[index]
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, **selected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +97,15 @@ class RolloutBatch:
         temperature: softmax temperature the moves were sampled at.
         policy_version: number of updates the sampling policy had received.
         ref_legal_logprobs: float32 `[*S, L]` reference distribution at `temperature`, or None.
+        learner_legal_logprobs: float32 `[*S, L]` the learner's distribution when the batch was
+            complete, where the regulariser asks for it (it differs from the behaviour's while the
+            old policy is stale), or None.
+        before_cp: int32 `[*S]` score of the position before the move, mover's view, centipawns;
+            None without an evaluator.
+        position_hash: int64 `[*S]` of board, side, castling and en passant; None if not computed.
+        values: float32 `[*S]` critic's values, side to move's view, reward units; None without one.
+        next_values: float32 `[*S]` critic's value of the position after the move that was played
+            on, from *its* side to move's view; 0 where the game terminated; None without a critic.
     """
 
     form: Literal["positions", "games"]
@@ -112,6 +126,11 @@ class RolloutBatch:
     policy_version: int
     score_cp: Tensor | None = None
     ref_legal_logprobs: Tensor | None = None
+    learner_legal_logprobs: Tensor | None = None
+    before_cp: Tensor | None = None
+    position_hash: Tensor | None = None
+    values: Tensor | None = None
+    next_values: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.form not in ("positions", "games"):
@@ -135,6 +154,11 @@ class RolloutBatch:
             "legal_ids",
             "old_legal_logprobs",
             "ref_legal_logprobs",
+            "learner_legal_logprobs",
+            "before_cp",
+            "position_hash",
+            "values",
+            "next_values",
             "truncated",
             "ply",
             "side",
@@ -188,7 +212,14 @@ class RolloutBatch:
             old_legal_logprobs=self.old_legal_logprobs.reshape(-1, slots_l),
             ref_legal_logprobs=None if ref is None else ref.reshape(-1, slots_l),
             temperature=self.temperature,
+            games=self._games(),
+            old_values=None if self.values is None else self.values.reshape(-1),
         )
+
+    def _games(self) -> Tensor:
+        states = self.obs.shape[:-3]
+        plies = states[-1] if self.form == "games" else 1
+        return torch.arange(states.numel(), device=self.obs.device) // plies
 
     def to(self, device: torch.device) -> RolloutBatch:
         """The same batch with every tensor on `device`."""

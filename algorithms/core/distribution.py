@@ -23,12 +23,23 @@ class MaskedCategorical:
         legal: `[..., L]` bool, True where the slot holds a legal move. Illegal slots get
             probability exactly 0.
         temperature: > 0; logits are divided by it. Above 1 flattens, below 1 sharpens.
+        logprob_dtype: the log-probabilities are rounded to it and kept in the dtype of the logits,
+            which is what a softmax in that precision hands on; an experiment switch. Rounded, the
+            probabilities no longer add up to 1 exactly and the entropy may exceed its bound by the
+            rounding. None rounds nothing.
 
     Raises:
         ValueError: the temperature is not a positive finite number, or the shapes differ.
     """
 
-    def __init__(self, logits: Tensor, legal: Tensor, temperature: float) -> None:
+    def __init__(
+        self,
+        logits: Tensor,
+        legal: Tensor,
+        temperature: float,
+        *,
+        logprob_dtype: torch.dtype | None = None,
+    ) -> None:
         if not (math.isfinite(temperature) and temperature > 0):
             raise ValueError(
                 f"temperature is {temperature}: softmax(logits / temperature) needs a positive "
@@ -47,7 +58,10 @@ class MaskedCategorical:
         self.temperature = temperature
         # A finite fill keeps rows without any legal slot free of NaN, in value and in gradient.
         filled = (logits / temperature).masked_fill(~legal, torch.finfo(logits.dtype).min)
-        self._finite_logprobs = torch.log_softmax(filled, dim=-1).masked_fill(~legal, 0.0)
+        finite = torch.log_softmax(filled, dim=-1).masked_fill(~legal, 0.0)
+        if logprob_dtype is not None:
+            finite = finite.to(logprob_dtype).to(finite.dtype)
+        self._finite_logprobs = finite
 
     @property
     def logprobs(self) -> Tensor:

@@ -39,3 +39,40 @@ def score_function(logprobs: Tensor, advantages: Tensor) -> Tensor:
     current policy; no gradient flows into `advantages`.
     """
     return -advantages.detach() * logprobs
+
+
+def cispo(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    advantages: Tensor,
+    clip_low: float,
+    clip_high: float,
+) -> Tensor:
+    """`[N, K]` loss to minimise: -sg(clip(r, 1 - clip_low, 1 + clip_high)) A logprobs.
+
+    r = exp(logprobs - old_logprobs); CISPO (arXiv:2506.13585, eq. 4 and 5 by verl's account): the
+    importance weight is clipped and no sample loses its gradient. The bounds are distances from 1 as
+    in verl; TRL clamps r at its `epsilon_high` itself, without the 1, and has no lower bound: its
+    epsilon_high=5 is clip_low=1, clip_high=4 here. No gradient flows into the weight,
+    `old_logprobs` or `advantages`.
+
+    Args:
+        logprobs: `[N, K]` learner log-probabilities at the rollout's temperature.
+        old_logprobs: `[N, K]` behaviour log-probabilities.
+        advantages: `[N, K]`.
+        clip_low: in (0, 1]; distance of the lower bound from 1.
+        clip_high: > 0; distance of the upper bound from 1.
+    """
+    ratio = (logprobs - old_logprobs).detach().exp()
+    weight = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    return score_function(logprobs, weight * advantages)
+
+
+def expected_advantage(logprobs: Tensor, advantages: Tensor) -> Tensor:
+    """`[N, K]` loss to minimise: -exp(logprobs) A, a move's share of minus the expected advantage.
+
+    Added over *all* legal moves of a state it is -sum_a pi(a) A(a), whose gradient is minus the
+    policy gradient (Sutton et al. 2000) without sampling noise. No gradient flows into
+    `advantages`.
+    """
+    return -advantages.detach() * logprobs.exp()

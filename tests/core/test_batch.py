@@ -61,3 +61,18 @@ def test_a_field_of_the_wrong_shape_is_named(batch_of: BatchOf) -> None:
         dataclasses.replace(batch, rewards=torch.zeros(3, 4))
     with pytest.raises(ValueError, match="form is 'plies'"):
         dataclasses.replace(batch, form="plies")  # type: ignore[arg-type]
+
+
+def test_every_state_knows_its_game(batch_of: BatchOf) -> None:
+    positions, games = batch_of("positions").flat(), batch_of("games").flat()
+    assert positions.games.tolist() == list(range(6))
+    assert games.games.tolist() == [game for game in range(12) for _ in range(2)]
+
+
+def test_values_go_with_their_states(batch_of: BatchOf) -> None:
+    batch = batch_of("games")
+    batch = dataclasses.replace(batch, values=torch.arange(24.0).reshape(3, 4, 2))
+    part = batch.flat().select(torch.tensor([23, 1]))
+    assert part.old_values is not None and part.old_values.tolist() == [23.0, 1.0]
+    with pytest.raises(ValueError, match=r"values has shape \(3, 4\)"):
+        dataclasses.replace(batch, values=torch.zeros(3, 4))

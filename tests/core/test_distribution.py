@@ -170,3 +170,19 @@ def test_a_temperature_that_is_not_positive_is_refused_with_value_and_remedy(
 def test_shapes_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\(1, 2\).*\(2,\)"):
         MaskedCategorical(torch.zeros(1, 2), torch.ones(2, dtype=torch.bool), 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rounded_log_probabilities_are_those_of_a_coarse_softmax_and_carry_a_gradient(
+    dtype: torch.dtype,
+) -> None:
+    logits, legal = random_case(3)
+    logits = logits.float().requires_grad_()
+    exact = MaskedCategorical(logits, legal, 1.3)
+    rounded = MaskedCategorical(logits, legal, 1.3, logprob_dtype=dtype)
+    assert rounded.logprobs.dtype == torch.float32
+    assert torch.equal(rounded.logprobs, exact.logprobs.to(dtype).float())
+    assert not torch.equal(rounded.logprobs, exact.logprobs)
+    (gradient,) = torch.autograd.grad(rounded.gather(torch.zeros(5, 1)).sum(), logits)
+    assert torch.isfinite(gradient).all() and (gradient[~legal] == 0).all()
+    assert (gradient != 0).any()

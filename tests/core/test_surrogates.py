@@ -4,10 +4,17 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.surrogates import clipped_ratio, score_function
+from algorithms.core.surrogates import (
+    cispo,
+    clipped_ratio,
+    expected_advantage,
+    score_function,
+)
 
 
 def loss_and_gradient(ratio: float, advantage: float) -> tuple[float, float]:
@@ -86,3 +93,76 @@ def test_no_gradient_reaches_old_logprobs_or_advantages() -> None:
 def test_an_infinite_upper_bound_switches_the_upper_clip_off() -> None:
     loss = clipped_ratio(torch.tensor([[5.0]]), torch.zeros(1, 1), torch.ones(1, 1), 1.0, math.inf)
     assert loss.item() == pytest.approx(-math.exp(5.0))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "weight"), [(1.0, 1.0), (0.5, 0.8), (0.9, 0.9), (1.25, 1.25), (4.0, 1.3)]
+)
+@pytest.mark.parametrize("advantage", [2.0, -2.0])
+def test_cispo_clips_the_weight_and_never_the_gradient(
+    ratio: float, weight: float, advantage: float
+) -> None:
+    logprobs = torch.tensor([[-1.0]], dtype=torch.float64, requires_grad=True)
+    old = logprobs.detach() - math.log(ratio)
+    loss = cispo(logprobs, old, torch.full((1, 1), advantage, dtype=torch.float64), 0.2, 0.3)
+    loss.sum().backward()
+    assert logprobs.grad is not None
+    assert loss.item() == pytest.approx(weight * advantage)
+    assert float(logprobs.grad) == pytest.approx(-weight * advantage)
+
+
+def test_cispo_with_trl_s_bounds_clamps_at_epsilon_high_itself() -> None:
+    logprobs = torch.linspace(-4, 0, 9)[None]
+    old, advantages = torch.full((1, 9), -2.0), torch.linspace(-1, 2, 9)[None]
+    trl = -(logprobs - old).exp().clamp(max=5.0) * advantages * logprobs
+    torch.testing.assert_close(cispo(logprobs, old, advantages, 1.0, 4.0), trl)
+
+
+@given(seed=st.integers(0, 2**31), low=st.floats(0.01, 1.0), high=st.floats(0.01, 9.0))
+@settings(max_examples=40, deadline=None)
+def test_at_ratio_1_all_three_surrogates_have_one_gradient(
+    seed: int, low: float, high: float
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logprobs = -torch.rand(5, 3, generator=generator, dtype=torch.float64)
+    advantages = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    weights = torch.rand(5, 3, generator=generator, dtype=torch.float64)
+
+    def gradient(surrogate: str) -> Tensor:
+        learner = logprobs.clone().requires_grad_()
+        losses = {
+            "pg": lambda: score_function(learner, advantages),
+            "ppo": lambda: clipped_ratio(learner, logprobs, advantages, low, high),
+            "cispo": lambda: cispo(learner, logprobs, advantages, low, high),
+        }
+        return torch.autograd.grad((weights * losses[surrogate]()).sum(), learner)[0]
+
+    for surrogate in ("ppo", "cispo"):
+        torch.testing.assert_close(gradient(surrogate), gradient("pg"), rtol=1e-14, atol=0)
+
+
+def test_the_expected_advantage_over_all_moves_has_the_policy_gradient() -> None:
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    legal = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    rewards = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    dist = MaskedCategorical(logits, legal, 1.3)
+    (policy_gradient,) = torch.autograd.grad(
+        (dist.probs * rewards).sum(), logits, retain_graph=True
+    )
+    slots = torch.arange(6).expand(3, 6)
+    centred = (rewards - (dist.probs * rewards).sum(-1, keepdim=True)).detach()
+    loss = torch.where(legal, expected_advantage(dist.gather(slots), centred), 0.0).sum()
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(gradient, -policy_gradient)
+
+
+def test_no_gradient_reaches_cispo_s_weight_or_any_advantage() -> None:
+    old = torch.zeros(2, 3, requires_grad=True)
+    advantages = torch.ones(2, 3, requires_grad=True)
+    logprobs = torch.full((2, 3), -1.0, requires_grad=True)
+    loss = cispo(logprobs, old, advantages, 0.2, 0.2) + expected_advantage(logprobs, advantages)
+    loss.sum().backward()
+    assert old.grad is None
+    assert advantages.grad is None
+    assert logprobs.grad is not None

@@ -1,3 +1,5 @@
+"""What every preset must hold, whatever its algorithm does."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -6,36 +8,21 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import algorithms
-from algorithms.core.algorithm import Algorithm, Controls
-from algorithms.core.batch import FlatBatch
-from algorithms.core.distribution import MaskedCategorical
-from algorithms.grpo import GRPO
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.diagnostics import ratio_metrics, ratio_sums
+from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
+from tests.zoo.zoo_cases import forms_of, noise_like, random_case
 
-NAMES = sorted(algorithms.ALGORITHMS)
-
-
-def flat_batch(logits: Tensor, legal: Tensor, slots: Tensor, temperature: float) -> FlatBatch:
-    """States whose behaviour policy is the softmax of `logits` at `temperature`."""
-    dist = MaskedCategorical(logits.detach(), legal, temperature)
-    return FlatBatch(
-        obs=torch.zeros(len(logits), 19, 8, 8, dtype=torch.uint8),
-        legal_ids=torch.arange(logits.shape[1]).expand_as(logits).masked_fill(~legal, -1).short(),
-        slots=slots,
-        old_logprobs=dist.gather(slots),
-        valid=torch.ones_like(slots, dtype=torch.bool),
-        old_legal_logprobs=dist.logprobs,
-        ref_legal_logprobs=None,
-        temperature=temperature,
-    )
-
-
-@pytest.fixture(params=NAMES)
-def algorithm(request: pytest.FixtureRequest) -> Algorithm:
-    return algorithms.PRESETS[request.param][0]
+PRESETS = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
+CASES = [(name, form) for name, algorithm in PRESETS.items() for form in forms_of(algorithm)]
+every_preset_and_form = pytest.mark.parametrize(("name", "form"), CASES)
+every_preset = pytest.mark.parametrize("name", PRESETS)
+TEMPERATURE = 1.3
 
 
 def test_importing_the_package_loads_no_torch() -> None:
@@ -44,110 +31,256 @@ def test_importing_the_package_loads_no_torch() -> None:
 
 
 def test_every_algorithm_has_a_preset_and_is_found_by_its_own_name() -> None:
-    assert set(algorithms.PRESETS) >= set(NAMES)
-    for name in NAMES:
-        assert algorithms.ALGORITHMS[name].name == name
-        assert isinstance(algorithms.PRESETS[name][0], algorithms.ALGORITHMS[name])
+    assert set(algorithms.PRESETS) >= set(algorithms.ALGORITHMS)
+    for name, cls in algorithms.ALGORITHMS.items():
+        assert cls.name == name
+        assert isinstance(algorithms.PRESETS[name][0], cls)
     with pytest.raises(AttributeError, match="NO_SUCH_NAME"):
         algorithms.NO_SUCH_NAME  # noqa: B018
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.3])
-def test_the_first_step_raises_the_rewarded_move_s_probability(
-    algorithm: Algorithm, temperature: float
+def test_the_zoo_is_complete() -> None:
+    assert set(PRESETS) == {
+        *("reinforce", "ppo", "ppo_one_ply", "grpo", "dr_grpo", "dapo", "cispo", "rloo"),
+        *("delightful_pg", "clip_cov", "kl_cov", "repo", "exact"),
+    }
+    assert all(algorithm.name in algorithms.ALGORITHMS for algorithm in PRESETS.values())
+
+
+def test_no_two_presets_are_the_same() -> None:
+    presets = list(algorithms.PRESETS.values())
+    assert all(one != other for i, one in enumerate(presets) for other in presets[:i])
+
+
+@every_preset_and_form
+def test_step_0_has_ratio_1_no_clipping_and_a_finite_loss_and_gradient(
+    name: str, form: str
 ) -> None:
-    logits = torch.randn(1, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    logits.requires_grad_()
-    legal = torch.ones(1, 5, dtype=torch.bool)
-    batch = flat_batch(logits, legal, torch.tensor([[0, 1, 2, 3]]), temperature)
-    advantages = torch.tensor([[3.0, -1.0, -1.0, -1.0]], dtype=torch.float64)
-    dist = MaskedCategorical(logits, legal, temperature)
-    loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls())
-    assert loss.shape == (1, 4)
-    (gradient,) = torch.autograd.grad(loss.mean(), logits)
-    after = MaskedCategorical(logits - 0.1 * gradient, legal, temperature)
-    assert after.probs[0, 0] > dist.probs[0, 0]
+    for seed in range(3):
+        case = random_case(PRESETS[name], form, seed=seed, temperature=TEMPERATURE)
+        flat, controls = case.flat, case.algorithm.controls()
+        logprobs = case.dist(case.logits).gather(flat.slots)
+        sums = ratio_sums(
+            logprobs,
+            flat.old_logprobs,
+            case.advantages(),
+            flat.valid,
+            controls.clip_low,
+            controls.clip_high,
+        )
+        metrics = {key: float(value) for key, value in ratio_metrics(sums).items()}
+        assert torch.equal(logprobs[flat.valid], flat.old_logprobs[flat.valid])
+        assert metrics["ratio/max"] == 1
+        assert metrics["ratio/ess"] == 1
+        assert metrics["ratio/std"] == 0
+        for clipped in ("clip_fraction_low", "clip_fraction_high", "ratio_out_of_range"):
+            assert metrics[f"policy/{clipped}"] == 0
+        assert torch.isfinite(case.loss(case.logits))
+        gradient = case.gradient()
+        assert torch.isfinite(gradient).all()
+        assert gradient.any()
 
 
-def test_zero_advantages_give_no_gradient(algorithm: Algorithm) -> None:
-    logits = torch.randn(2, 5, dtype=torch.float64).requires_grad_()
-    legal = torch.ones(2, 5, dtype=torch.bool)
-    batch = flat_batch(logits, legal, torch.tensor([[0, 1], [2, 2]]), 1.0)
-    dist = MaskedCategorical(logits, legal, 1.0)
-    zeros = torch.zeros(2, 2, dtype=torch.float64)
-    loss = algorithm.policy_loss(dist, batch, zeros, algorithm.controls())
-    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+@every_preset_and_form
+def test_illegal_logits_get_exactly_no_gradient_and_do_not_matter(name: str, form: str) -> None:
+    case = random_case(PRESETS[name], form, temperature=TEMPERATURE)
+    gradient = case.gradient()
+    assert not case.flat.legal.all()
+    assert (gradient[~case.flat.legal] == 0).all()
+    other = dataclasses.replace(case, logits=case.logits + 5.0 * ~case.flat.legal)
+    assert torch.equal(other.gradient(), gradient)
+
+
+@every_preset_and_form
+@pytest.mark.parametrize("num_legal", [1, 218])
+def test_everything_is_finite_with_one_legal_move_and_with_218(
+    name: str, form: str, num_legal: int
+) -> None:
+    case = random_case(PRESETS[name], form, num_legal=num_legal, temperature=TEMPERATURE)
+    gradient = case.gradient()
+    assert torch.isfinite(case.loss(case.logits))
+    assert torch.isfinite(gradient).all()
+    assert bool(gradient.any()) == (num_legal > 1)
+    gate = case.algorithm.gate(case.dist(case.logits), case.flat, case.advantages())
+    assert gate is None or (torch.isfinite(gate).all() and not gate.requires_grad)
+
+
+@every_preset_and_form
+def test_a_policy_far_from_the_one_that_sampled_gives_finite_gradients_too(
+    name: str, form: str
+) -> None:
+    case = random_case(PRESETS[name], form, temperature=TEMPERATURE)
+    moved = (case.logits + 3 * noise_like(case.logits)).requires_grad_()
+    (gradient,) = torch.autograd.grad(case.loss(moved), moved)
+    assert torch.isfinite(gradient).all()
+
+
+@every_preset_and_form
+def test_samples_that_are_not_valid_get_no_advantage_and_no_weight_and_are_never_looked_at(
+    name: str, form: str
+) -> None:
+    case = random_case(PRESETS[name], form, seed=4)
+    batch, algorithm = case.batch, case.algorithm
+    if form == "positions" and not algorithm.needs().all_moves:
+        # A whole group and one member of another.
+        valid = batch.valid.clone()
+        valid[0, 0], valid[1, 1, 0] = False, False
+        batch = dataclasses.replace(batch, valid=valid)
+    assert not batch.valid.all()
+    advantages, weights = algorithm.advantages(batch), algorithm.weights(batch)
+    assert (advantages[~batch.valid] == 0).all()
+    assert (weights[~batch.valid] == 0).all()
+    assert (weights[batch.valid] > 0).all()
+    if algorithm.needs().critic is not None and form == "positions":
+        return  # a stream's rewards matter to the plies before, whether trained on or not
+    dirty = dataclasses.replace(batch, rewards=batch.rewards.masked_fill(~batch.valid, torch.nan))
+    assert torch.equal(algorithm.advantages(dirty), advantages)
+
+
+@every_preset
+def test_a_batch_without_any_valid_sample_gives_zeros(name: str) -> None:
+    case = random_case(PRESETS[name])
+    nothing = dataclasses.replace(case.batch, valid=torch.zeros_like(case.batch.valid))
+    assert not case.algorithm.advantages(nothing).any()
+    assert not case.algorithm.weights(nothing).any()
+
+
+@every_preset_and_form
+def test_the_weights_add_up_to_what_their_reduction_says(name: str, form: str) -> None:
+    case = random_case(PRESETS[name], form)
+    total, valid = float(case.algorithm.weights(case.batch).sum()), case.batch.valid
+    if case.algorithm.needs().all_moves:
+        expected = float(valid.sum() / valid.any(-1).sum())
+    elif name == "dr_grpo":
+        expected = float(valid.float().mean())
+    else:
+        expected = 1.0
+    assert total == pytest.approx(expected, rel=1e-6)
+
+
+@every_preset
+def test_zero_advantages_give_no_gradient(name: str) -> None:
+    case = random_case(PRESETS[name])
+    logits = case.logits.clone().requires_grad_()
+    loss = case.loss(logits, advantages=torch.zeros_like(case.advantages()))
+    (gradient,) = torch.autograd.grad(loss, logits)
     assert (gradient == 0).all()
 
 
-def test_on_policy_the_expected_gradient_is_the_policy_gradient(algorithm: Algorithm) -> None:
-    generator = torch.Generator().manual_seed(5)
-    logits = torch.randn(1, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-    legal = torch.tensor([[True, True, True, False]])
-    rewards = torch.randn(1, 3, generator=generator, dtype=torch.float64)
-    dist = MaskedCategorical(logits, legal, 0.8)
-    batch = flat_batch(logits, legal, torch.tensor([[0, 1, 2]]), 0.8)
-    (exact,) = torch.autograd.grad((dist.probs[:, :3] * rewards).sum(), logits, retain_graph=True)
-    loss = algorithm.policy_loss(dist, batch, rewards, algorithm.controls())
-    weighted = (dist.probs[:, :3].detach() * loss).sum()
-    (gradient,) = torch.autograd.grad(weighted, logits)
-    torch.testing.assert_close(-gradient, exact)
+@pytest.mark.parametrize("temperature", [0.5, 1.3])
+@every_preset
+def test_the_first_step_raises_the_probability_of_the_best_move(
+    name: str, temperature: float
+) -> None:
+    case = random_case(PRESETS[name], seed=1, temperature=temperature, dtype=torch.float64)
+    flat, algorithm = case.flat, case.algorithm
+    best = flat.slots[:, :1]
+    advantages = torch.where(flat.slots == best, 3.0, -1.0).double().masked_fill(~flat.valid, 0.0)
+    free = flat.legal.sum(-1) > 1
+    if (flat.slots == best)[flat.valid].all():  # one sample per position: half good, half bad
+        free = free & (torch.arange(flat.num_states) % 2 == 0)
+        advantages = torch.where(torch.arange(flat.num_states) % 2 == 0, 3.0, -1.0)[:, None]
+        advantages = advantages.double()
+    if algorithm.needs().uniforms:  # nothing qualifies for being left out
+        algorithm = dataclasses.replace(algorithm, cov_low=5.0)  # type: ignore[type-var]
+        case = dataclasses.replace(case, algorithm=algorithm)
+    logits = case.logits.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(case.loss(logits, advantages=advantages), logits)
+    before = case.dist(case.logits).probs.gather(-1, best)
+    after = case.dist(case.logits - 0.1 * gradient).probs.gather(-1, best)
+    assert (after > before)[free].all()
 
 
-def test_the_regulariser_adds_the_same_value_to_every_algorithm() -> None:
-    logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
-    legal = torch.ones(3, 5, dtype=torch.bool)
-    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1, kl_old_coef=0.2))
-    values = []
-    for name in NAMES:
-        batch = flat_batch(logits, legal, torch.zeros(3, 2, dtype=torch.int64), 1.1)
-        dist = MaskedCategorical(logits + 0.3, legal, batch.temperature)
-        algorithms.PRESETS[name][0].policy_loss(
-            dist, batch, torch.zeros(3, 2), algorithms.PRESETS[name][0].controls()
-        )
-        values.append(regularizer.loss(dist, batch.old_legal_logprobs, None)[0])
-    for value in values:
-        assert torch.equal(value, values[0])
-        torch.testing.assert_close(value, -0.1 * dist.entropy())
+@every_preset
+def test_the_regulariser_adds_the_same_value_to_every_algorithm(name: str) -> None:
+    config = RegularizerConfig(ent_coef=0.1, kl_old_coef=0.2, kl_cov_coef=0.3)
+    case = random_case(PRESETS["grpo"], temperature=1.1)
+    dist, advantages = case.dist(case.logits + 0.3), case.advantages()
+    fresh = Regularizer(config, temperature=1.1).loss(dist, case.flat, advantages)[0]
+    regularizer = Regularizer(config, temperature=1.1)
+    own = random_case(PRESETS[name], temperature=1.1)
+    regularizer.shape_advantage(own.algorithm.advantages(own.batch), own.batch)
+    own.loss(own.logits)
+    assert torch.equal(regularizer.loss(dist, case.flat, advantages)[0], fresh)
 
 
-def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
-    algorithm = GRPO(clip_range=0.2)
-    logits = torch.zeros(1, 2, dtype=torch.float64)
-    legal = torch.ones(1, 2, dtype=torch.bool)
-    batch = flat_batch(logits, legal, torch.tensor([[0]]), 1.0)
-    moved = torch.tensor([[0.6, 0.0]], dtype=torch.float64, requires_grad=True)  # ratio 1.29
-    advantage = torch.ones(1, 1, dtype=torch.float64)
-
-    def gradient(controls: Controls) -> Tensor:
-        loss = algorithm.policy_loss(
-            MaskedCategorical(moved, legal, 1.0), batch, advantage, controls
-        )
-        return torch.autograd.grad(loss.sum(), moved)[0]
-
-    assert (gradient(algorithm.controls()) == 0).all()
-    assert (gradient(Controls(clip_low=0.2, clip_high=0.4)) != 0).any()
+GROUP = ("grpo", "dr_grpo", "dapo", "cispo", "rloo", "delightful_pg", "clip_cov", "kl_cov", "repo")
+GROUP_CASES = [(name, form) for name in GROUP for form in ("positions", "games")]
 
 
-@pytest.mark.parametrize("group_size", [1, 0, -3])
-def test_grpo_refuses_a_group_without_a_baseline(group_size: int) -> None:
-    with pytest.raises(ValueError, match=rf"group_size is {group_size}.*group_size >= 2"):
-        GRPO(group_size=group_size)
+@pytest.mark.parametrize(("name", "form"), GROUP_CASES)
+def test_constant_rewards_give_exactly_no_policy_gradient(name: str, form: str) -> None:
+    case = random_case(PRESETS[name], form, seed=2)
+    constant = torch.full_like(case.batch.rewards, 0.3)
+    case = dataclasses.replace(case, batch=dataclasses.replace(case.batch, rewards=constant))
+    assert not case.advantages().any()
+    assert not case.gradient().any()
 
 
-def test_grpo_refuses_clip_bounds_that_make_no_range() -> None:
-    with pytest.raises(ValueError, match=r"clip_low is 1\.5"):
-        GRPO(clip_range=1.5)
-    with pytest.raises(ValueError, match=r"clip_high is 0\.0"):
-        GRPO(clip_range_high=0.0)
-    with pytest.raises(ValueError, match="update_epochs is 0"):
-        GRPO(update_epochs=0)
+@pytest.mark.parametrize(("name", "form"), GROUP_CASES)
+@given(seed=st.integers(0, 2**31))
+@settings(max_examples=8, deadline=None)
+def test_shifting_a_group_s_rewards_changes_nothing_and_permuting_them_permutes(
+    name: str, form: str, seed: int
+) -> None:
+    case = random_case(PRESETS[name], form, seed=seed, dtype=torch.float64)
+    batch, algorithm = case.batch, case.algorithm
+    axis = batch.group_axis % batch.rewards.ndim
+    generator = torch.Generator().manual_seed(seed)
+    advantages = algorithm.advantages(batch)
+    one = [1 if i == axis else n for i, n in enumerate(batch.rewards.shape)]
+    shift = torch.randn(one, generator=generator, dtype=torch.float64)
+    shifted = dataclasses.replace(batch, rewards=batch.rewards + shift)
+    torch.testing.assert_close(algorithm.advantages(shifted), advantages)
+    order = torch.randperm(batch.rewards.shape[axis], generator=generator)
+    permuted = dataclasses.replace(
+        batch,
+        rewards=batch.rewards.index_select(axis, order),
+        valid=batch.valid.index_select(axis, order),
+    )
+    torch.testing.assert_close(algorithm.advantages(permuted), advantages.index_select(axis, order))
 
 
-def test_controls_survive_a_checkpoint() -> None:
-    controls = GRPO(clip_range=0.2, clip_range_high=0.28).controls()
-    assert dataclasses.astuple(controls) == (0.2, 0.28)
-    controls.clip_high = 0.5
-    restored = GRPO().controls()
-    restored.load_state_dict(controls.state_dict())
-    assert restored == controls
+@pytest.mark.parametrize("form", ["positions", "games"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rloo_is_dr_grpo_times_g_over_g_minus_1(form: str, seed: int) -> None:
+    rloo = random_case(PRESETS["rloo"], form, seed=seed, dtype=torch.float64, endings=False)
+    dr_grpo = random_case(PRESETS["dr_grpo"], form, seed=seed, dtype=torch.float64, endings=False)
+    factor = rloo.algorithm.group_size / (rloo.algorithm.group_size - 1)
+    torch.testing.assert_close(rloo.advantages(), factor * dr_grpo.advantages())
+    torch.testing.assert_close(rloo.gradient(), factor * dr_grpo.gradient(), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_on_policy_ratio_weight_and_score_function_are_the_same_update(form: str) -> None:
+    from algorithms.reinforce import Reinforce
+
+    unscaled = dataclasses.replace(PRESETS["grpo"], advantage_scale="none")
+    same: list[Algorithm] = [unscaled, PRESETS["cispo"], PRESETS["kl_cov"]]
+    expected = random_case(Reinforce(baseline="group"), form, dtype=torch.float64).gradient()
+    for algorithm in same:
+        gradient = random_case(algorithm, form, dtype=torch.float64).gradient()
+        torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-14)
+
+
+def test_a_single_scored_move_in_a_group_teaches_nothing() -> None:
+    for name in GROUP:
+        case = random_case(PRESETS[name], seed=3)
+        valid = torch.zeros_like(case.batch.valid)
+        valid[..., 0] = True
+        batch = dataclasses.replace(case.batch, valid=valid)
+        assert not case.algorithm.advantages(batch).any(), name
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "exact"])
+def test_the_algorithm_s_fields_are_settings_that_can_be_replaced(name: str) -> None:
+    replaced = dataclasses.replace(PRESETS[name], group_size=3)  # type: ignore[type-var]
+    assert replaced.group_size == 3
+    if PRESETS[name].update_epochs:
+        assert dataclasses.replace(replaced, update_epochs=1).update_epochs == 1
+
+
+def test_exact_has_no_group_size_to_set() -> None:
+    assert Exact().group_size == 1
+    with pytest.raises(TypeError, match="group_size"):
+        Exact(group_size=8)  # type: ignore[call-arg]

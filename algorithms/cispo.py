@@ -1,0 +1,75 @@
+"""CISPO: group-relative advantages with a clipped importance weight instead of a clipped loss."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import SCALES, AdvantageScale, group_relative
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import cispo
+
+
+@dataclasses.dataclass(frozen=True)
+class CISPO:
+    """Clipped importance-sampling policy optimization (arXiv:2506.13585): no sample's gradient is cut.
+
+    Attributes:
+        group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
+        update_epochs: passes over each batch; above 1 reuses samples and lets the ratio leave 1.
+        clip_range: the weight is at least 1 - clip_range; 1 sets no lower bound.
+        clip_range_high: the weight is at most 1 + clip_range_high; 4 is TRL's epsilon_high=5.
+        advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+    """
+
+    name: ClassVar[str] = "cispo"
+    group_size: int = 8
+    update_epochs: int = 1
+    clip_range: float = 1.0
+    clip_range_high: float = 4.0
+    advantage_scale: AdvantageScale = "none"
+    credit: Credit = "step"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs)
+        require_choice("advantage_scale", self.advantage_scale, SCALES)
+        require_credit(self.credit, self.gamma)
+        self.controls()
+
+    def needs(self) -> Needs:
+        """Nothing beyond sampled moves and rewards."""
+        return Needs()
+
+    def controls(self) -> Controls:
+        """The bounds of the importance weight as configured."""
+        return Controls(clip_low=self.clip_range, clip_high=self.clip_range_high)
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every sample passes."""
+        return None
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` weighted score-function loss to minimise."""
+        bounds = controls.clip_low, controls.clip_high
+        return cispo(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)

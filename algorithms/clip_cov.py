@@ -1,0 +1,79 @@
+"""Clip-Cov: GRPO with very wide clip bounds, and a few samples of high covariance left out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import group_relative
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_between, require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.gates import clip_cov
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import clipped_ratio
+
+
+@dataclasses.dataclass(frozen=True)
+class ClipCov:
+    """Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, see core/gates.py).
+
+    Attributes:
+        group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
+        update_epochs: passes over each batch; above 1 reuses samples and lets the ratio leave 1.
+        clip_fraction: share of samples left out, in (0, 1]; at least one (paper: 2e-4 of 1e6).
+        cov_low: least covariance of a sample that may be left out, nats (A in units of its std).
+        cov_high: largest such covariance, nats.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+    """
+
+    name: ClassVar[str] = "clip_cov"
+    group_size: int = 8
+    update_epochs: int = 1
+    clip_fraction: float = 0.02
+    cov_low: float = 1.0
+    cov_high: float = 5.0
+    credit: Credit = "step"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs)
+        require_between("clip_fraction", self.clip_fraction, 1e-9, 1.0)
+        require_between("cov_low", self.cov_low, 0.0, self.cov_high)
+        require_credit(self.credit, self.gamma)
+
+    def needs(self) -> Needs:
+        """A random number for each sample."""
+        return Needs(uniforms=True)
+
+    def controls(self) -> Controls:
+        """PPO's bounds widened to [0, 2], as the paper's scripts have them."""
+        return Controls(clip_low=1.0, clip_high=1.0)
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
+        """`[N, K]` 0 for the samples left out, 1 for the others."""
+        settings = self.clip_fraction, self.cov_low, self.cov_high
+        logprobs = dist.gather(batch.slots)
+        return clip_cov(logprobs, advantages, batch.valid, batch.uniforms, *settings)
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` clipped-ratio loss to minimise, without the samples left out."""
+        bounds = controls.clip_low, controls.clip_high
+        loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        return self.gate(dist, batch, advantages) * loss

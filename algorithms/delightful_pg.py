@@ -1,0 +1,75 @@
+"""Delightful policy gradient: the score function, gated by how delightful a move was."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import group_relative
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_between, require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.gates import delight
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import score_function
+
+
+@dataclasses.dataclass(frozen=True)
+class DelightfulPG:
+    """Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in code, see core/gates.py).
+
+    Attributes:
+        group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
+        update_epochs: passes over each batch; its gate and gradient use the current policy alone.
+        eta: softness of the gate in units of std(A), > 0; larger tends to half the plain gradient.
+        lam: the delight that lets half of the gradient through, in the advantages' unit x nats.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+    """
+
+    name: ClassVar[str] = "delightful_pg"
+    group_size: int = 8
+    update_epochs: int = 1
+    eta: float = 1.0
+    lam: float = 0.0
+    credit: Credit = "step"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs)
+        require_between("eta", self.eta, 1e-6, float("inf"))
+        require_between("lam", self.lam, float("-inf"), float("inf"))
+        require_credit(self.credit, self.gamma)
+
+    def needs(self) -> Needs:
+        """Nothing beyond sampled moves and rewards."""
+        return Needs()
+
+    def controls(self) -> Controls:
+        """No bounds."""
+        return Controls()
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
+        """`[N, K]` share of the gradient that passes, large for unlikely moves that did well."""
+        logprobs = dist.gather(batch.slots)
+        return delight(logprobs, advantages, batch.valid, eta=self.eta, lam=self.lam)
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` gated score-function loss to minimise."""
+        loss = score_function(dist.gather(batch.slots), advantages)
+        return self.gate(dist, batch, advantages) * loss

@@ -1,0 +1,62 @@
+"""Exact: the policy gradient over all legal moves, without sampling noise."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import exact
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_sampling
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import state_sum
+from algorithms.core.surrogates import expected_advantage
+
+
+@dataclasses.dataclass(frozen=True)
+class Exact:
+    """All-action policy gradient (Sutton et al. 2000): one ply deep, every legal move scored.
+
+    Attributes:
+        update_epochs: passes over each batch; the advantages stay those of the first.
+    """
+
+    name: ClassVar[str] = "exact"
+    update_epochs: int = 1
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs, least=1)
+
+    @property
+    def group_size(self) -> int:
+        """1, and no setting: a state's samples are its legal moves."""
+        return 1
+
+    def needs(self) -> Needs:
+        """The score of every legal move."""
+        return Needs(all_moves=True)
+
+    def controls(self) -> Controls:
+        """No bounds."""
+        return Controls()
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """R(a) - sum_b pi_old(b) R(b), the moves' exact advantages; shaped like `batch.rewards`."""
+        return exact(batch.rewards, batch.old_logprobs, batch.valid)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every state weighs the same; its moves are added, as the loss holds their probability."""
+        return state_sum(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every move passes."""
+        return None
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` each move's share of minus the expected advantage, to minimise."""
+        return expected_advantage(dist.gather(batch.slots), advantages)

@@ -1,0 +1,80 @@
+"""PPO: a critic, generalised advantages over both players' plies, and the clipped ratio."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import normalized
+from algorithms.core.algorithm import Controls, Critic, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import clip_controls, require_sampling, require_shares
+from algorithms.core.credit import actor_critic
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import clipped_ratio
+
+
+@dataclasses.dataclass(frozen=True)
+class PPO:
+    """Proximal Policy Optimization (arXiv:1707.06347) with SB3's details, for two players in turn.
+
+    Attributes:
+        group_size: samples per position (or start), >= 1; above 1 in positions form needs gamma 0.
+        update_epochs: passes over each batch; more reuse the samples and move further.
+        clip_range: ratios beyond 1 - clip_range (A < 0) or 1 + clip_range (A > 0) get no gradient.
+        clip_range_high: the upper distance if not `clip_range`; larger slows the loss of entropy.
+        gamma: discount per ply, in [0, 1]; smaller looks less far ahead.
+        gae_lambda: in [0, 1]; 0 trusts the critic, 1 the rewards.
+        vf_coef: weight of the value loss, >= 0.
+        clip_range_vf: how far a value may move per batch, reward units; None does not clip.
+        normalize_advantages: each minibatch's are centred and divided by their standard deviation.
+        target_kl: no further pass once KL(behaviour || learner) exceeds 1.5 times this, nats.
+    """
+
+    name: ClassVar[str] = "ppo"
+    group_size: int = 1
+    update_epochs: int = 4
+    clip_range: float = 0.2
+    clip_range_high: float | None = None
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    vf_coef: float = 0.5
+    clip_range_vf: float | None = None
+    normalize_advantages: bool = True
+    target_kl: float | None = None
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs, least=1)
+        require_shares(gamma=self.gamma, gae_lambda=self.gae_lambda)
+        _ = self.controls(), self.needs()  # these check the other fields
+
+    def needs(self) -> Needs:
+        """A critic."""
+        return Needs(critic=Critic(self.vf_coef, self.clip_range_vf))
+
+    def controls(self) -> Controls:
+        """The clip bounds and the stopping KL as configured."""
+        return clip_controls(self.clip_range, self.clip_range_high, self.target_kl)
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Generalised advantages (r - V(s) with gamma 0), shaped like `batch.rewards`."""
+        return actor_critic(batch, self.gamma, self.gae_lambda)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every sample passes."""
+        return None
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` clipped-ratio loss to minimise."""
+        scaled = normalized(advantages, batch.valid) if self.normalize_advantages else advantages
+        bounds = controls.clip_low, controls.clip_high
+        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, scaled, *bounds)

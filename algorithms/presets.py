@@ -1,0 +1,65 @@
+"""Every runnable name: an algorithm's instance and the regulariser that it runs with.
+
+Settings chosen by measurement are marked; the others are the source's, or GRPO's where the point of
+a preset is to differ from GRPO in one thing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from algorithms.cispo import CISPO
+from algorithms.clip_cov import ClipCov
+from algorithms.core.algorithm import Algorithm
+from algorithms.delightful_pg import DelightfulPG
+from algorithms.exact import Exact
+from algorithms.grpo import GRPO
+from algorithms.ppo import PPO
+from algorithms.regularization import RegularizerConfig
+from algorithms.reinforce import Reinforce
+from algorithms.rloo import RLOO
+
+# What has an advantage, surrogate or gate of its own.
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    cls.name: cls for cls in (Reinforce, PPO, GRPO, CISPO, RLOO, DelightfulPG, ClipCov, Exact)
+}
+
+# Bonuses chosen on seed 0 (the figures in docs/benchmarks.md are of other seeds), shared by all whose
+# advantages have the same scale, so that they differ in the algorithm alone. The first is for
+# advantages in reward units, the second for those divided by a standard deviation.
+FADING_BONUS = RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008)
+UNIT_SCALE_BONUS = RegularizerConfig(ent_coef=0.35, ent_coef_final=0.09)
+# For those whose point is to hold the entropy by other means, or to show what happens without.
+NO_BONUS = RegularizerConfig()
+
+PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
+    # The score function with one baseline for the whole batch: no ratio, no clip, no groups.
+    "reinforce": (Reinforce(), FADING_BONUS),
+    # A critic instead of a group: one sample per position, credit flows back from later plies.
+    "ppo": (PPO(), UNIT_SCALE_BONUS),
+    # PPO with the group algorithms' samples and credit horizon: r - V(s) for 8 moves of a position.
+    "ppo_one_ply": (PPO(group_size=8, gamma=0.0), UNIT_SCALE_BONUS),
+    # The group's mean as the baseline, its std as the unit, PPO's clipped ratio.
+    "grpo": (GRPO(group_size=8), UNIT_SCALE_BONUS),
+    # grpo without the std, its loss divided by a constant instead of the number of samples.
+    "dr_grpo": (GRPO(advantage_scale="none", reduction="constant_length"), FADING_BONUS),
+    # grpo, with a wider upper bound and fresh samples in place of dead groups.
+    "dapo": (GRPO(clip_range=0.2, clip_range_high=0.28, live_groups=True), NO_BONUS),
+    # dr_grpo, with the importance weight clipped instead of the loss: no gradient is ever cut.
+    "cispo": (CISPO(), FADING_BONUS),
+    # dr_grpo, with the mean of the others as the baseline and one on-policy step: no ratio at all.
+    "rloo": (RLOO(), FADING_BONUS),
+    # dr_grpo's advantages, the score function, and a gate that favours unlikely good moves.
+    "delightful_pg": (DelightfulPG(), NO_BONUS),
+    # dr_grpo, with a few samples of high covariance left out instead of clipped ratios.
+    "clip_cov": (ClipCov(), NO_BONUS),
+    # dr_grpo, with a KL penalty on the samples of highest covariance instead of clipped ratios.
+    "kl_cov": (
+        GRPO(advantage_scale="none", clip_range=1.0, clip_range_high=math.inf),
+        RegularizerConfig(kl_cov_coef=1.0, kl_cov_fraction=0.02),
+    ),
+    # dr_grpo, with the entropy's gradient in the advantage instead of a bonus in the loss.
+    "repo": (GRPO(advantage_scale="none"), RegularizerConfig(repo_coef=0.03)),
+    # Every legal move scored: the policy gradient without sampling noise.
+    "exact": (Exact(), NO_BONUS),
+}

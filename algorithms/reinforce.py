@@ -1,0 +1,73 @@
+"""REINFORCE: the score function with a choice of baselines; no ratio, no clip."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import BASELINES, Baseline, baselined
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import score_function
+
+
+@dataclasses.dataclass(frozen=True)
+class Reinforce:
+    """REINFORCE (Williams 1992) with a baseline.
+
+    It does not correct for stale samples: several optimizer steps on one batch bias it, which RLOO
+    refuses and this class allows, to compare.
+
+    Attributes:
+        group_size: samples per position (or start), >= 1, >= 2 for the baseline `group`.
+        update_epochs: passes over each batch; every step after the first is off-policy.
+        baseline: subtract nothing, the mean over the `batch`, or over the `group`.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+    """
+
+    name: ClassVar[str] = "reinforce"
+    group_size: int = 8
+    update_epochs: int = 1
+    baseline: Baseline = "batch"
+    credit: Credit = "step"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_choice("baseline", self.baseline, BASELINES)
+        least = 2 if self.baseline == "group" else 1
+        require_sampling(self.group_size, self.update_epochs, least=least)
+        require_credit(self.credit, self.gamma)
+
+    def needs(self) -> Needs:
+        """Nothing beyond sampled moves and rewards."""
+        return Needs()
+
+    def controls(self) -> Controls:
+        """No bounds."""
+        return Controls()
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Credited rewards minus the baseline; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return baselined(rewards, batch.valid, batch.group_axis, self.baseline)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every sample passes."""
+        return None
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` score-function loss to minimise."""
+        return score_function(dist.gather(batch.slots), advantages)

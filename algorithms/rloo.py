@@ -1,0 +1,71 @@
+"""RLOO: leave-one-out advantages with the score function, strictly on-policy."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from torch import Tensor
+
+from algorithms.core.advantages import leave_one_out
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require_sampling
+from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import score_function
+
+
+@dataclasses.dataclass(frozen=True)
+class RLOO:
+    """REINFORCE Leave-One-Out (arXiv:2402.14740): no ratio and no clip, hence one step per batch.
+
+    Attributes:
+        group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
+        update_epochs: 1, because its estimator is unbiased only for samples of the current policy.
+        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
+    """
+
+    name: ClassVar[str] = "rloo"
+    group_size: int = 8
+    update_epochs: int = 1
+    credit: Credit = "step"
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_sampling(self.group_size, self.update_epochs)
+        if self.update_epochs != 1:
+            raise ValueError(
+                f"update_epochs is {self.update_epochs}: RLOO is strictly on-policy and has no ratio "
+                "to correct for reused samples; set update_epochs to 1, or train grpo or cispo"
+            )
+        require_credit(self.credit, self.gamma)
+
+    def needs(self) -> Needs:
+        """One optimizer step for each batch."""
+        return Needs(single_step=True)
+
+    def controls(self) -> Controls:
+        """No bounds."""
+        return Controls()
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Credited rewards minus the mean of the group's others; shaped like `batch.rewards`."""
+        rewards = credited(batch, self.credit, self.gamma)
+        return leave_one_out(rewards, batch.valid, batch.group_axis)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        """Every valid sample weighs the same."""
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        """None: every sample passes."""
+        return None
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """`[N, K]` score-function loss to minimise."""
+        return score_function(dist.gather(batch.slots), advantages)

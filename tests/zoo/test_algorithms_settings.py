@@ -1,0 +1,263 @@
+"""Settings: what they do, and that impossible ones are refused with the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+
+import algorithms
+from algorithms.cispo import CISPO
+from algorithms.clip_cov import ClipCov
+from algorithms.core.advantages import group_relative
+from algorithms.core.algorithm import Controls
+from algorithms.core.checks import require_between, require_choice
+from algorithms.core.credit import outcome, return_to_go
+from algorithms.delightful_pg import DelightfulPG
+from algorithms.grpo import GRPO
+from algorithms.ppo import PPO
+from algorithms.reinforce import Reinforce
+from algorithms.rloo import RLOO
+from tests.zoo.zoo_cases import noise_like, random_case
+
+GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
+CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)
+
+
+@pytest.mark.parametrize("cls", GROUP_CLASSES)
+@pytest.mark.parametrize("group_size", [1, 0, -3])
+def test_a_group_without_a_baseline_is_refused(cls: Any, group_size: int) -> None:
+    with pytest.raises(ValueError, match=rf"group_size is {group_size}.*group_size >= 2"):
+        cls(group_size=group_size)
+
+
+def test_reinforce_and_ppo_take_single_samples_unless_the_baseline_is_the_group_s() -> None:
+    assert Reinforce(group_size=1).group_size == PPO(group_size=1).group_size == 1
+    for make in (lambda: Reinforce(group_size=0), lambda: PPO(group_size=0)):
+        with pytest.raises(ValueError, match=r"group_size is 0.*>= 1"):
+            make()
+    with pytest.raises(ValueError, match=r"group_size is 1.*>= 2"):
+        Reinforce(group_size=1, baseline="group")
+
+
+@pytest.mark.parametrize("cls", [*algorithms.ALGORITHMS.values()])
+@pytest.mark.parametrize("update_epochs", [0, -1, 1.5])
+def test_no_pass_over_the_batch_is_refused(cls: Any, update_epochs: int) -> None:
+    with pytest.raises(ValueError, match=rf"update_epochs is {update_epochs}"):
+        cls(update_epochs=update_epochs)
+
+
+def test_rloo_refuses_to_reuse_samples_and_says_what_does() -> None:
+    with pytest.raises(ValueError, match=r"update_epochs is 4.*strictly on-policy.*grpo or cispo"):
+        RLOO(update_epochs=4)
+    assert RLOO().needs().single_step
+
+
+@pytest.mark.parametrize(
+    ("cls", "field", "value", "nearest"),
+    [
+        (GRPO, "advantage_scale", "grup", "group"),
+        (GRPO, "reduction", "samples_mean", "sample_mean"),
+        (GRPO, "reduction", "constant", "constant_length"),
+        (GRPO, "credit", "outcomes", "outcome"),
+        (CISPO, "advantage_scale", "bach", "batch"),
+        (RLOO, "credit", "returns_to_go", "return_to_go"),
+        (DelightfulPG, "credit", "stepp", "step"),
+        (ClipCov, "credit", "out", "outcome"),
+        (Reinforce, "baseline", "groups", "group"),
+        (Reinforce, "baseline", "nothing", "none"),
+    ],
+)
+def test_an_unknown_switch_is_refused_with_the_nearest_name(
+    cls: Any, field: str, value: str, nearest: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"{field} is '{value}'.*did you mean '{nearest}'"):
+        cls(**{field: value})
+
+
+@pytest.mark.parametrize("cls", CREDIT_CLASSES)
+@pytest.mark.parametrize("gamma", [-0.1, 1.01, math.nan])
+def test_a_discount_that_is_none_is_refused(cls: Any, gamma: float) -> None:
+    with pytest.raises(ValueError, match=rf"gamma is {gamma}"):
+        cls(gamma=gamma)
+
+
+@pytest.mark.parametrize("cls", CREDIT_CLASSES)
+@pytest.mark.parametrize("credit", ["outcome", "return_to_go"])
+def test_credit_beyond_the_step_needs_whole_games(cls: Any, credit: str) -> None:
+    algorithm = cls(credit=credit)
+    with pytest.raises(ValueError, match=r"set credit to 'step', or rollout\.form to 'games'"):
+        algorithm.advantages(random_case(algorithm).batch)
+    assert algorithm.advantages(random_case(algorithm, "games").batch).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"clip_range": 0.0}, r"clip_low is 0\.0"),
+        ({"clip_range": 1.5}, r"clip_low is 1\.5"),
+        ({"clip_range_high": 0.0}, r"clip_high is 0\.0"),
+        ({"clip_range_high": math.nan}, "clip_high is nan"),
+    ],
+)
+@pytest.mark.parametrize("cls", [GRPO, CISPO, PPO])
+def test_clip_bounds_that_make_no_range_are_refused(
+    cls: Any, settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gamma": 1.5}, r"gamma is 1\.5"),
+        ({"gae_lambda": -0.5}, r"gae_lambda is -0\.5"),
+        ({"vf_coef": -1.0}, r"vf_coef is -1\.0"),
+        ({"clip_range_vf": 0.0}, r"clip_range_vf is 0\.0"),
+        ({"target_kl": 0.0}, r"target_kl is 0\.0"),
+    ],
+)
+def test_impossible_settings_of_ppo_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PPO(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"clip_fraction": 0.0}, r"clip_fraction is 0\.0"),
+        ({"clip_fraction": 1.1}, r"clip_fraction is 1\.1"),
+        ({"cov_low": -1.0}, r"cov_low is -1\.0"),
+        ({"cov_low": 6.0}, r"cov_low is 6\.0.*\[0\.0, 5\.0\]"),
+    ],
+)
+def test_impossible_settings_of_clip_cov_are_refused(
+    settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClipCov(**settings)
+
+
+def test_the_checks_name_the_nearest_choice_and_the_range() -> None:
+    require_choice("form", "games", ("positions", "games"))
+    with pytest.raises(ValueError, match="form is 3: expected one of 'positions', 'games'"):
+        require_choice("form", 3, ("positions", "games"))
+    require_between("lam", -5.0, -math.inf, math.inf)
+    with pytest.raises(ValueError, match="lam is inf"):
+        require_between("lam", math.inf, -math.inf, math.inf)
+
+
+def test_grpo_with_outcome_credit_compares_whole_games_of_one_start() -> None:
+    algorithm = GRPO(group_size=4, credit="outcome", advantage_scale="group")
+    batch = random_case(algorithm, "games", seed=1).batch
+    expected = group_relative(outcome(batch), batch.valid, 1, "group")
+    assert torch.equal(algorithm.advantages(batch), expected)
+
+
+def test_grpo_with_returns_to_go_looks_ahead_with_gamma() -> None:
+    batch = random_case(GRPO(group_size=4), "games", seed=1).batch
+    for gamma in (0.0, 0.5, 1.0):
+        algorithm = GRPO(group_size=4, credit="return_to_go", gamma=gamma)
+        expected = group_relative(return_to_go(batch, gamma), batch.valid, 1, "none")
+        assert torch.equal(algorithm.advantages(batch), expected)
+    step = GRPO(group_size=4).advantages(batch)
+    assert torch.equal(GRPO(credit="return_to_go", gamma=0.0).advantages(batch), step)
+
+
+def test_grpo_s_reductions_weigh_the_games_differently() -> None:
+    batch = random_case(GRPO(group_size=4), "games", seed=1).batch
+    lengths = batch.valid.sum(-1, keepdim=True)
+    assert len(lengths.unique()) > 1
+    per_game = GRPO(reduction="game_mean").weights(batch)
+    assert torch.allclose((per_game * lengths)[batch.valid], torch.tensor(1 / 12))
+    assert len(GRPO(reduction="constant_length").weights(batch)[batch.valid].unique()) == 1
+
+
+def test_what_the_algorithms_ask_the_loop_for() -> None:
+    needs = {name: algorithm.needs() for name, (algorithm, _) in algorithms.PRESETS.items()}
+    named = {
+        field.name: {name for name, need in needs.items() if getattr(need, field.name)}
+        for field in dataclasses.fields(needs["grpo"])
+    }
+    assert named == {
+        "critic": {"ppo", "ppo_one_ply"},
+        "all_moves": {"exact"},
+        "live_groups": {"dapo"},
+        "single_step": {"rloo"},
+        "whole_games": set(),
+        "uniforms": {"clip_cov"},
+    }
+
+
+def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
+    case = random_case(GRPO(), seed=0, dtype=torch.float64, temperature=1.0)
+    top = case.flat.slots[:, :1]
+    raised = 0.6 * torch.nn.functional.one_hot(top[:, 0], case.logits.shape[-1])
+    advantages = (case.flat.slots == top).double()
+
+    def used(controls: Controls) -> int:
+        moved = (case.logits + raised).requires_grad_()
+        (gradient,) = torch.autograd.grad(case.loss(moved, controls, advantages), moved)
+        return int(gradient.any(-1).sum())
+
+    assert used(GRPO().controls()) < used(Controls(clip_low=0.2, clip_high=1.0))
+
+
+def test_where_ppo_s_clip_cuts_the_gradient_cispo_s_does_not() -> None:
+    grpo, cispo = GRPO(clip_range=0.2), CISPO(clip_range=0.2, clip_range_high=0.2)
+    for algorithm, cut in ((grpo, True), (cispo, False)):
+        case = random_case(algorithm, seed=0, dtype=torch.float64)
+        moved = (case.logits + noise_like(case.logits)).requires_grad_()
+        ratio = (case.dist(moved).gather(case.flat.slots) - case.flat.old_logprobs).exp()
+        advantages = case.advantages()
+        loss = algorithm.policy_loss(case.dist(moved), case.flat, advantages, algorithm.controls())
+        outside = (ratio > 1.2) & (advantages > 0) & (case.flat.legal.sum(-1, keepdim=True) > 1)
+        state = int(outside.any(-1).nonzero()[0])
+        sample = int(outside[state].nonzero()[0])
+        (gradient,) = torch.autograd.grad(loss[state, sample], moved)
+        assert gradient.any() != cut
+
+
+def test_what_clip_cov_leaves_out_gives_no_gradient_and_the_rest_is_grpo_s() -> None:
+    algorithm = ClipCov(clip_fraction=0.3, cov_low=0.0, cov_high=100.0)
+    case = random_case(algorithm, seed=2, dtype=torch.float64)
+    logits = case.logits.clone().requires_grad_()
+    dist, advantages = case.dist(logits), case.advantages()
+    gate = algorithm.gate(dist, case.flat, advantages)
+    loss = algorithm.policy_loss(dist, case.flat, advantages, algorithm.controls())
+    grpo = GRPO().policy_loss(dist, case.flat, advantages, algorithm.controls())
+    assert int((gate == 0).sum()) == round(0.3 * gate.numel())
+    assert torch.equal(loss, gate * grpo)
+    (gradient,) = torch.autograd.grad(loss[gate == 0].sum(), logits)
+    assert not gradient.any()
+
+
+def test_controls_survive_a_checkpoint() -> None:
+    controls = GRPO(clip_range=0.2, clip_range_high=0.28).controls()
+    assert dataclasses.astuple(controls) == (0.2, 0.28, math.inf)
+    controls.clip_high = 0.5
+    restored = GRPO().controls()
+    restored.load_state_dict(controls.state_dict())
+    assert restored == controls
+
+
+def test_the_presets_differ_from_grpo_where_their_names_say() -> None:
+    presets = algorithms.PRESETS
+    assert presets["grpo"][0] == GRPO(group_size=8)
+    assert presets["grpo"][0].update_epochs == 1
+    assert presets["grpo"][1].ent_coef == 0.03
+    assert presets["grpo"][1].ent_coef_final == 0.008
+    dapo = presets["dapo"][0]
+    assert dapo.controls() == Controls(clip_low=0.2, clip_high=0.28)
+    assert presets["kl_cov"][0].controls() == Controls()
+    assert presets["kl_cov"][1].kl_cov_coef == 1.0
+    assert presets["repo"][0] == presets["grpo"][0]
+    assert presets["repo"][1].repo_coef == presets["grpo"][1].ent_coef
+    for name in ("reinforce", "dr_grpo", "cispo", "rloo"):
+        assert presets[name][1] == presets["grpo"][1], name
+    for name in ("delightful_pg", "clip_cov", "kl_cov", "repo", "dapo", "exact"):
+        assert presets[name][1].ent_coef == 0, name

@@ -1,0 +1,182 @@
+"""Delightful PG against an enumeration of its definition that shares no code with it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from algorithms.core.batch import FlatBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.delightful_pg import DelightfulPG
+
+Array = NDArray[np.float64]
+SAMPLES = 3
+
+
+def log_softmax(logits: Array, legal: NDArray[np.bool_], temperature: float) -> Array:
+    """Log-probabilities of the legal moves; 0 on the others, which nobody reads."""
+    scaled = logits[legal] / temperature
+    logprobs = np.zeros_like(logits)
+    logprobs[legal] = scaled - scaled.max() - np.log(np.exp(scaled - scaled.max()).sum())
+    return logprobs
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def definition(
+    logits: Array,
+    legal: NDArray[np.bool_],
+    rewards: Array,
+    temperature: float,
+    eta: float,
+    lam: float,
+) -> Array:
+    """E[-gate A grad log pi] over all outcomes of 3 moves drawn from one position, by formula."""
+    logprobs = log_softmax(logits, legal, temperature)
+    probs = np.where(legal, np.exp(logprobs), 0.0)
+    total = np.zeros_like(logits)
+    for outcome in itertools.product(np.flatnonzero(legal), repeat=SAMPLES):
+        drawn = list(outcome)
+        chance = np.prod(probs[drawn])
+        advantages = rewards[drawn] - rewards[drawn].mean()
+        std = math.sqrt(float((advantages**2).mean()))  # their mean is 0
+        for move, advantage in zip(drawn, advantages, strict=True):
+            delight = advantage * -logprobs[move]
+            equal = len({rewards[i] for i in drawn}) == 1
+            gate = 0.5 if equal else sigmoid((delight - lam) / (eta * std))
+            score = -probs / temperature
+            score[move] += 1 / temperature
+            total += chance * -(gate * advantage * score) / SAMPLES
+    return total
+
+
+def batch_of(
+    logits: torch.Tensor, legal: torch.Tensor, slots: torch.Tensor, temperature: float
+) -> FlatBatch:
+    dist = MaskedCategorical(logits.detach(), legal, temperature)
+    return FlatBatch(
+        obs=torch.zeros(len(slots), 19, 8, 8, dtype=torch.uint8),
+        legal_ids=torch.arange(logits.shape[-1]).expand_as(legal).masked_fill(~legal, -1).short(),
+        slots=slots,
+        old_logprobs=dist.gather(slots),
+        valid=torch.ones_like(slots, dtype=torch.bool),
+        old_legal_logprobs=dist.logprobs,
+        ref_legal_logprobs=None,
+        temperature=temperature,
+        games=torch.arange(len(slots)),
+    )
+
+
+def expected_gradient(
+    algorithm: DelightfulPG,
+    logits: Array,
+    legal: NDArray[np.bool_],
+    rewards: Array,
+    temperature: float,
+) -> Array:
+    """The same expectation through the algorithm's own advantages, loss and autograd."""
+    mask = torch.from_numpy(legal)[None]
+    total = np.zeros_like(logits)
+    for outcome in itertools.product(np.flatnonzero(legal), repeat=SAMPLES):
+        slots = torch.tensor([outcome])
+        learner = torch.from_numpy(logits)[None].clone().requires_grad_()
+        batch = batch_of(learner, mask, slots, temperature)
+        drawn = torch.from_numpy(rewards)[slots]
+        advantages = drawn - drawn.mean(-1, keepdim=True)
+        dist = MaskedCategorical(learner, mask, temperature)
+        loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).mean()
+        (gradient,) = torch.autograd.grad(loss, learner)
+        total += float(batch.old_logprobs.sum().exp()) * gradient[0].numpy()
+    return total
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    temperature=st.sampled_from([0.7, 1.0, 1.3]),
+    eta=st.sampled_from([0.3, 1.0, 4.0]),
+    lam=st.sampled_from([0.0, 0.4]),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_expected_gradient_is_that_of_the_definition(
+    seed: int, temperature: float, eta: float, lam: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    logits, rewards = generator.normal(size=(2, 4))
+    legal = np.array([True, True, False, True])
+    algorithm = DelightfulPG(group_size=SAMPLES, eta=eta, lam=lam)
+    found = expected_gradient(algorithm, logits, legal, rewards, temperature)
+    expected = definition(logits, legal, rewards, temperature, eta, lam)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+    assert found[2] == 0
+
+
+def test_no_gradient_flows_through_the_gate() -> None:
+    """Finite differences: the gradient is that of the loss whose gate is held still, not of the loss."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, 6, generator=generator, dtype=torch.float64)
+    legal = torch.arange(6) < torch.tensor([[6], [5], [4], [3], [2]])
+    slots = MaskedCategorical(logits, legal, 1.3).sample(SAMPLES, generator)
+    advantages = torch.randn(5, SAMPLES, generator=generator, dtype=torch.float64)
+    algorithm, batch = DelightfulPG(), batch_of(logits, legal, slots, 1.3)
+    learner = logits.clone().requires_grad_()
+
+    def loss(z: torch.Tensor) -> torch.Tensor:
+        dist = MaskedCategorical(z, legal, 1.3)
+        return algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).sum()
+
+    gate = algorithm.gate(MaskedCategorical(logits, legal, 1.3), batch, advantages)
+    assert not algorithm.gate(
+        MaskedCategorical(learner, legal, 1.3), batch, advantages
+    ).requires_grad
+
+    def frozen(z: torch.Tensor) -> torch.Tensor:
+        return -(gate * advantages * MaskedCategorical(z, legal, 1.3).gather(slots)).sum()
+
+    def differences(function: object) -> torch.Tensor:
+        assert callable(function)
+        step, found = 1e-6, torch.zeros_like(logits)
+        for row, column in itertools.product(range(5), range(6)):
+            nudge = torch.zeros_like(logits)
+            nudge[row, column] = step
+            found[row, column] = (function(logits + nudge) - function(logits - nudge)) / (2 * step)
+        return found
+
+    (gradient,) = torch.autograd.grad(loss(learner), learner)
+    torch.testing.assert_close(gradient, differences(frozen), rtol=1e-6, atol=1e-8)
+    assert (gradient - differences(loss)).abs().max() > 0.05
+
+
+def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None:
+    logits = torch.zeros(1, 2, dtype=torch.float64)
+    legal = torch.ones(1, 2, dtype=torch.bool)
+    batch = batch_of(logits, legal, torch.tensor([[0, 1]]), 1.0)
+    moved = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
+    dist = MaskedCategorical(moved, legal, 1.0)
+    advantages = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    expected = torch.sigmoid(advantages * -dist.gather(batch.slots))  # std(A) is 1
+    torch.testing.assert_close(DelightfulPG().gate(dist, batch, advantages), expected)
+
+
+def test_a_very_soft_gate_is_half_the_plain_gradient() -> None:
+    generator = np.random.default_rng(1)
+    logits, rewards = generator.normal(size=(2, 4))
+    legal = np.ones(4, dtype=bool)
+    soft = expected_gradient(DelightfulPG(group_size=3, eta=1e9), logits, legal, rewards, 1.0)
+    probs = np.exp(log_softmax(logits, legal, 1.0))
+    plain = -probs * (rewards - probs @ rewards) * (SAMPLES - 1) / SAMPLES
+    np.testing.assert_allclose(soft, 0.5 * plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "value"), [("eta", 0.0), ("eta", -1.0), ("lam", math.nan)])
+def test_impossible_settings_are_refused_by_name(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"{name} is {value}"):
+        DelightfulPG(**{name: value})

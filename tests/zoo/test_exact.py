@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.exact import Exact
+from algorithms.grpo import GRPO
+from algorithms.reinforce import Reinforce
+from tests.zoo.zoo_cases import Case, noise_like, random_case
+
+
+def expected_reward(case: Case, logits: torch.Tensor) -> torch.Tensor:
+    """Mean over the states of sum_a pi(a) R(a), by enumeration."""
+    table = case.batch.flatten(case.batch.rewards)
+    return (case.dist(logits).probs * table).sum(-1).mean()
+
+
+def mean_loss(case: Case, logits: torch.Tensor) -> torch.Tensor:
+    """The batch's loss with weights in float64, where the algorithm's own are float32."""
+    algorithm, flat = case.algorithm, case.flat
+    dist = case.dist(logits)
+    loss = algorithm.policy_loss(dist, flat, case.advantages(), algorithm.controls())
+    total = torch.where(flat.valid, loss, 0.0).sum() / flat.num_states
+    torch.testing.assert_close(case.loss(logits), total, rtol=1e-6, atol=1e-9)
+    return total
+
+
+@given(seed=st.integers(0, 2**31), temperature=st.sampled_from([0.5, 1.0, 1.3]))
+@settings(max_examples=30, deadline=None)
+def test_the_gradient_is_exactly_minus_that_of_the_expected_reward(
+    seed: int, temperature: float
+) -> None:
+    case = random_case(Exact(), seed=seed, temperature=temperature, dtype=torch.float64)
+    logits = case.logits.clone().requires_grad_()
+    (policy_gradient,) = torch.autograd.grad(expected_reward(case, logits), logits)
+    (gradient,) = torch.autograd.grad(mean_loss(case, logits), logits)
+    torch.testing.assert_close(gradient, -policy_gradient, rtol=1e-10, atol=1e-14)
+
+
+def test_away_from_the_policy_that_moved_it_is_still_the_gradient_of_the_expected_reward() -> None:
+    case = random_case(Exact(), seed=1, dtype=torch.float64)
+    moved = (case.logits + noise_like(case.logits)).requires_grad_()
+    (gradient,) = torch.autograd.grad(mean_loss(case, moved), moved)
+    (policy_gradient,) = torch.autograd.grad(expected_reward(case, moved), moved)
+    torch.testing.assert_close(gradient, -policy_gradient, rtol=1e-10, atol=1e-14)
+
+
+def test_a_long_sampled_group_approaches_it() -> None:
+    """REINFORCE over 60,000 samples of a state agrees within its standard error."""
+    exact = random_case(Exact(), seed=2, dtype=torch.float64, temperature=1.0)
+    state = int(exact.flat.legal.sum(-1).argmax())
+    legal, logits = exact.flat.legal[state : state + 1], exact.logits[state : state + 1]
+    table = exact.batch.flatten(exact.batch.rewards)[state]
+    generator = torch.Generator().manual_seed(0)
+    slots = MaskedCategorical(logits, legal, 1.0).sample(60_000, generator)
+    learner = logits.clone().requires_grad_()
+    logprobs = MaskedCategorical(learner, legal, 1.0).gather(slots)
+    rewards = table[slots]
+    centred = rewards - rewards.mean()
+    (sampled,) = torch.autograd.grad(-(centred * logprobs).mean(), learner)
+    error = float(centred.std()) / 60_000**0.5
+    per_state = exact.gradient()[state] * exact.flat.num_states
+    assert int(legal.sum()) > 2
+    torch.testing.assert_close(sampled[0], per_state, rtol=0, atol=4 * error)
+
+
+def test_an_incomplete_list_of_moves_is_refused() -> None:
+    sampled = random_case(GRPO(group_size=4), seed=0).batch
+    with pytest.raises(ValueError, match="all legal moves must be scored"):
+        Exact().advantages(sampled)
+    games = random_case(Reinforce(group_size=4), "games").batch
+    with pytest.raises(ValueError, match=r"rollout\.form to 'positions'"):
+        Exact().advantages(games)
+    whole = random_case(Exact(), seed=0).batch
+    hole = whole.valid.clone()
+    likeliest = whole.old_logprobs.masked_fill(~whole.valid, -torch.inf).argmax(-1, keepdim=True)
+    hole.scatter_(-1, likeliest, False)
+    with pytest.raises(ValueError, match="once each"):
+        Exact().advantages(dataclasses.replace(whole, valid=hole))
+
+
+def test_what_exact_asks_the_loop_for() -> None:
+    assert Exact().needs().all_moves
+    assert Exact(update_epochs=3).update_epochs == 3
+    with pytest.raises(ValueError, match="update_epochs is 0"):
+        Exact(update_epochs=0)

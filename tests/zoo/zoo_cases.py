@@ -1,0 +1,136 @@
+"""Random batches that give an algorithm what it needs, and its whole policy loss over one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
+
+STARTS, PLIES, SLOTS = 3, 4, 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A rollout and the logits `[N, L]` it was sampled from (illegal slots hold anything)."""
+
+    algorithm: Algorithm
+    batch: RolloutBatch
+    flat: FlatBatch
+    logits: Tensor
+
+    def dist(self, logits: Tensor) -> MaskedCategorical:
+        return MaskedCategorical(logits, self.flat.legal, self.batch.temperature)
+
+    def advantages(self) -> Tensor:
+        return self.batch.flatten(self.algorithm.advantages(self.batch))
+
+    def loss(
+        self, logits: Tensor, controls: Controls | None = None, advantages: Tensor | None = None
+    ) -> Tensor:
+        """The batch's policy loss, as the update adds it up."""
+        advantages = self.advantages() if advantages is None else advantages
+        controls = controls or self.algorithm.controls()
+        loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls)
+        assert loss.shape == self.flat.valid.shape
+        weights = self.batch.flatten(self.algorithm.weights(self.batch))
+        return torch.where(self.flat.valid, weights * loss, 0.0).sum()
+
+    def gradient(self, controls: Controls | None = None) -> Tensor:
+        """d loss / d logits at the logits that sampled."""
+        logits = self.logits.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(self.loss(logits, controls), logits)
+        return gradient
+
+
+def noise_like(values: Tensor, seed: int = 0) -> Tensor:
+    """Standard normal numbers of the same shape and dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(values.shape, generator=generator, dtype=values.dtype)
+
+
+def forms_of(algorithm: Algorithm) -> tuple[str, ...]:
+    """The rollout forms that can serve an algorithm."""
+    return ("positions",) if algorithm.needs().all_moves else ("positions", "games")
+
+
+def random_case(
+    algorithm: Algorithm,
+    form: str = "positions",
+    *,
+    seed: int = 0,
+    temperature: float = 1.3,
+    num_legal: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    rewards: Tensor | None = None,
+    endings: bool = True,
+) -> Case:
+    """A random batch of 3 starts and 4 plies; in `games` form some games end early."""
+    generator = torch.Generator().manual_seed(seed)
+    members = algorithm.group_size
+    states = (STARTS, PLIES) if form == "positions" else (STARTS, members, PLIES)
+    width = SLOTS if num_legal is None else num_legal + 1
+    counts = torch.randint(1, SLOTS + 1, (*states, 1), generator=generator)
+    if num_legal is not None:
+        counts = torch.full_like(counts, num_legal)
+    legal = torch.arange(width) < counts
+    ids = torch.arange(width).expand(*states, width).masked_fill(~legal, -1)
+    logits = torch.randn(*states, width, generator=generator, dtype=dtype)
+    dist = MaskedCategorical(logits, legal, temperature)
+    truncated = torch.zeros(states, dtype=torch.bool)
+    if algorithm.needs().all_moves:
+        slots = torch.arange(width).expand_as(ids).masked_fill(~legal, 0)
+        valid = legal
+    else:
+        slots = dist.sample(members if form == "positions" else 1, generator)
+        valid = torch.ones(slots.shape, dtype=torch.bool)
+    old_logprobs = dist.gather(slots)
+    if form == "games":
+        slots, old_logprobs, valid = slots[..., 0], old_logprobs[..., 0], valid[..., 0]
+    terminated = torch.zeros(slots.shape, dtype=torch.bool)
+    if form == "games" and endings:
+        terminated = torch.rand(states, generator=generator) < 0.2
+        truncated = (torch.rand(states, generator=generator) < 0.1) & ~terminated
+        over = (terminated | truncated).int()
+        valid = over.cumsum(-1) - over == 0
+        truncated[..., -1] |= ~terminated[..., -1]
+    if rewards is None:
+        rewards = torch.randn(slots.shape, generator=generator, dtype=dtype)
+    values = next_values = None
+    if algorithm.needs().critic is not None:
+        values = torch.randn(states, generator=generator, dtype=dtype)
+        next_values = torch.randn(states, generator=generator, dtype=dtype)
+    ply = torch.arange(PLIES, dtype=torch.int32).expand(states)
+    batch = RolloutBatch(
+        form=form,  # type: ignore[arg-type]
+        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
+        legal_ids=ids.to(torch.int16),
+        slots=slots,
+        actions=ids.gather(-1, slots if form == "positions" else slots[..., None]).reshape(
+            slots.shape
+        ),
+        old_logprobs=old_logprobs,
+        old_legal_logprobs=dist.logprobs,
+        rewards=rewards,
+        terminated=terminated,
+        truncated=truncated,
+        valid=valid,
+        ply=ply,
+        side=(
+            (ply + torch.randint(0, 2, (STARTS, *(1,) * (len(states) - 1)), generator=generator))
+            % 2
+        ).to(torch.int8),
+        phase=torch.zeros(states, dtype=torch.int8),
+        temperature=temperature,
+        policy_version=0,
+        values=values,
+        next_values=next_values,
+    )
+    flat = batch.flat()
+    if algorithm.needs().uniforms:
+        flat = dataclasses.replace(flat, uniforms=torch.rand(flat.valid.shape, generator=generator))
+    return Case(algorithm, batch, flat, logits.reshape(-1, width))
