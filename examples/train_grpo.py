@@ -5,7 +5,7 @@
     python examples/train_grpo.py --run-dir runs/mine
 
 The loop is in algorithms/training/trainer.py, the algorithm in algorithms/grpo.py, and entropy and
-KL in algorithms/regularization.py.
+KL in algorithms/regularization/.
 """
 
 import sys
@@ -27,9 +27,9 @@ options = parser.parse_args()
 
 config = TrainConfig(
     # Each position is shown once to the network; 8 of its moves are drawn and scored.
-    algorithm=GRPO(group_size=8, clip_range=0.2, advantage_scale="none"),
+    algorithm=GRPO(group_size=8, clip_range=0.2, advantage_scale="group"),
     # The bonus keeps the policy trying moves; it fades as the policy comes to know better.
-    regularizer=RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008),
+    regularizer=RegularizerConfig(ent_coef=0.35, ent_coef_final=0.09),
     # 64 games of 4 plies side by side in each rollout. The learner uses the same temperature.
     rollout=RolloutConfig(form="positions", num_envs=64, num_plies=4, temperature=1.0),
     # "auto": Stockfish at depth 4 where it is found, otherwise the built-in evaluator.

@@ -28,7 +28,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-FORMAT = 1
+FORMAT = 2
 FILES = ("model.safetensors", "trainer.safetensors", "state.json")
 KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the newest is damaged
 _NAME = re.compile(r"update-(\d{8,})")

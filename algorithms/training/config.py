@@ -18,6 +18,8 @@ from algorithms.regularization import RegularizerConfig
 from algorithms.training.policy import PolicyConfig
 
 FORMS = ("positions", "games")
+ALL_MOVES_GUESS = 40
+"""Legal moves of a position, on the large side, while a run that scores them all has no figure."""
 
 
 def _require(condition: bool, message: str) -> None:
@@ -45,6 +47,10 @@ class RolloutConfig:
         temperature: softmax temperature of sampling AND learning; higher is more random.
         train_sides: games form only: learn from "both" sides' moves, or from those of the side
             that is to move at the start ("start").
+        teacher_fraction: share of the opponent's plies, in [0, 1], that are played by the
+            evaluator's best move; needs the games form and train_sides "start".
+        sync_interval_updates: the policy that samples is brought up to date every so many updates;
+            above 1 the rollouts are stale and the ratio is not 1 at the first step.
     """
 
     form: Literal["positions", "games"] = "positions"
@@ -52,6 +58,8 @@ class RolloutConfig:
     num_plies: int = 4
     temperature: float = 1.0
     train_sides: Literal["both", "start"] = "both"
+    teacher_fraction: float = 0.0
+    sync_interval_updates: int = 1
 
     def __post_init__(self) -> None:
         _require(
@@ -64,6 +72,16 @@ class RolloutConfig:
         _require(
             self.train_sides in ("both", "start"),
             f"rollout.train_sides is {self.train_sides!r}: set it to both or start",
+        )
+        _require_positive("rollout.sync_interval_updates", self.sync_interval_updates)
+        _require(
+            0 <= self.teacher_fraction <= 1,
+            f"rollout.teacher_fraction is {self.teacher_fraction}: it is a share, in [0, 1]",
+        )
+        _require(
+            self.teacher_fraction == 0 or (self.form, self.train_sides) == ("games", "start"),
+            f"rollout.teacher_fraction is {self.teacher_fraction}: a teacher plays plies that nobody "
+            "learns from; set rollout.form to games and rollout.train_sides to start",
         )
 
 
@@ -112,6 +130,8 @@ class OptimizerConfig:
         warmup_updates: updates over which the step size rises linearly from 0.
         max_grad_norm: the gradient is scaled down to this norm where it is longer.
         minibatch_size: positions in one optimizer step; all moves of a position stay together.
+        frozen_layers: modules or parameters of the network that are not trained, by the beginning of
+            their names (stem, square_bias, body, body.0, norm, from_vector, to_vector, ...).
     """
 
     learning_rate: float = 2e-3
@@ -119,6 +139,7 @@ class OptimizerConfig:
     warmup_updates: int = 0
     max_grad_norm: float = 1.0
     minibatch_size: int = 32
+    frozen_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require_positive("optimizer.learning_rate", self.learning_rate)
@@ -151,15 +172,20 @@ class TrainConfig:
         rollout: how moves are sampled.
         env: the game and its rewards.
         optimizer: how the weights move.
-        total_moves: budget in scored moves (every sampled move that was given a reward counts).
+        total_moves: budget in scored moves (every sampled move that was given a reward counts). It
+            is never overdrawn, except where all legal moves are scored: then by what the last
+            rollout has more than any before it.
         eval_interval_updates: updates between evaluations on the held-out positions.
+        diagnostics_interval_updates: updates between the costly diagnostics (gradient shares and
+            predicted entropy changes).
         checkpoint_interval_updates: updates between checkpoints.
         seed: seeds weights, sampling, minibatch order and the boards.
         device: "auto" (CUDA where present), "cpu" or "cuda".
         num_threads: CPU threads of the network; a network this small gains little from a second
             one, and the engines need the other cores.
         track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
-        run_dir: the run folder; None makes runs/<algorithm>-<date>-<time>.
+        run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
+        preset: the entry of `PRESETS` that the run started from: a label, which decides nothing.
     """
 
     # `Any` and not the algorithm's type: one configuration serves every algorithm, and the command
@@ -172,12 +198,19 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     total_moves: int = 300_000
     eval_interval_updates: int = 10
+    diagnostics_interval_updates: int = 10
     checkpoint_interval_updates: int = 20
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_threads: int = 1
     track: Literal["wandb", "tensorboard"] | None = None
     run_dir: Path | None = None
+    preset: tyro.conf.Suppress[str | None] = None
+
+    @property
+    def label(self) -> str:
+        """What the run is called: its preset, or its algorithm."""
+        return self.preset or str(self.algorithm.name)
 
     def __post_init__(self) -> None:
         _require(
@@ -186,6 +219,7 @@ class TrainConfig:
         )
         _require_positive("total_moves", self.total_moves)
         _require_positive("eval_interval_updates", self.eval_interval_updates)
+        _require_positive("diagnostics_interval_updates", self.diagnostics_interval_updates)
         _require_positive("checkpoint_interval_updates", self.checkpoint_interval_updates)
         _require_positive("num_threads", self.num_threads)
         _require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
@@ -201,14 +235,21 @@ class TrainConfig:
 
 
 def smoke(config: TrainConfig) -> TrainConfig:
-    """The same run made small enough for a few seconds: a check of the parts, not of learning."""
+    """The same run made small enough for a few seconds: a check of the parts, not of learning.
+
+    The algorithm keeps its settings; the budget is that of two rollouts at least.
+    """
+    rollout = dataclasses.replace(config.rollout, num_envs=16, num_plies=4)
+    states = rollout.num_envs * rollout.num_plies
+    algorithm = config.algorithm
+    samples = ALL_MOVES_GUESS if algorithm.needs().all_moves else algorithm.group_size
     return dataclasses.replace(
         config,
-        algorithm=dataclasses.replace(config.algorithm, group_size=4),
         policy=dataclasses.replace(config.policy, channels=16, blocks=1),
-        rollout=dataclasses.replace(config.rollout, num_envs=16, num_plies=4),
-        total_moves=1_024,
+        rollout=rollout,
+        total_moves=max(2_048, 2 * states * samples),
         eval_interval_updates=2,
+        diagnostics_interval_updates=2,
         checkpoint_interval_updates=2,
     )
 

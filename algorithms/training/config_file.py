@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.training.config import TrainConfig
+from algorithms.training.suggestion import suggestion
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -16,6 +17,7 @@ RESUME_MAY_CHANGE = frozenset(
     {
         "total_moves",
         "eval_interval_updates",
+        "diagnostics_interval_updates",
         "checkpoint_interval_updates",
         "track",
         "device",
@@ -50,7 +52,7 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
     if name not in ALGORITHMS:
-        raise ValueError(f"algorithm {name!r} is unknown: known are {', '.join(ALGORITHMS)}")
+        raise ValueError(f"algorithm {name!r} is unknown: {suggestion(name, ALGORITHMS)}")
     if values.get("run_dir") is not None:
         values["run_dir"] = Path(values["run_dir"])
     return _build(TrainConfig, {**values, "algorithm": _build(ALGORITHMS[name], algorithm, name)})
@@ -67,12 +69,23 @@ def _build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
         )
     arguments = {}
     for name, value in values.items():
-        nested = dataclasses.is_dataclass(hints[name])
-        arguments[name] = _build(hints[name], value, f"{where}.{name}") if nested else value
+        arguments[name] = _value(hints[name], value, f"{where}.{name}")
     try:
         return cls(**arguments)
     except TypeError as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A field's value from JSON, which knows neither tuples nor dataclasses."""
+    if value is None:
+        return None
+    for kind in (hint, *typing.get_args(hint)):  # the kind itself, or one of a union
+        if dataclasses.is_dataclass(kind):
+            return _build(kind, value, where)
+        if typing.get_origin(kind) is tuple:
+            return tuple(value)
+    return value
 
 
 def save(config: TrainConfig, path: Path) -> None:

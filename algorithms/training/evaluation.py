@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from algorithms.core.distribution import MaskedCategorical
 from algorithms.training.policy import PolicyNet
 from chess_env.observation import encode_batch
 from chess_env.rules import legal_actions_batch
@@ -19,6 +18,12 @@ if TYPE_CHECKING:
 
 SCORE_CLIP_CP = 1000
 """Bound of child scores and of the regret in `eval/regret_cp`; part of its definition for ever."""
+
+SUCCESS_REGRET_CP = 50
+"""A move is a success for `eval/pass_at_k` if its regret is at most this, half a pawn."""
+
+PASS_K = 8
+"""Tries in `eval/pass_at_8`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,26 +56,39 @@ class Regret:
         entropy: mean entropy over positions with at least 2 legal moves, nats (`eval/entropy`).
         entropy_normalized: mean of entropy / ln(num_legal) over the same positions
             (`eval/entropy_normalized`).
+        effective_moves: mean of exp(entropy) over the same positions (`eval/effective_moves`).
+        pass_at_1: mean probability of a move with a regret of at most `SUCCESS_REGRET_CP`
+            (`eval/pass_at_1`).
+        pass_at_8: mean probability that one of `PASS_K` independent moves is such
+            (`eval/pass_at_8`).
         per_position_cp: float64 `[M]`.
         per_position_greedy_cp: float64 `[M]`.
         per_position_entropy: float64 `[M]`, NaN where the move is forced.
+        per_position_success: float64 `[M]` probability of a successful move.
     """
 
     regret_cp: float
     regret_cp_greedy: float
     entropy: float
     entropy_normalized: float
+    effective_moves: float
+    pass_at_1: float
+    pass_at_8: float
     per_position_cp: NDArray[np.float64]
     per_position_greedy_cp: NDArray[np.float64]
     per_position_entropy: NDArray[np.float64]
+    per_position_success: NDArray[np.float64]
 
     def metrics(self, prefix: str = "eval") -> dict[str, float]:
-        """The four means under their metric names."""
+        """The means under their metric names."""
         return {
             f"{prefix}/regret_cp": self.regret_cp,
             f"{prefix}/regret_cp_greedy": self.regret_cp_greedy,
             f"{prefix}/entropy": self.entropy,
             f"{prefix}/entropy_normalized": self.entropy_normalized,
+            f"{prefix}/effective_moves": self.effective_moves,
+            f"{prefix}/pass_at_1": self.pass_at_1,
+            f"{prefix}/pass_at_8": self.pass_at_8,
         }
 
 
@@ -126,7 +144,7 @@ def regret_cp(
     device: torch.device,
     minibatch_size: int = 256,
 ) -> Regret:
-    """Exact regret of the policy on a slice, centipawns.
+    """Exact regret of the policy on a slice, centipawns, with its entropy and success rates.
 
     The mean over positions of sum_a pi_T(a|s) regret(s, a); see `move_regret_cp`.
 
@@ -142,12 +160,15 @@ def regret_cp(
         rows = slice(start, start + minibatch_size)
         obs = torch.from_numpy(heldout_slice.obs[rows]).to(device)
         legal_ids = torch.from_numpy(heldout_slice.legal_ids[rows]).to(device)
-        dist = MaskedCategorical(policy(obs, legal_ids), legal_ids >= 0, temperature)
+        dist = policy.outputs(obs, legal_ids, temperature).dist
         probs.append(dist.probs.double().cpu().numpy())
         entropy.append(dist.entropy().double().cpu().numpy())
         best.append(dist.logprobs.argmax(-1).cpu().numpy())
     regret = move_regret_cp(heldout_slice)
-    expected = (np.concatenate(probs) * regret).sum(axis=1)
+    all_probs = np.concatenate(probs)
+    expected = (all_probs * regret).sum(axis=1)
+    # Probabilities of padding are exactly 0; a sum of float32 ones may pass 1 by its rounding.
+    success = np.minimum((all_probs * (regret <= SUCCESS_REGRET_CP)).sum(axis=1), 1.0)
     greedy = regret[np.arange(len(regret)), np.concatenate(best)]
     free = heldout_slice.num_legal >= 2
     entropies = np.where(free, np.concatenate(entropy), np.nan)
@@ -156,9 +177,13 @@ def regret_cp(
         regret_cp_greedy=float(greedy.mean()),
         entropy=float(entropies[free].mean()),
         entropy_normalized=float((entropies[free] / np.log(heldout_slice.num_legal[free])).mean()),
+        effective_moves=float(np.exp(entropies[free]).mean()),
+        pass_at_1=float(success.mean()),
+        pass_at_8=float((1 - (1 - success) ** PASS_K).mean()),
         per_position_cp=expected,
         per_position_greedy_cp=greedy,
         per_position_entropy=entropies,
+        per_position_success=success,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from algorithms.core.distribution import MaskedCategorical
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, PLANES
 
@@ -19,28 +21,63 @@ STEM_STD = 0.4
 """Of the stem's weights: about 6 of its 171 inputs are set, which makes activations of unit scale."""
 
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
 @dataclasses.dataclass(frozen=True)
 class PolicyConfig:
-    """Size of the network. The default has about 320,000 parameters.
+    """Size and precision of the network. The default has about 320,000 parameters.
 
     Attributes:
         channels: width of the trunk; cost grows with its square.
         blocks: residual blocks of two 3x3 convolutions; each adds two squares of sight in every
             direction.
         head_dim: length of the from and to vectors whose product is a move's logit.
-        autocast: run the trunk in bfloat16 on CUDA (head and softmax stay float32); no effect on a
-            CPU.
+        autocast: run the trunk in `autocast_dtype` on CUDA; no effect on a CPU.
+        autocast_dtype: "bfloat16" or "float16".
+        head_dtype: dtype of the head's matrix products (from, to and their product): "float32",
+            "bfloat16" or "float16". Below float32 it is an experiment switch.
+        logprob_dtype: the log-probabilities are rounded to it; ratio and KL are float32 arithmetic
+            on the rounded values. Below float32 it is an experiment switch.
+        dropout: share of the trunk's features that training mode drops, in [0, 1). Reinforcement
+            learning always runs the policy in evaluation mode, where it has no effect: a policy
+            that is random beside its sampling makes every ratio wrong.
     """
 
     channels: int = 64
     blocks: int = 4
     head_dim: int = 32
     autocast: bool = True
+    autocast_dtype: Literal["bfloat16", "float16"] = "bfloat16"
+    head_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    logprob_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("channels", "blocks", "head_dim"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: the network needs {name} >= 1")
+        for name in ("autocast_dtype", "head_dtype", "logprob_dtype"):
+            known = [dtype for dtype in DTYPES if (name, dtype) != ("autocast_dtype", "float32")]
+            if getattr(self, name) not in known:
+                value = getattr(self, name)
+                raise ValueError(f"{name} is {value!r}: set it to one of {', '.join(known)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}: the dropped share must be in [0, 1)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """What the network says about N states.
+
+    Attributes:
+        dist: over the legal slots, at the temperature asked for.
+        values: float32 `[N]` the critic's values, side to move's view, reward units; None without a
+            critic.
+    """
+
+    dist: MaskedCategorical
+    values: Tensor | None
 
 
 class ResidualBlock(nn.Module):
@@ -67,17 +104,23 @@ class PolicyNet(nn.Module):
     """Residual convolutional trunk with a from-to attention head.
 
     Every square gets a `from` and a `to` vector; a move's logit is their scaled product plus a
-    learned bias of the action and of the under-promotion piece. There is neither dropout nor batch
-    statistics, so training and evaluation agree and a row does not depend on the rest of its batch.
+    learned bias of the action and of the under-promotion piece. A critic reads the mean of the
+    squares' features and says 0 at first. There are no batch statistics, so a row does not depend on
+    the rest of its batch.
+
+    Args:
+        config: size and precision.
+        critic: whether there is a value head.
     """
 
-    def __init__(self, config: PolicyConfig) -> None:
+    def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
         super().__init__()
         self.config = config
         channels = config.channels
         self.stem = nn.Conv2d(NUM_PLANES, channels, 3, padding=1)
         self.square_bias = nn.Parameter(torch.zeros(1, channels, 8, 8))
         self.body = nn.Sequential(*(ResidualBlock(channels) for _ in range(config.blocks)))
+        self.dropout = nn.Dropout(config.dropout) if config.dropout > 0 else nn.Identity()
         self.norm = nn.LayerNorm(channels)
         self.from_vector = nn.Linear(channels, config.head_dim)
         self.to_vector = nn.Linear(channels, config.head_dim)
@@ -88,6 +131,13 @@ class PolicyNet(nn.Module):
         # each holds back the other's gradient, and nothing is learned for thousands of moves.
         nn.init.normal_(self.from_vector.weight, std=channels**-0.5)
         nn.init.normal_(self.to_vector.weight, std=INITIAL_LOGIT_STD * channels**-0.5)
+        # Last, so that the weights above are the same with and without a critic.
+        self.value_head: nn.Sequential | None = None
+        if critic:
+            last = nn.Linear(channels, 1)
+            self.value_head = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), last)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
 
         scale = torch.tensor([1.0 / plane.high for plane in PLANES]).view(1, -1, 1, 1)
         from_to = ACTION_FROM.astype(np.int64) * 64 + ACTION_TO.astype(np.int64)
@@ -105,9 +155,15 @@ class PolicyNet(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def reduced_precision(self, device: torch.device) -> bool:
-        """True if the forward pass on `device` may round below float32 (autocast or TF32)."""
+        """True if the forward pass on `device` may round below float32.
+
+        That is autocast and TF32 on CUDA, and a lower `head_dtype` or `logprob_dtype` anywhere. The
+        same rows in the same batch shape still give the same numbers; in another batch shape the
+        last bit of float32 differs, and where it decides a rounding, so does the coarse result.
+        """
         tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
-        return device.type == "cuda" and (self.config.autocast or tf32)
+        coarse = {self.config.head_dtype, self.config.logprob_dtype} != {"float32"}
+        return coarse or (device.type == "cuda" and (self.config.autocast or tf32))
 
     def forward(self, obs: Tensor, legal_ids: Tensor) -> Tensor:
         """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
@@ -116,28 +172,77 @@ class PolicyNet(nn.Module):
             obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
         """
+        return self._logits(self._squares(obs), legal_ids)
+
+    def outputs(self, obs: Tensor, legal_ids: Tensor, temperature: float) -> Outputs:
+        """Distribution and values: the one way to either, for sampling and for learning.
+
+        Args:
+            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1.
+            temperature: of the softmax.
+        """
+        squares = self._squares(obs)
+        rounded = DTYPES[self.config.logprob_dtype]
+        dist = MaskedCategorical(
+            self._logits(squares, legal_ids),
+            legal_ids >= 0,
+            temperature,
+            logprob_dtype=None if rounded is torch.float32 else rounded,
+        )
+        return Outputs(dist, self._values(squares))
+
+    def values(self, obs: Tensor) -> Tensor | None:
+        """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
+        return None if self.value_head is None else self._values(self._squares(obs))
+
+    def _squares(self, obs: Tensor) -> Tensor:
+        """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
         on_cuda = obs.device.type == "cuda"
-        with torch.autocast(
-            obs.device.type, dtype=torch.bfloat16, enabled=on_cuda and self.config.autocast
-        ):
-            planes = obs.float() * self.plane_scale
+        dtype = DTYPES[self.config.autocast_dtype]
+        enabled = on_cuda and self.config.autocast
+        with torch.autocast(obs.device.type, dtype=dtype, enabled=enabled):
+            planes = obs.to(self.plane_scale.dtype) * self.plane_scale
             x = F.relu(self.stem(planes) + self.square_bias)
             x = self.body(x)
         with torch.autocast(obs.device.type, enabled=False):
-            squares = self.norm(x.float().flatten(2).transpose(1, 2))
-            from_vector, to_vector = self.from_vector(squares), self.to_vector(squares)
-            product = from_vector @ to_vector.transpose(1, 2) * self.config.head_dim**-0.5
+            x = self.dropout(x).to(self.norm.weight.dtype)
+            return self.norm(x.flatten(2).transpose(1, 2))
+
+    def _logits(self, squares: Tensor, legal_ids: Tensor) -> Tensor:
+        dtype = DTYPES[self.config.head_dtype]
+        with torch.autocast(squares.device.type, enabled=False):
+            from_vector = _linear(self.from_vector, squares, dtype)
+            to_vector = _linear(self.to_vector, squares, dtype)
+            product = (from_vector @ to_vector.transpose(1, 2)).to(squares.dtype)
+            product = product * self.config.head_dim**-0.5
             action = legal_ids.long().clamp(min=0)
             bias = self.action_bias + self.promotion_bias[self.promotion]
             return product.flatten(1).gather(1, self.from_to[action]) + bias[action]
 
+    def _values(self, squares: Tensor) -> Tensor | None:
+        if self.value_head is None:
+            return None
+        with torch.autocast(squares.device.type, enabled=False):
+            return self.value_head(squares.mean(1)).squeeze(-1)
 
-def build_policy(config: PolicyConfig, *, seed: int, device: torch.device) -> PolicyNet:
+
+def _linear(layer: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`layer(x)` with the product in `dtype`; the weights stay what the optimizer moves."""
+    if dtype is torch.float32:
+        return layer(x)
+    return F.linear(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype))
+
+
+def build_policy(
+    config: PolicyConfig, *, seed: int, device: torch.device, critic: bool = False
+) -> PolicyNet:
     """A freshly initialised network on `device`.
 
-    The same seed gives the same weights on every device. The global random state is left as it was.
+    The same seed gives the same weights on every device, and the same policy with and without a
+    critic. The global random state is left as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = PolicyNet(config)
+        policy = PolicyNet(config, critic=critic)
     return policy.to(device)

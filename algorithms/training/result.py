@@ -18,7 +18,7 @@ class TrainResult:
 
     Attributes:
         run_dir: the run folder.
-        algorithm: its name.
+        algorithm: the preset that was run, or the algorithm's name.
         evaluator: id of what rewarded the moves.
         evaluations: positions that the evaluator was asked for.
         engine_queries: those that it really scored (neither repeated, cached nor over by the rules).
@@ -30,7 +30,8 @@ class TrainResult:
         regret_cp_best: lowest eval/regret_cp (the checkpoint `best`).
         entropy_min: lowest eval/entropy of the run, nats.
         wall_s, cpu_s: seconds; CPU time is that of trainer and engines.
-        stopped_by: name of the signal that ended the run early, or None.
+        stopped_by: what ended the run early: the name of a signal, or a controller's reason; None
+            at the end of the budget.
     """
 
     run_dir: Path

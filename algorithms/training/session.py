@@ -4,58 +4,29 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import torch
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
-from algorithms.core.algorithm import Controls
+from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.regularization import Regularizer
-from algorithms.training.config import TrainConfig
+from algorithms.regularization import Regularizer, Signals
+from algorithms.training.boards import RolloutState
+from algorithms.training.config import ALL_MOVES_GUESS, TrainConfig
+from algorithms.training.dynamic_sampling import Collected, collect_live
+from algorithms.training.frozen import trained_parameters
+from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.rollout import (
-    RolloutState,
-    collect_games,
-    collect_positions,
-    reference_logprobs,
-    start_rollout,
-)
-from algorithms.training.update import StepGuard
+from algorithms.training.progress import Progress
+from algorithms.training.readings import take_reading
+from algorithms.training.rehearsal import check_settings
+from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
+from algorithms.training.seen_positions import SeenPositions
+from algorithms.training.step_guard import StepGuard
 from chess_env.evaluators import make_evaluator
-
-
-@dataclass
-class Progress:
-    """What a run has done, over all its processes.
-
-    Attributes:
-        update: updates done.
-        plies: plies played.
-        scored_moves: sampled moves that were given a reward: what the budget counts.
-        evaluations: positions the evaluator was asked for, repeated and cached ones included.
-        engine_queries: positions that the engine (or the built-in search) really scored.
-        wall_s: seconds since the start, pauses between processes left out.
-        cpu_s: CPU seconds of trainer and engines.
-        best_regret_cp: lowest eval/regret_cp so far.
-        start_regret_cp: regret of each held-out position before the first update; empty before it.
-        entropy_min: lowest eval/entropy so far, nats.
-    """
-
-    update: int = 0
-    plies: int = 0
-    scored_moves: int = 0
-    evaluations: int = 0
-    engine_queries: int = 0
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-    best_regret_cp: float = float("inf")
-    start_regret_cp: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    entropy_min: float = float("inf")
 
 
 def choose_device(name: str) -> torch.device:
@@ -74,31 +45,48 @@ class Session:
     Args:
         config: what to build.
 
+    Raises:
+        ValueError: settings that cannot go together; no engine has been started then.
+
     Attributes:
-        policy, optimizer, algorithm, controls, regularizer, guard: what learns.
-        evaluator, vec: what plays and scores.
+        policy, optimizer, algorithm, needs, controls, regularizer, guard: what learns.
+        behaviour: what plays: the policy itself, or a copy that is brought up to date at intervals.
+        temperature: of the next rollouts.
+        evaluator, vec: what scores, and the boards.
         progress: what has been done.
+        seen: positions that were trained on.
+        last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
     """
 
     def __init__(self, config: TrainConfig) -> None:
+        check_settings(config)
         self.config = config
         self.device = choose_device(config.device)
-        self._threads_before = torch.get_num_threads()
-        torch.set_num_threads(config.num_threads)
-        self.algorithm = config.algorithm
+        self.algorithm: Algorithm = config.algorithm
+        self.needs = self.algorithm.needs()
         self.controls: Controls = config.algorithm.controls()
-        self.regularizer = Regularizer(config.regularizer)
+        self.temperature = config.rollout.temperature
+        self.regularizer = Regularizer(config.regularizer, self.temperature)
         self.guard = StepGuard()
-        self.policy: PolicyNet = build_policy(config.policy, seed=config.seed, device=self.device)
+        self.policy: PolicyNet = build_policy(
+            config.policy,
+            seed=config.seed,
+            device=self.device,
+            critic=self.needs.critic is not None,
+        ).eval()  # a policy that drops features at random is another one in every forward pass
+        trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
+        self.behaviour = self.policy
+        if config.rollout.sync_interval_updates > 1:
+            self.behaviour = self._copy_of_policy()
         self.reference: PolicyNet | None = None
         if self.regularizer.needs_reference:
-            self.reference = copy.deepcopy(self.policy).requires_grad_(False)
-        self.optimizer = torch.optim.Adam(
-            self.policy.parameters(), lr=config.optimizer.learning_rate
-        )
+            self.reference = self._copy_of_policy()
+        self.optimizer = torch.optim.Adam(trained, lr=config.optimizer.learning_rate)
         # Two generators, because sampling runs on the device and minibatches are drawn on the CPU.
         self.sampling = torch.Generator(self.device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(config.num_threads)
         env = config.env
         self._max_plies = env.max_plies or config.rollout.num_plies
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
@@ -116,28 +104,47 @@ class Session:
             raise
         self.boards: RolloutState | None = None
         self.progress = Progress()
+        self.seen = SeenPositions()
+        self.last_kl_old: float | None = None
         self._counted = 0, 0
+
+    def _copy_of_policy(self) -> PolicyNet:
+        return copy.deepcopy(self.policy).requires_grad_(False)
 
     def _games_per_start(self) -> int:
         return self.algorithm.group_size if self.config.rollout.form == "games" else 1
 
     @property
     def moves_per_rollout(self) -> int:
-        """The most moves that one rollout can score."""
+        """What one rollout may score: the most, or, of all legal moves, the most seen so far.
+
+        The number of legal moves is not known before they are there. Where all are scored, the
+        first rollout is taken to have `ALL_MOVES_GUESS` for each state, and the last one may
+        overdraw the budget by what it has more than any before it.
+        """
         rollout = self.config.rollout
         plies = rollout.num_plies
         if rollout.form == "games":
             plies = min(plies, self._max_plies)
             if rollout.train_sides == "start":
                 plies = -(-plies // 2)
+        if self.needs.all_moves:
+            guess = rollout.num_envs * plies * ALL_MOVES_GUESS
+            return self.progress.largest_rollout or guess
         return rollout.num_envs * plies * self.algorithm.group_size
+
+    def budget_left(self, unaccounted: int = 0) -> bool:
+        """Whether another rollout fits, after `unaccounted` moves beyond those in the progress."""
+        left = self.config.total_moves - self.progress.scored_moves - unaccounted
+        return left >= self.moves_per_rollout
 
     def check_budget(self) -> None:
         """Raises ValueError where not even one rollout fits into the budget."""
         if self.moves_per_rollout > self.config.total_moves:
+            samples = "legal moves" if self.needs.all_moves else "group_size"
             raise ValueError(
                 f"total_moves is {self.config.total_moves:,}, one rollout scores up to "
-                f"{self.moves_per_rollout:,} (num_envs x num_plies x group_size): "
+                f"{self.moves_per_rollout:,} (num_envs x num_plies x {samples}): "
                 "raise total_moves or make the rollout smaller"
             )
 
@@ -145,28 +152,71 @@ class Session:
         """Puts fresh games on the boards."""
         self.boards = start_rollout(self.vec, self.config.seed)
 
-    def rollout(self) -> RolloutBatch:
-        """Plays on with the current policy: sampled moves with their rewards."""
-        settings = self.config.rollout
-        shared: dict[str, Any] = {
-            "num_plies": settings.num_plies,
-            "group_size": self.algorithm.group_size,
-            "temperature": settings.temperature,
-            "generator": self.sampling,
-            "device": self.device,
-            "policy_version": self.progress.update,
-        }
-        if settings.form == "positions":
-            assert self.boards is not None
-            batch, self.boards = collect_positions(self.vec, self.policy, self.boards, **shared)
-        else:
-            batch = collect_games(self.vec, self.policy, train_sides=settings.train_sides, **shared)
+    def rollout(self) -> Collected:
+        """Plays on with the behaviour policy: sampled moves with their rewards."""
+        self._sync()
+        first = self._collect()
+        collected = Collected(first, first.scored_moves, first.plies)
+        if self.needs.live_groups:
+            collected = collect_live(first, self._collect, self.budget_left)
+        size, batch = self.config.optimizer.minibatch_size, collected.batch
         if self.reference is not None:
-            size = self.config.optimizer.minibatch_size
             batch = batch.with_reference(
                 reference_logprobs(self.reference, batch, minibatch_size=size)
             )
+        if self.regularizer.needs_learner:
+            learner = reference_logprobs(self.policy, batch, minibatch_size=size)
+            batch = dataclasses.replace(batch, learner_legal_logprobs=learner)
+        return dataclasses.replace(collected, batch=batch)
+
+    def _sync(self) -> None:
+        """Brings a behaviour policy of its own up to date where its time has come."""
+        interval = self.config.rollout.sync_interval_updates
+        if self.behaviour is not self.policy and self.progress.update % interval == 0:
+            self.behaviour.load_state_dict(self.policy.state_dict())
+
+    def _collect(self) -> RolloutBatch:
+        settings, interval = self.config.rollout, self.config.rollout.sync_interval_updates
+        shared: dict[str, Any] = {
+            "num_plies": settings.num_plies,
+            "group_size": None if self.needs.all_moves else self.algorithm.group_size,
+            "temperature": self.temperature,
+            "generator": self.sampling,
+            "device": self.device,
+            "policy_version": self.progress.update // interval * interval,
+        }
+        if settings.form == "games":
+            sides, share = settings.train_sides, settings.teacher_fraction
+            return collect_games(
+                self.vec, self.behaviour, train_sides=sides, teacher_fraction=share, **shared
+            )
+        assert self.boards is not None
+        batch, self.boards = collect_positions(self.vec, self.behaviour, self.boards, **shared)
         return batch
+
+    def control(
+        self, batch: RolloutBatch, *, kl_at_start: float
+    ) -> tuple[dict[str, float], Signals]:
+        """Moves step size and regulariser to this point of the run; (what is in force, signals).
+
+        Temperature and reference are taken over at once: they hold from the next rollout on.
+
+        Args:
+            batch: the fresh rollout.
+            kl_at_start: mean KL(learner || sampler) before the first update, nats.
+        """
+        done = self.progress
+        share = min(1.0, done.scored_moves / self.config.total_moves)
+        rate = self.config.optimizer.learning_rate_at(done.update, share)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        kl_old = kl_at_start if self.last_kl_old is None else self.last_kl_old
+        reading = take_reading(batch, progress=share, update=done.update, kl_old=kl_old)
+        signals = self.regularizer.update(reading, self.controls)
+        self.temperature = signals.temperature
+        if signals.refresh_reference and self.reference is not None:
+            self.reference.load_state_dict(self.policy.state_dict())
+        return {"train/learning_rate": rate, "rollout/temperature": batch.temperature}, signals
 
     def new_counters(self) -> dict[str, float]:
         """The evaluator's counters; adds what is new in them to the progress."""
@@ -185,7 +235,11 @@ class Session:
             "controls": self.controls.state_dict(),
             "regularizer": self.regularizer.state_dict(),
             "guard": self.guard.state_dict(),
+            "temperature": self.temperature,
+            "last_kl_old": self.last_kl_old,
             "reference": None if self.reference is None else self.reference.state_dict(),
+            "behaviour": None if self.behaviour is self.policy else self.behaviour.state_dict(),
+            "seen": self.seen.to_array(),
             "sampling": self.sampling.get_state(),
             "shuffling": self.shuffling.get_state(),
             "vec": self.vec.get_state(),
@@ -215,8 +269,13 @@ class Session:
         self.controls.load_state_dict(state["controls"])
         self.regularizer.load_state_dict(state["regularizer"])
         self.guard.load_state_dict(state["guard"])
+        self.temperature = state["temperature"]
+        self.last_kl_old = state["last_kl_old"]
+        self.seen = SeenPositions.from_array(state["seen"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
+        if self.behaviour is not self.policy:
+            self.behaviour.load_state_dict(state["behaviour"])
         self.sampling.set_state(state["sampling"])
         self.shuffling.set_state(state["shuffling"])
         _, info = self.vec.set_state(state["vec"])

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-import torch
-
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.diagnostics import batch_metrics
 from algorithms.training import checkpoint, config_file, machine
 from algorithms.training.config import TrainConfig
 from algorithms.training.console import Display, make_display
-from algorithms.training.evaluation import (
-    Regret,
-    bootstrap_interval,
-    prepare_slice,
-    regret_cp,
-)
+from algorithms.training.dynamic_sampling import Collected
+from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
 from algorithms.training.invariants import check_step0
-from algorithms.training.result import MAIN_SLICE, TrainResult, percent_interval
+from algorithms.training.result import MAIN_SLICE, TrainResult
 from algorithms.training.run_log import RunLog
+from algorithms.training.run_report import describe, result_of
 from algorithms.training.session import Session
+from algorithms.training.step_guard import BadBatches
 from algorithms.training.stopping import Stop, stop_on_signal
+from algorithms.training.targets import Targets, make_targets
 from algorithms.training.update import update
+from algorithms.training.update_diagnostics import UpdateDiagnostics
 from chess_env.heldout import load_heldout
 
 
@@ -36,7 +33,7 @@ def train(
     """Trains until the budget is used or the process is asked to stop; returns what came of it.
 
     The first SIGINT or SIGTERM lets the update finish and writes a checkpoint; a second one ends
-    the process at once.
+    the process at once. A controller that ends the run does it in the same way, and is no error.
 
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
@@ -67,12 +64,13 @@ def train(
             resume_at=session.progress.update if newest else None,
         )
         run = _Run(session, log, display, run_dir)
-        run.describe(resumed=newest is not None)
+        describe(session, display, run_dir, resumed=newest is not None)
         with stop_on_signal() as stop:
             if newest is None:
                 run.begin()
             run.loop(stop)
-        return run.result(stop.name)
+        assert run.regret is not None
+        return result_of(session, run.regret, run_dir, stopped_by=stop.name)
     finally:
         display.stop()
         if log is not None:
@@ -91,6 +89,11 @@ class _Run:
         heldout = load_heldout()
         self.slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
         self.regret: Regret | None = None
+        config = session.config
+        self._diagnostics = UpdateDiagnostics(
+            heldout, config.env.reward, config.rollout.temperature, session.device
+        )
+        self._bad = BadBatches(run_dir / "bad_batches", display.say)
         self._wall = time.monotonic()
         self._cpu = machine.cpu_seconds()
 
@@ -105,46 +108,81 @@ class _Run:
 
     def loop(self, stop: Stop) -> None:
         """Updates until the budget is used or a stop is asked for."""
-        session, config = self.session, self.session.config
-        checked: dict[str, float] | None = None
-        last = stop.name is not None or not self._budget_left()
+        session = self.session
+        checked: dict[str, float] = {}
+        last = stop.name is not None or not session.budget_left()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
             began = time.monotonic()
-            batch = session.rollout()
-            first = checked is None
+            collected = session.rollout()
+            batch, first = collected.batch, not checked
             if first:  # sampler and learner must agree before this process's first update
-                checked = check_step0(session.policy, batch, controls=session.controls)
+                checked = check_step0(session.behaviour, batch, controls=session.controls)
             rolled = time.monotonic()
 
+            # Schedules and controllers move before anything is learned from the batch.
+            row, signals = session.control(batch, kl_at_start=checked["step0/kl_old_mean"])
+            for warning in signals.warnings:
+                self.display.say(f"WARNING: {warning}")
+
             # [4] advantages
-            advantages = session.algorithm.advantages(batch)
+            targets = make_targets(session.algorithm, session.regularizer, batch)
 
             # [5] surrogate  [6] regularisation  [7] update
-            rates = self._schedule()
-            metrics = update(
-                session.policy,
-                session.optimizer,
-                session.algorithm,
-                session.regularizer,
-                batch,
-                advantages,
-                controls=session.controls,
-                guard=session.guard,
-                generator=session.shuffling,
-                minibatch_size=config.optimizer.minibatch_size,
-                max_grad_norm=config.optimizer.max_grad_norm,
-            )
+            learned = self._update(collected, targets)
             updated = time.monotonic()
 
             # [8] diagnostics and evaluation
-            row = {**batch_metrics(batch, advantages), **rates, **metrics}
-            row.update(self._account(batch, rolled - began, updated - rolled))
-            row.update(checked if first and checked else {})
-            last = stop.name is not None or not self._budget_left()
+            row = {**batch_metrics(batch, targets.advantages), **row, **learned}
+            row.update(session.regularizer.metrics())
+            update_s = updated - rolled - learned.get("time/diagnostics_s", 0.0)
+            row.update(self._account(collected, rolled - began, update_s))
+            row.update(checked if first else {})
+            stop.name = stop.name or signals.stop
+            last = stop.name is not None or not session.budget_left()
             self._finish_update(row, last=last)
         if self.regret is None:  # a finished run was resumed
             self._evaluate(list(self.slices))
+
+    def _update(self, collected: Collected, targets: Targets) -> dict[str, float]:
+        """Metrics of one update and, at their interval, of what it did."""
+        session, config, batch = self.session, self.session.config, collected.batch
+        number = session.progress.update
+        looked = (number + 1) % config.diagnostics_interval_updates == 0
+        metrics: dict[str, float] = {}
+        spent = time.monotonic()
+        if looked:
+            metrics = self._diagnostics.before(
+                session.policy,
+                session.algorithm,
+                session.regularizer,
+                session.controls,
+                batch,
+                targets,
+            )
+        spent = time.monotonic() - spent
+        metrics |= update(
+            session.policy,
+            session.optimizer,
+            session.algorithm,
+            session.regularizer,
+            batch,
+            targets,
+            controls=session.controls,
+            guard=session.guard,
+            generator=session.shuffling,
+            minibatch_size=config.optimizer.minibatch_size,
+            max_grad_norm=config.optimizer.max_grad_norm,
+            behaviour=session.behaviour,
+            keep_bad=partial(self._bad.keep, number),
+        )
+        session.last_kl_old = metrics.get("reg/kl_old", session.last_kl_old)
+        if looked:
+            began = time.monotonic()
+            rate = session.optimizer.param_groups[0]["lr"]
+            metrics |= self._diagnostics.after(session.policy, rate)
+            metrics["time/diagnostics_s"] = spent + time.monotonic() - began
+        return metrics
 
     def _finish_update(self, row: dict[str, float], *, last: bool) -> None:
         config, done = self.session.config, self.session.progress
@@ -157,46 +195,45 @@ class _Run:
         if last or best or done.update % config.checkpoint_interval_updates == 0:
             self._checkpoint(best=best, must=last)
 
-    def _budget_left(self) -> bool:
-        """Whether another rollout fits: the budget is never overdrawn."""
-        session = self.session
-        left = session.config.total_moves - session.progress.scored_moves
-        return left >= session.moves_per_rollout
-
-    def _schedule(self) -> dict[str, float]:
-        """Moves step size and regulariser to this point of the budget; returns what they are."""
-        session = self.session
-        progress = min(1.0, session.progress.scored_moves / session.config.total_moves)
-        rate = session.config.optimizer.learning_rate_at(session.progress.update, progress)
-        for group in session.optimizer.param_groups:
-            group["lr"] = rate
-        session.regularizer.update(progress)
-        return {"train/learning_rate": rate, "reg/ent_coef": session.regularizer.ent_coef}
-
-    def _account(self, batch: RolloutBatch, rollout_s: float, update_s: float) -> dict[str, float]:
+    def _account(self, collected: Collected, rollout_s: float, update_s: float) -> dict[str, float]:
         """Adds the update to the progress; returns amounts, speeds and the evaluator's counters."""
         session, done = self.session, self.session.progress
         before = done.evaluations
         counters = session.new_counters()
-        plies, moves, spent = batch.plies, batch.scored_moves, rollout_s + update_s
+        plies, moves, spent = collected.plies, collected.scored_moves, rollout_s + update_s
         done.update += 1
         done.plies += plies
         done.scored_moves += moves
+        done.largest_rollout = max(done.largest_rollout, moves)
+        batch = collected.batch
+        repeated: dict[str, float] = {}
+        if batch.position_hash is not None:
+            used = batch.valid.any(-1) if batch.form == "positions" else batch.valid
+            fraction = session.seen.fraction(batch.position_hash[used])
+            repeated = {"rollout/repeated_fraction": fraction}
         hits = counters.get("cache_hits", 0.0)  # only an evaluator with a cache counts them
-        return {
-            "time/rollout_s": rollout_s,
-            "time/update_s": update_s,
-            "time/plies_per_s": plies / spent,
-            "time/moves_per_s": moves / spent,
-            "time/evaluations_per_s": (done.evaluations - before) / rollout_s,
-            "rollout/evaluations": float(done.evaluations),
-            "rollout/engine_queries": float(done.engine_queries),
-            "rollout/cache_hit_fraction": hits / counters["queries"],
-            "rollout/engine_restarts": counters.get("engine_restarts", 0.0),
-        }
+        return (
+            collected.metrics
+            | repeated
+            | {
+                "time/rollout_s": rollout_s,
+                "time/update_s": update_s,
+                "time/plies_per_s": plies / spent,
+                "time/moves_per_s": moves / spent,
+                "time/evaluations_per_s": (done.evaluations - before) / rollout_s,
+                "rollout/evaluations": float(done.evaluations),
+                "rollout/engine_queries": float(done.engine_queries),
+                "rollout/cache_hit_fraction": hits / counters["queries"],
+                "rollout/engine_restarts": counters.get("engine_restarts", 0.0),
+            }
+        )
 
     def _evaluate(self, names: list[str]) -> dict[str, float]:
-        """Exact regret on held-out slices; the main slice's carries no slice in its names."""
+        """Exact regret on held-out slices; the main slice's carries no slice in its names.
+
+        At the temperature that the run began with, so that its figures stay comparable where a
+        controller moves that of the rollouts.
+        """
         began = time.monotonic()
         session, done = self.session, self.session.progress
         metrics: dict[str, float] = {}
@@ -253,59 +290,7 @@ class _Run:
                 raise
             self.display.say(f"WARNING: {error}")
 
-    def describe(self, *, resumed: bool) -> None:
-        """Writes config.json and environment.json, and says what is about to run."""
-        session, config = self.session, self.session.config
-        threads = torch.get_num_threads()
-        machine.write_record(
-            self.run_dir / "environment.json",
-            machine.record(
-                evaluator=session.evaluator.id, device=str(session.device), num_threads=threads
-            ),
-            resumed=resumed,
-        )
-        config_file.save(
-            dataclasses.replace(config, run_dir=self.run_dir), self.run_dir / "config.json"
-        )
-        self.display.start(
-            f"{config.algorithm.name} on chess self-play, seed {config.seed}"
-            + (f", resumed at update {session.progress.update}" if resumed else ""),
-            {
-                "rewards": session.evaluator.id,
-                "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
-                f" ({threads} thread{'s' if threads > 1 else ''})",
-                "run folder": str(self.run_dir),
-            },
-        )
-
-    def result(self, stopped_by: str | None) -> TrainResult:
-        """What the run came to."""
-        done, regret = self.session.progress, self.regret
-        assert regret is not None
-        start, end = done.start_regret_cp, regret.per_position_cp
-        return TrainResult(
-            run_dir=self.run_dir,
-            algorithm=self.session.algorithm.name,
-            evaluator=self.session.evaluator.id,
-            evaluations=done.evaluations,
-            engine_queries=done.engine_queries,
-            updates=done.update,
-            plies=done.plies,
-            scored_moves=done.scored_moves,
-            regret_cp_start=float(start.mean()),
-            regret_cp_start_interval=bootstrap_interval(start),
-            regret_cp_end=float(end.mean()),
-            regret_cp_end_interval=bootstrap_interval(end),
-            percent_of_start=float(100 * end.mean() / start.mean()),
-            percent_of_start_interval=percent_interval(start, end),
-            regret_cp_best=done.best_regret_cp,
-            entropy_min=done.entropy_min,
-            wall_s=done.wall_s,
-            cpu_s=done.cpu_s,
-            stopped_by=stopped_by,
-        )
-
 
 def _new_run_dir(config: TrainConfig) -> Path:
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{config.algorithm.name}-{stamp}-seed{config.seed}"
+    return Path("runs") / f"{config.label}-{stamp}-seed{config.seed}"

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.algorithm import Algorithm, Controls, Critic
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.diagnostics import add_sums, ratio_metrics, ratio_sums, to_floats
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.value_loss import value_loss
 from algorithms.regularization import Regularizer
+from algorithms.training.minibatches import (
+    Material,
+    largest_gap,
+    make_material,
+    relabel,
+    shuffled,
+)
 from algorithms.training.policy import PolicyNet
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import Targets
 
-
-class NonFiniteError(RuntimeError):
-    """Several steps in a row had a loss or gradient that is not finite."""
-
-
-@dataclasses.dataclass
-class StepGuard:
-    """Counts skipped steps across updates and stops a run that no longer learns.
-
-    Attributes:
-        max_in_row: this many non-finite steps in a row raise.
-        in_row: non-finite steps since the last good one.
-        total: non-finite steps of the whole run.
-    """
-
-    max_in_row: int = 3
-    in_row: int = 0
-    total: int = 0
-
-    def record(self, finite: bool, description: str) -> None:
-        """Counts one step.
-
-        Raises:
-            NonFiniteError: it was the `max_in_row`-th non-finite step in a row.
-        """
-        self.in_row = 0 if finite else self.in_row + 1
-        self.total += not finite
-        if self.in_row >= self.max_in_row:
-            raise NonFiniteError(
-                f"{self.in_row} updates in a row were not finite ({description}); the weights are "
-                "still the last finite ones. Lower the learning rate or max_grad_norm, raise the "
-                "temperature if it is far below 1, and check the rewards for NaN"
-            )
-
-    def state_dict(self) -> dict[str, int]:
-        """The counters, for a checkpoint."""
-        return dataclasses.asdict(self)
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues from `state_dict()`."""
-        self.max_in_row, self.in_row, self.total = (
-            state["max_in_row"],
-            state["in_row"],
-            state["total"],
-        )
+KeepBad = Callable[[FlatBatch, dict[str, Tensor], str], None]
 
 
 @dataclasses.dataclass
@@ -68,9 +36,9 @@ class _Totals:
     sums: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     ratio: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     ratio_first: dict[str, Tensor] = dataclasses.field(default_factory=dict)
-    weight: dict[str, float] = dataclasses.field(default_factory=dict)
+    weight: dict[str, Tensor | float] = dataclasses.field(default_factory=dict)
 
-    def add(self, means: dict[str, Tensor], weight: float) -> None:
+    def add(self, means: dict[str, Tensor], weight: Tensor | float) -> None:
         """Adds minibatch means, each weighted with the number of samples or states behind it."""
         for name, value in means.items():
             self.sums[name] = self.sums.get(name, 0.0) + value.detach().double() * weight
@@ -89,26 +57,127 @@ class _Totals:
         return to_floats(values)
 
 
-def _mismatch(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
-    """Largest |learner / sampler - 1| over the valid samples, before any step."""
-    return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
+@dataclasses.dataclass(frozen=True)
+class _Losses:
+    """One minibatch after its forward pass; what is measured on it is read before the step.
+
+    Attributes:
+        part: the states.
+        dist: the learner.
+        policy_loss: scalar, scaled to the whole batch.
+        penalty: `[n]` the regulariser's.
+        parts: `[n]` raw and weighted parts of it.
+        value_loss: scalar without coefficient, weighted as the policy loss is; None without a critic.
+        loss: scalar, what is minimised.
+    """
+
+    part: Material
+    dist: MaskedCategorical
+    policy_loss: Tensor
+    penalty: Tensor
+    parts: dict[str, Tensor]
+    value_loss: Tensor | None
+    loss: Tensor
+
+
+def _losses(
+    policy: PolicyNet,
+    algorithm: Algorithm,
+    regularizer: Regularizer,
+    critic: Critic | None,
+    controls: Controls,
+    part: Material,
+) -> _Losses:
+    flat = part.flat
+    outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
+    samples = algorithm.policy_loss(outputs.dist, flat, part.advantages, controls)
+    policy_loss = torch.where(flat.valid, part.weights * samples, 0.0).sum()
+    penalty, parts = regularizer.loss(outputs.dist, flat, part.advantages)
+    loss, value = policy_loss + penalty.mean(), None
+    if critic is not None:
+        if outputs.values is None or flat.old_values is None or flat.returns is None:
+            raise ValueError(
+                f"{algorithm.name} learns a critic: build the policy with critic=True, and sample "
+                "the batch and make its targets with it"
+            )
+        each = value_loss(outputs.values, flat.old_values, flat.returns, critic.clip_range_vf)
+        value = torch.where(flat.valid, part.weights * each, 0.0).sum()
+        loss = loss + critic.vf_coef * value
+    return _Losses(part, outputs.dist, policy_loss, penalty, parts, value, loss)
+
+
+def _backward(
+    policy: PolicyNet,
+    algorithm: Algorithm,
+    regularizer: Regularizer,
+    controls: Controls,
+    material: Material,
+    together: list[Tensor],
+) -> tuple[list[_Losses], Tensor]:
+    """Adds the gradients of the minibatches of one step; their losses, and the step's loss."""
+    states = sum(index.numel() for index in together)
+    total, done = torch.zeros((), device=material.flat.obs.device), []
+    critic = algorithm.needs().critic
+    for index in together:
+        part = material.select(index)
+        losses = _losses(policy, algorithm, regularizer, critic, controls, part)
+        share = losses.loss * (index.numel() / states)
+        share.backward()
+        total = total + share.detach()
+        done.append(losses)
+    return done, total
 
 
 @torch.no_grad()
-def _relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
-    """The batch with the learner's own old log-probabilities, and the gap to the sampler's."""
-    gathered, legal = [], []
-    for index in torch.arange(flat.num_states, device=flat.obs.device).split(minibatch_size):
-        part = flat.select(index)
-        dist = MaskedCategorical(policy(part.obs, part.legal_ids), part.legal, flat.temperature)
-        gathered.append(dist.gather(part.slots))
-        legal.append(dist.logprobs)
-    old_logprobs = torch.cat(gathered)
-    gap = _mismatch(old_logprobs, flat.old_logprobs, flat.valid)
-    relabelled = dataclasses.replace(
-        flat, old_logprobs=old_logprobs, old_legal_logprobs=torch.cat(legal)
+def _measure(
+    totals: _Totals, done: _Losses, algorithm: Algorithm, critic: Critic | None, controls: Controls
+) -> None:
+    """Adds what one minibatch showed."""
+    part, flat = done.part, done.part.flat
+    logprobs, states = done.dist.gather(flat.slots), float(flat.num_states)
+    totals.add_ratio(
+        ratio_sums(
+            logprobs,
+            flat.old_logprobs,
+            part.advantages,
+            flat.valid,
+            controls.clip_low,
+            controls.clip_high,
+        )
     )
-    return relabelled, gap
+    totals.add({"train/policy_loss": done.policy_loss}, states)
+    means = {name: value.mean() for name, value in done.parts.items()}
+    totals.add(means | {"reg/loss": done.penalty.mean()}, states)
+    samples = flat.valid.sum()
+    delight = torch.where(flat.valid, -part.advantages * logprobs, 0.0)
+    by_sample = {"policy/delight_mean": delight.sum() / samples}
+    gate = algorithm.gate(done.dist, flat, part.advantages)
+    if gate is not None:
+        by_sample["policy/gate_mean"] = torch.where(flat.valid, gate, 0.0).sum() / samples
+    totals.add(by_sample, samples)
+    if critic is not None and done.value_loss is not None:
+        weighted = critic.vf_coef * done.value_loss
+        totals.add(
+            {"train/value_loss": done.value_loss, "train/value_loss_weighted": weighted}, states
+        )
+
+
+@torch.no_grad()
+def _kl_sum(done: _Losses) -> Tensor:
+    """Sum over the states of the exact KL(behaviour || learner), nats."""
+    old = MaskedCategorical(done.part.flat.old_legal_logprobs, done.part.flat.legal, 1.0)
+    return old.kl(done.dist.logprobs).double().sum()
+
+
+@torch.no_grad()
+def _explained_variance(flat: FlatBatch) -> dict[str, float]:
+    """1 - Var(R - V) / Var(R) over the valid samples; NaN where all returns are equal."""
+    if flat.returns is None or flat.old_values is None:
+        return {}
+    returns = flat.returns[flat.valid].double()
+    values = flat.old_values.unsqueeze(-1).expand_as(flat.returns)[flat.valid].double()
+    left, whole = (returns - values).var(correction=0), returns.var(correction=0)
+    return {"train/explained_variance": float(1 - left / whole)}
 
 
 def update(
@@ -117,105 +186,97 @@ def update(
     algorithm: Algorithm,
     regularizer: Regularizer,
     batch: RolloutBatch,
-    advantages: Tensor,
+    targets: Targets,
     *,
     controls: Controls,
     guard: StepGuard,
     generator: torch.Generator,
     minibatch_size: int,
     max_grad_norm: float,
+    behaviour: PolicyNet | None = None,
+    keep_bad: KeepBad | None = None,
 ) -> dict[str, float]:
-    """Metrics of training on one batch for `algorithm.update_epochs` passes.
+    """Metrics of training on one batch for at most `algorithm.update_epochs` passes.
 
     They are means over all minibatches; the ratio's also exist for the first one alone. The loss of
-    a minibatch is the mean of the policy loss over its valid samples plus the mean of the
-    regulariser over its states. A state's K actions stay in one minibatch. Where the forward
-    pass may round below float32 (autocast, TF32), `old_logprobs` are first recomputed by this very
-    path, and `ratio/mismatch` is the largest |learner / sampler - 1| over the batch; otherwise it
-    is that of the first minibatch.
+    a minibatch is its share of sum(weights * (policy loss + vf_coef * value loss)), scaled up to the
+    whole batch, plus the mean of the regulariser over its states. A state's K actions stay in one
+    minibatch. Where the algorithm asks for a single step, the gradients of the minibatches add up to
+    the batch's, and there is one step in a pass. The passes that remain are left out once the mean
+    exact KL(behaviour || learner) of one exceeds 1.5 times `controls.target_kl`.
 
-    A minibatch whose loss or gradient is not finite changes nothing, is left out of the means and
+    Where the forward pass may round below float32 (autocast, TF32, a lower head or log-probability
+    dtype), `old_logprobs` are first recomputed by this very path, and `ratio/mismatch` is the
+    largest |behaviour / sampler - 1| over the batch; otherwise it is that of the first minibatch.
+
+    A step whose loss or gradient is not finite changes nothing, is left out of the means and
     counted.
 
     Args:
         policy: trained in place.
-        optimizer: over the policy's parameters.
+        optimizer: over the policy's trained parameters.
         algorithm: gives the policy loss and the number of passes.
         regularizer: gives the entropy and KL terms.
         batch: one rollout.
-        advantages: shaped like `batch.rewards`.
-        controls: current clip bounds.
+        targets: what the losses learn from.
+        controls: current clip bounds and target KL.
         guard: counter of non-finite steps, kept by the caller across updates.
         generator: CPU generator that shuffles the states.
         minibatch_size: states per step; the states are split into equal parts of at most this size.
         max_grad_norm: gradients are scaled down to this norm.
+        behaviour: the policy that sampled the batch, where it is not `policy` itself.
+        keep_bad: is given the first minibatch of a step that is not finite.
 
     Raises:
         NonFiniteError: too many non-finite steps in a row.
-        ValueError: the batch has no valid sample.
+        ValueError: the batch has no valid sample, or lacks what the algorithm needs.
     """
-    flat, flat_advantages = batch.flat(), batch.flatten(advantages)
-    used = flat.valid.any(-1).nonzero().squeeze(-1)
-    if used.numel() == 0:
-        raise ValueError(
-            "the batch has no valid sample; nothing to learn from (did every game end before its "
-            "first ply?)"
-        )
-    if used.numel() < flat.num_states:
-        flat, flat_advantages = flat.select(used), flat_advantages[used]
-    # Padding may hold anything; a NaN there would reach the gradient through 0 * NaN.
-    flat_advantages = flat_advantages.masked_fill(~flat.valid, 0.0)
-    flat = dataclasses.replace(flat, old_logprobs=flat.old_logprobs.masked_fill(~flat.valid, 0.0))
+    needs = algorithm.needs()
+    material = make_material(algorithm, batch, targets, generator)
     mismatch: Tensor | None = None
-    if policy.reduced_precision(flat.obs.device):
-        flat, mismatch = _relabel(policy, flat, minibatch_size)
+    if policy.reduced_precision(material.flat.obs.device):
+        flat, mismatch = relabel(behaviour or policy, material.flat, minibatch_size)
+        material = dataclasses.replace(material, flat=flat)
 
-    totals, steps, skipped = _Totals(), 0, 0
+    totals, steps, skipped, passes = _Totals(), 0, 0, 0
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    num_minibatches = -(-flat.num_states // minibatch_size)
-    for _ in range(algorithm.update_epochs):
-        order = torch.randperm(flat.num_states, generator=generator).to(flat.obs.device)
-        for index in order.tensor_split(num_minibatches):
-            part, part_advantages = flat.select(index), flat_advantages[index]
-            dist = MaskedCategorical(policy(part.obs, part.legal_ids), part.legal, flat.temperature)
-            count = part.valid.sum()
-            sample_loss = algorithm.policy_loss(dist, part, part_advantages, controls)
-            policy_loss = torch.where(part.valid, sample_loss, 0.0).sum() / count
-            penalty, parts = regularizer.loss(
-                dist, part.old_legal_logprobs, part.ref_legal_logprobs
-            )
-            loss = policy_loss + penalty.mean()
+    while passes < algorithm.update_epochs:
+        indices = list(
+            shuffled(material.flat, minibatch_size, generator, whole_games=needs.whole_games)
+        )
+        kl_sum = torch.zeros((), dtype=torch.float64, device=material.flat.obs.device)
+        for together in [indices] if needs.single_step else [[index] for index in indices]:
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            done, loss = _backward(policy, algorithm, regularizer, controls, material, together)
             grad_norm = torch.nn.utils.clip_grad_norm_(parameters, max_grad_norm)
-            loss_value, norm_value = torch.stack([loss.detach(), grad_norm]).tolist()
+            loss_value, norm_value = torch.stack([loss, grad_norm]).tolist()
             finite = bool(torch.isfinite(torch.tensor([loss_value, norm_value])).all())
             if finite:
                 optimizer.step()
-            guard.record(finite, f"loss {loss_value}, gradient norm {norm_value}")
+            reason = f"loss {loss_value}, gradient norm {norm_value}"
+            if not finite and keep_bad is not None:
+                bad = material.select(torch.cat(together))
+                keep_bad(bad.flat, {"advantages": bad.advantages, "weights": bad.weights}, reason)
+            guard.record(finite, reason)
             if not finite:
                 skipped += 1
                 continue
             steps += 1
-            logprobs = dist.gather(part.slots).detach()
-            if mismatch is None:
-                mismatch = _mismatch(logprobs, part.old_logprobs, part.valid)
-            totals.add_ratio(
-                ratio_sums(
-                    logprobs,
-                    part.old_logprobs,
-                    part_advantages,
-                    part.valid,
-                    controls.clip_low,
-                    controls.clip_high,
-                )
-            )
-            totals.add({"train/policy_loss": policy_loss}, float(count))
+            for losses in done:
+                if mismatch is None:
+                    flat = losses.part.flat
+                    logprobs = losses.dist.gather(flat.slots).detach()
+                    mismatch = largest_gap(logprobs, flat.old_logprobs, flat.valid)
+                _measure(totals, losses, algorithm, needs.critic, controls)
+                if math.isfinite(controls.target_kl):
+                    kl_sum += _kl_sum(losses)
             totals.add({"train/loss": loss, "train/grad_norm": grad_norm}, 1.0)
-            means = {name: value.mean() for name, value in parts.items()}
-            totals.add(means | {"reg/loss": penalty.mean()}, float(part.num_states))
+        passes += 1
+        if float(kl_sum) / material.flat.num_states > 1.5 * controls.target_kl:
+            break
     optimizer.zero_grad(set_to_none=True)
-    metrics = totals.metrics()
+    metrics = totals.metrics() | _explained_variance(material.flat)
     if mismatch is not None:
         metrics["ratio/mismatch"] = float(mismatch)
-    return metrics | {"train/steps": float(steps), "train/skipped_steps": float(skipped)}
+    counts = {"train/steps": steps, "train/skipped_steps": skipped, "train/passes": passes}
+    return metrics | {name: float(count) for name, count in counts.items()}

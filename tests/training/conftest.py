@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.rollout import collect_games, collect_positions, start_rollout
+from algorithms.training.rollout import collect_positions, start_rollout
 from chess_env.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator

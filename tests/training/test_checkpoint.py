@@ -143,7 +143,7 @@ def test_a_newer_format_is_refused_with_a_remedy(
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     path = _save(tmp_path, 1)
     monkeypatch.undo()
-    with pytest.raises(CheckpointError, match="format 99, this version reads 1"):
+    with pytest.raises(CheckpointError, match="format 99, this version reads 2"):
         load(path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms import cli
+from algorithms import PRESETS, cli
 from algorithms.training import checkpoint
 from algorithms.training.run_log import read_rows
 
@@ -47,7 +47,7 @@ def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(tmp_path: Path
     assert done.returncode == 0, done.stderr
     result = json.loads(target.read_text())
     assert result["evaluator"].startswith("builtin") and result["engine_queries"] > 0
-    assert result["run_dir"] == str(run_dir) and result["scored_moves"] == 1024
+    assert result["run_dir"] == str(run_dir) and result["scored_moves"] == 2048
     assert "\x1b" not in done.stdout
     assert "eval/regret_cp on random_2_40" in done.stdout
     assert str(run_dir) in done.stdout
@@ -73,7 +73,7 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
     assert f"chess-lab train --resume {run_dir}" in output
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == read_rows(metrics)[-1]["step"]
-    more = str(done * 256 + 512)
+    more = str(done * 512 + 1024)
     assert cli.main(["train", "--resume", str(run_dir), "--total-moves", more]) == 0
     assert read_rows(metrics)[-1]["step"] == done + 2
 
@@ -90,6 +90,11 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
         (["train", "grpo", "--algorithm.group-size", "1"], 2, "group_size is 1"),
         (["train", "grpo", "--total-mvoes", "1"], 2, "--total-moves"),
         (["train", "grpo", "--total-moves", "10"], 1, "total_moves is 10"),
+        (["train", "exact", "--rollout.form", "games"], 1, "set rollout.form to positions"),
+        (["train", "grpo", "--rollout.form", "gams"], 2, "games"),
+        (["train", "grpo", "--rollout.teacher-fraction", "0.5"], 2, "set rollout.form to games"),
+        (["train", "grpo", "--optimizer.frozen-layers", "stme"], 1, "did you mean 'stem'?"),
+        (["train", "grpo", "--policy.head-dtype", "fp16"], 2, "float16"),
     ],
 )
 def test_a_mistake_is_answered_in_one_paragraph(
@@ -105,7 +110,8 @@ def test_a_mistake_is_answered_in_one_paragraph(
 
 def test_train_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train"]) == 2
-    assert "NAME: grpo" in capsys.readouterr().out
+    listed = capsys.readouterr().out.split("NAME: ")[1].split(")")[0]
+    assert listed.split(" | ") == list(PRESETS)
     assert cli.main(["train", "--help"]) == 0
 
 
@@ -191,4 +197,5 @@ def test_a_json_path_that_cannot_be_written_is_named_before_anything_runs(
 
 def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "ppoo"]) == 2
-    assert "'ppoo'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "'ppoo'" in error and "did you mean 'ppo'?" in error

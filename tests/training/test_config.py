@@ -71,7 +71,7 @@ def test_an_unknown_field_or_algorithm_in_a_file_is_named(tmp_path: Path) -> Non
             {"rollout": {**values["rollout"], "temprature": 1.0}},
             "rollout: unknown field temprature",
         ),
-        ({"algorithm": {"name": "grop"}}, "algorithm 'grop' is unknown: known are grpo"),
+        ({"algorithm": {"name": "grop"}}, "algorithm 'grop' is unknown: did you mean 'grpo'"),
         ({"algorithm": {}}, "without an algorithm"),
         ({"rollout": {**values["rollout"], "temperature": -1.0}}, "temperature is -1.0"),
     ):

@@ -80,6 +80,7 @@ def test_regret_equals_a_loop_over_positions_and_moves(
     assert result.regret_cp == pytest.approx(np.mean(expected), rel=1e-4)
     assert result.regret_cp_greedy == pytest.approx(np.mean(greedy))
     assert result.entropy == pytest.approx(np.mean(entropies), rel=1e-4)
+    assert result.effective_moves == pytest.approx(np.mean(np.exp(entropies)), rel=1e-4)
 
 
 def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(
@@ -90,6 +91,39 @@ def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(
     assert regret[0, :3].tolist() == [0.0, 1000.0, 1.0]
     assert regret.min() == 0.0
     assert regret.max() <= 1000.0
+
+
+def test_success_rates_equal_a_count_over_all_sequences_of_moves(
+    heldout: Heldout, policy_of: PolicyOf
+) -> None:
+    policy = policy_of()
+    prepared = prepare_slice(heldout, "middlegame")
+    result = regret_cp(policy, prepared, temperature=1.3, device=CPU)
+    ones, eights = [], []
+    for index, row in enumerate(rows_of(heldout, 1)):
+        clipped = [max(-1000, min(1000, score)) for score in scores_of(heldout, row)]
+        ids = torch.from_numpy(legal_actions(chess.Board(FENS[row])))[None]
+        obs = torch.from_numpy(prepared.obs[index : index + 1])
+        probs = (policy(obs, ids).detach()[0].double() / 1.3).softmax(-1).tolist()
+        failure = sum(p for p, s in zip(probs, clipped, strict=True) if max(clipped) - s > 50)
+        ones.append(1 - failure)
+        eights.append(1 - failure**8)
+    assert result.pass_at_1 == pytest.approx(np.mean(ones), rel=1e-4)
+    assert result.pass_at_8 == pytest.approx(np.mean(eights), rel=1e-4)
+    assert 0 < result.pass_at_1 < result.pass_at_8 < 1
+    assert result.per_position_success.tolist() == pytest.approx(ones, rel=1e-4)
+
+
+def test_a_move_exactly_half_a_pawn_worse_is_a_success(
+    heldout: Heldout, policy_of: PolicyOf
+) -> None:
+    prepared = prepare_slice(heldout, "middlegame")
+    scores = np.where(prepared.legal_ids >= 0, -400.0, 0.0)
+    scores[:, :3] = [100.0, 50.0, 49.0]
+    policy = policy_of(spread=0.0)
+    chosen = dataclasses.replace(prepared, child_score_cp=scores)
+    result = regret_cp(policy, chosen, temperature=1e9, device=CPU)  # all moves equally likely
+    assert result.per_position_success == pytest.approx(2 / prepared.num_legal)
 
 
 def test_a_greedy_policy_at_low_temperature_has_its_greedy_regret(
@@ -134,6 +168,9 @@ def test_forced_positions_count_for_regret_but_not_for_entropy(
         "eval/regret_cp_greedy",
         "eval/entropy",
         "eval/entropy_normalized",
+        "eval/effective_moves",
+        "eval/pass_at_1",
+        "eval/pass_at_8",
     }
 
 

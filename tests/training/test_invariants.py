@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.training.invariants import InvariantError, check_step0
-from algorithms.training.policy import PolicyNet
+from algorithms.training.policy import PolicyNet, build_policy
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]
@@ -69,22 +68,13 @@ def test_weights_that_changed_since_the_rollout_are_found(
         check_step0(policy, batch, controls=CONTROLS)
 
 
-class WithDropout(PolicyNet):
-    """The fault of a prototype: a dropout layer left in training mode."""
-
-    def __init__(self, policy: PolicyNet) -> None:
-        super().__init__(policy.config)
-        self.load_state_dict(policy.state_dict())
-        self.drop = nn.Dropout(0.1)
-
-    def forward(self, obs: Tensor, legal_ids: Tensor) -> Tensor:
-        return self.drop(super().forward(obs, legal_ids))
-
-
 def test_active_dropout_is_named_as_the_cause(policy_of: PolicyOf, rollout_of: RolloutOf) -> None:
-    policy = WithDropout(policy_of())
+    policy = build_policy(
+        dataclasses.replace(policy_of().config, dropout=0.1), seed=0, device=torch.device("cpu")
+    )
+    policy.load_state_dict(policy_of().state_dict())
     batch = rollout_of()
-    with pytest.raises(InvariantError, match=r"dropout is active in drop: call policy.eval"):
+    with pytest.raises(InvariantError, match=r"dropout is active in dropout: call policy.eval"):
         check_step0(policy, batch, controls=CONTROLS)
     check_step0(policy.eval(), batch, controls=CONTROLS)
 

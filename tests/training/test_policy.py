@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import chess
 import numpy as np
@@ -122,6 +124,71 @@ def test_every_parameter_learns_and_the_network_can_memorise_moves() -> None:
     assert loss.item() < 0.1
     for name, value in policy.named_parameters():
         assert not torch.equal(before[name], value), f"{name} was never updated"
+
+
+def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first() -> None:
+    config = PolicyConfig(channels=8, blocks=1)
+    plain = build_policy(config, seed=5, device=CPU)
+    with_critic = build_policy(config, seed=5, device=CPU, critic=True)
+    theirs = with_critic.state_dict()
+    assert all(torch.equal(value, theirs[name]) for name, value in plain.state_dict().items())
+    assert set(theirs) - set(plain.state_dict()) == {n for n in theirs if n.startswith("value_")}
+    obs, legal_ids = inputs(FENS)
+    outputs = with_critic.outputs(obs, legal_ids, 1.3)
+    assert outputs.values is not None and outputs.values.tolist() == [0.0] * 4
+    assert torch.equal(outputs.dist.logprobs, plain.outputs(obs, legal_ids, 1.3).dist.logprobs)
+    assert plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs) is None
+
+
+def test_values_alone_are_those_beside_the_distribution() -> None:
+    policy = build_policy(PolicyConfig(channels=8, blocks=1), seed=5, device=CPU, critic=True)
+    assert policy.value_head is not None
+    torch.nn.init.normal_(policy.value_head[-1].weight)  # type: ignore[arg-type]
+    obs, legal_ids = inputs(FENS)
+    beside, alone = policy.outputs(obs, legal_ids, 1.0).values, policy.values(obs)
+    assert beside is not None and alone is not None
+    assert torch.equal(beside, alone) and beside.std() > 0
+    assert torch.equal(policy.outputs(obs, legal_ids, 2.0).dist.logprobs.exp() > 0, legal_ids >= 0)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_coarse_head_or_softmax_is_a_little_off_and_says_that_it_may_be(dtype: str) -> None:
+    obs, legal_ids = inputs(FENS)
+    config = PolicyConfig(channels=8, blocks=1)
+    exact = build_policy(config, seed=0, device=CPU)
+    assert not exact.reduced_precision(CPU)
+    expected = exact.outputs(obs, legal_ids, 1.0).dist.probs
+    for changes in ({"head_dtype": dtype}, {"logprob_dtype": dtype}):
+        coarse = build_policy(dataclasses.replace(config, **changes), seed=0, device=CPU)
+        assert coarse.reduced_precision(CPU)
+        dist = coarse.outputs(obs, legal_ids, 1.0).dist
+        assert dist.logprobs.dtype == torch.float32
+        assert 0 < (dist.probs - expected).abs().max() < 0.01
+        dist.gather(torch.zeros(4, 1)).sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in coarse.parameters())
+
+
+def test_dropout_acts_in_training_mode_only() -> None:
+    policy = build_policy(PolicyConfig(channels=8, blocks=1, dropout=0.5), seed=0, device=CPU)
+    obs, legal_ids = inputs(FENS)
+    assert not torch.equal(policy(obs, legal_ids), policy(obs, legal_ids))
+    policy.eval()
+    assert torch.equal(policy(obs, legal_ids), policy(obs, legal_ids))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"head_dtype": "float8"}, "head_dtype is 'float8': set it to one of float32"),
+        ({"autocast_dtype": "float32"}, "autocast_dtype is 'float32'"),
+    ],
+)
+def test_precision_and_dropout_out_of_range_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        PolicyConfig(**changes)
 
 
 def test_only_weights_are_saved(policy_of: PolicyOf) -> None:

@@ -9,14 +9,10 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.training.boards import RolloutState
+from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyNet
-from algorithms.training.rollout import (
-    RolloutState,
-    collect_games,
-    collect_positions,
-    reference_logprobs,
-    start_rollout,
-)
+from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -117,7 +113,7 @@ def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(
     vec, policy = vec_of(6), policy_of()
     state = start_rollout(vec, 0)
     rows: list[int] = []
-    policy.register_forward_hook(lambda module, args, output: rows.append(len(output)))
+    policy.stem.register_forward_hook(lambda module, args, output: rows.append(len(output)))
     calls_before = vec.evaluator.calls  # type: ignore[union-attr]
     collect_positions(vec, policy, state, **options(num_plies=4, group_size=8))
     assert rows == [6] * 4

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,25 @@ import pytest
 import torch
 
 from algorithms import ALGORITHMS
-from algorithms.grpo import GRPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.training import checkpoint, config_file
 from algorithms.training.config import (
-    EnvConfig,
     OptimizerConfig,
     RolloutConfig,
-    TrainConfig,
 )
-from algorithms.training.policy import PolicyConfig
 from algorithms.training.result import percent_interval
 from algorithms.training.run_log import RunFolderError, read_rows
 from algorithms.training.trainer import train
+from tests.training.runs import (
+    MOVES_PER_UPDATE,
+    Watcher,
+    assert_same,
+    final_state,
+    rows_without_time,
+    tiny,
+)
 
 ROOT = Path(__file__).parents[2]
-MOVES_PER_UPDATE = 8 * 2 * 4
 
 
 @pytest.fixture(autouse=True)
@@ -41,79 +45,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def tiny(run_dir: Path, updates: int = 4, **changes: Any) -> TrainConfig:
-    """A run of some updates, 64 scored moves and two optimizer steps in each."""
-    config = TrainConfig(
-        algorithm=GRPO(group_size=4),
-        regularizer=RegularizerConfig(ent_coef=0.1),
-        policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
-        rollout=RolloutConfig(num_envs=8, num_plies=2),
-        env=EnvConfig(evaluator="builtin", max_plies=6),
-        # Constant, so that a longer budget does not change the updates before its end.
-        optimizer=OptimizerConfig(minibatch_size=8, lr_final=None, warmup_updates=0),
-        total_moves=updates * MOVES_PER_UPDATE,
-        eval_interval_updates=2,
-        checkpoint_interval_updates=1,
-        device="cpu",
-        run_dir=run_dir,
-    )
-    return dataclasses.replace(config, **changes)
-
-
-class Watcher:
-    """A display that calls back with each row."""
-
-    def __init__(self, on_row: Callable[[Mapping[str, float]], None] = lambda row: None) -> None:
-        self.on_row = on_row
-        self.messages: list[str] = []
-
-    def start(self, title: str, facts: Mapping[str, str]) -> None:
-        self.messages.append(title)
-
-    def show(self, row: Mapping[str, float]) -> None:
-        self.on_row(row)
-
-    def say(self, message: str) -> None:
-        self.messages.append(message)
-
-    def stop(self) -> None:
-        pass
-
-
-def rows_without_time(run_dir: Path) -> list[dict[str, Any]]:
-    """The record without what a clock decides, and without the first rollout's step-0 checks."""
-    return [
-        {k: v for k, v in row.items() if not k.startswith(("time/", "step0/"))}
-        for row in read_rows(run_dir / "metrics.jsonl")
-    ]
-
-
-def final_state(run_dir: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    newest = checkpoint.load_newest(run_dir / "checkpoints")
-    state = dict(newest.state)
-    progress = state.pop("progress")
-    state["progress"] = {k: progress[k] for k in ("update", "plies", "scored_moves")}
-    return newest.weights, state
-
-
-def assert_same(a: Any, b: Any, where: str = "") -> None:
-    """Raises where two nested states differ in a single bit."""
-    if isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for key in a:
-            assert_same(a[key], b[key], f"{where}/{key}")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), where
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            assert_same(x, y, f"{where}/{i}")
-    elif isinstance(a, torch.Tensor):
-        assert torch.equal(a, b), where
-    elif hasattr(a, "tobytes"):
-        assert a.tobytes() == b.tobytes(), where
-    else:
-        assert a == b, where
 
 
 def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path) -> None:
@@ -286,12 +217,13 @@ def test_cuda_is_asked_for_in_vain_with_a_clear_error(tmp_path: Path) -> None:
 
 def test_nothing_that_trains_knows_an_algorithm_by_name() -> None:
     for path in (ROOT / "algorithms" / "training").glob("*.py"):
-        words = path.read_text().lower().replace("(", " ").replace('"', " ").split()
-        # A class or module of the zoo may stand in an example inside an error text, not in code.
-        imported = [line for line in path.read_text().splitlines() if "import" in line]
-        for name in ALGORITHMS:
-            assert not any(name in line.lower() for line in imported), path
-            assert name not in words or path.name == "config.py", path
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                found = [n for n in names for name in ALGORITHMS if n.split(".")[1] == name]
+                assert not found, path
+            elif isinstance(node, ast.Constant):
+                assert node.value not in ALGORITHMS, (path, node.lineno)
 
 
 def test_the_interval_of_the_share_pairs_the_positions() -> None:

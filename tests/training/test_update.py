@@ -13,7 +13,9 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.training.policy import PolicyNet
-from algorithms.training.update import NonFiniteError, StepGuard, update
+from algorithms.training.step_guard import NonFiniteError, StepGuard
+from algorithms.training.targets import Targets
+from algorithms.training.update import update
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]
@@ -41,9 +43,12 @@ def run(
         policy,
         optimizer or torch.optim.SGD(policy.parameters(), lr=0.0),
         algorithm,
-        Regularizer(config),
+        Regularizer(config, batch.temperature),
         batch,
-        algorithm.advantages(batch) if advantages is None else advantages,
+        Targets(
+            algorithm.advantages(batch) if advantages is None else advantages,
+            algorithm.weights(batch),
+        ),
         **(settings | overrides),
     )
 

@@ -1,0 +1,55 @@
+"""The boards between two rollouts, as numpy arrays on the host."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+
+@dataclasses.dataclass
+class RolloutState:
+    """The boards as they stand between two rollouts, so that the streams of play go on.
+
+    Attributes:
+        positions: uint64 `[N, 8]`, packed; the planes are made where the network runs.
+        repetitions: uint8 `[N]`, earlier occurrences of each position in its game.
+        legal_ids: int16 `[N, 218]` ascending, padded with -1.
+        num_legal: int16 `[N]`.
+        ply: int32 `[N]`.
+        turn: int8 `[N]`, 1 White.
+        phase: int8 `[N]`.
+        score_cp: int32 `[N]`, side to move's view, centipawns; None without an evaluator.
+    """
+
+    positions: NDArray[np.uint64]
+    repetitions: NDArray[np.uint8]
+    legal_ids: NDArray[np.int16]
+    num_legal: NDArray[np.int16]
+    ply: NDArray[np.int32]
+    turn: NDArray[np.int8]
+    phase: NDArray[np.int8]
+    score_cp: NDArray[np.int32] | None = None
+
+    @classmethod
+    def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> RolloutState:
+        """The boards of `vec` after the `reset` or `step` that returned `info`; keeps its arrays."""
+        names = ("legal_ids", "num_legal", "ply", "turn", "phase")
+        named = {name: info[name] for name in names}
+        return cls(vec.positions, vec.repetitions, **named, score_cp=info.get("score_cp"))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, for a checkpoint."""
+        named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RolloutState:
+        """The inverse of `to_arrays`."""
+        return cls(**arrays)

@@ -1,0 +1,205 @@
+"""How much entropy an update costs on fixed states, measured and predicted, in float64."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.training.evaluation import HeldoutSlice, prepare_slice
+from algorithms.training.policy import PolicyNet
+from chess_env.heldout import Heldout
+from chess_env.rewards import MATE_SCORE_CP, make_reward
+from chess_env.rules import CHECKMATE, ONGOING
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbeStates:
+    """States on which an entropy change is measured; all on one device.
+
+    Attributes:
+        obs: uint8 `[M, 19, 8, 8]`.
+        legal_ids: int16 `[M, L]` padded with -1.
+        pull: probabilities float64 `[M, L]` -> float64 `[M, L]`, the derivative of the objective of
+            each state with respect to its own log-probability parameters l, as if every state had
+            its own logits (tabular softmax at temperature 1); 0 on padding.
+    """
+
+    obs: Tensor
+    legal_ids: Tensor
+    pull: Callable[[Tensor], Tensor]
+
+
+class EntropyProbe:
+    """Remembers a policy on some states, and compares a later one with it.
+
+    With z the logits, T the temperature and u = z'/T - z/T the change of one update, all means over
+    the states, nats:
+
+    - `measured`: H' - H;
+    - `dh_realised`: -Cov_{a~pi}(log pi, u), the first order of H in the logits;
+    - `dh_gradient`: grad H . (theta' - theta), the first order of H in the parameters;
+    - `dh_tabular`: -eta / T^2 Cov_{a~pi}(log pi, pull), what a gradient step of size eta would do to
+      states that share no parameters (second-hand: Cui et al., arXiv:2505.22617, theorem 1, whose
+      body we did not read; derived in reference section 3 and checked there). Under Adam eta is not
+      the step in the logits: its sign and its correlation mean something, its size does not.
+
+    Args:
+        policy: before the update, in float64 (`float64_copy`).
+        states: where to measure.
+        temperature: T.
+    """
+
+    def __init__(self, policy: PolicyNet, states: ProbeStates, temperature: float) -> None:
+        self._states, self._temperature = states, temperature
+        self._named = {n: p for n, p in policy.named_parameters() if p.requires_grad}
+        logits = _float64_logits(policy, states)
+        dist = self._distribution(logits)
+        entropy = dist.entropy()
+        grads = torch.autograd.grad(entropy.mean(), list(self._named.values()), allow_unused=True)
+        self._gradient = dict(zip(self._named, grads, strict=True))
+        self._logits, self._entropy = logits.detach(), entropy.detach()
+        # d H / d l_i where l is a shift of the log-probabilities: -pi_i (log pi_i + H).
+        probs, logprobs = dist.probs.detach(), dist.logprobs.detach()
+        centred = torch.where(dist.legal, logprobs + self._entropy[:, None], 0.0)
+        self._slope = -probs * centred
+        self._pull = states.pull(probs)
+
+    def _distribution(self, logits: Tensor) -> MaskedCategorical:
+        return MaskedCategorical(logits, self._states.legal_ids >= 0, self._temperature)
+
+    @torch.no_grad()
+    def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
+        """`measured` and the three predictors of this update, nats.
+
+        Args:
+            policy: the same network after the update, in float64.
+            learning_rate: eta, for `dh_tabular`.
+        """
+        logits = _float64_logits(policy, self._states)
+        entropy = self._distribution(logits).entropy()
+        legal = self._states.legal_ids >= 0
+        realised = torch.where(legal, logits - self._logits, 0.0) / self._temperature
+        along = torch.zeros((), dtype=torch.float64, device=logits.device)
+        for name, parameter in policy.named_parameters():
+            gradient = self._gradient.get(name)
+            if gradient is not None:
+                along += (gradient * (parameter - self._named[name])).sum()
+        tabular = (self._slope * self._pull).sum(-1).mean() / self._temperature**2
+        return {
+            "measured": float((entropy - self._entropy).mean()),
+            # sum_i slope_i u_i is -Cov(log pi, u): the slopes of a state add up to 0.
+            "dh_realised": float((self._slope * realised).sum(-1).mean()),
+            "dh_gradient": float(along),
+            "dh_tabular": learning_rate * float(tabular),
+        }
+
+
+def float64_copy(policy: PolicyNet) -> PolicyNet:
+    """The policy in float64 throughout, apart from the one that is trained."""
+    twin = copy.deepcopy(policy).double()
+    for parameter in twin.parameters():
+        if parameter.dim() == 4:  # this way the CPU's float64 convolutions take a fifth less time
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    twin.config = dataclasses.replace(twin.config, autocast=False, head_dtype="float32")
+    return twin
+
+
+class _KeepFloat64(TorchFunctionMode):
+    """Inside it `Tensor.float()` gives float64: the network casts to float32 at least, for training."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.float:
+            func = Tensor.double
+        return func(*args, **(kwargs or {}))
+
+
+def _float64_logits(policy: PolicyNet, states: ProbeStates) -> Tensor:
+    """`[M, L]` logits of a `float64_copy`."""
+    with _KeepFloat64():
+        return policy(states.obs, states.legal_ids)
+
+
+def exact_pull(rewards: Tensor) -> Callable[[Tensor], Tensor]:
+    """pi A with A = r - E_pi r, from the rewards float64 `[M, L]` of all legal moves."""
+
+    def pull(probs: Tensor) -> Tensor:
+        return probs * (rewards - (probs * rewards).sum(-1, keepdim=True))
+
+    return pull
+
+
+def sampled_pull(slots: Tensor, credit: Tensor) -> Callable[[Tensor], Tensor]:
+    """sum_k c_k (1[i = a_k] - pi_i), the score-function estimate, from sampled moves.
+
+    Args:
+        slots: int64 `[M, K]` the sampled moves.
+        credit: float64 `[M, K]` c, weight times advantage; 0 where not valid.
+    """
+
+    def pull(probs: Tensor) -> Tensor:
+        hit = torch.zeros_like(probs).scatter_add(-1, slots, credit)
+        return hit - credit.sum(-1, keepdim=True) * probs
+
+    return pull
+
+
+def exact_rewards(heldout_slice: HeldoutSlice, reward: str | None) -> NDArray[np.float64]:
+    """Reward `[M, L]` of every legal move from the committed child scores; 0 on padding.
+
+    Up to a constant of the position: the score before the move is not in the table, is taken as 0
+    and falls out of A.
+    """
+    after_cp = -heldout_slice.child_score_cp.astype(np.int64)
+    legal = heldout_slice.legal_ids >= 0
+    best = np.where(legal, -after_cp, -MATE_SCORE_CP).max(axis=1, keepdims=True)
+    status = np.where(after_cp == -MATE_SCORE_CP, CHECKMATE, ONGOING)
+    total, _ = make_reward(reward, has_evaluator=True)(
+        status.ravel(),
+        False,
+        np.zeros(after_cp.size, np.int64),
+        after_cp.ravel(),
+        (np.broadcast_to(best, after_cp.shape).ravel(), -after_cp.ravel()),
+    )
+    return np.where(legal, total.reshape(after_cp.shape).astype(np.float64), 0.0)
+
+
+def heldout_states(
+    heldout: Heldout, reward: str | None, device: torch.device, size: int
+) -> ProbeStates:
+    """At most `size` held-out positions with two legal moves or more, the same in every run.
+
+    Each slice gives an equal share, evenly spaced over its rows.
+    """
+    share = size // len(heldout.slice_names)
+    if share < 1:
+        raise ValueError(
+            f"size is {size}: set it to at least {len(heldout.slice_names)}, one for each slice"
+        )
+    chosen = []
+    for name in heldout.slice_names:
+        part = prepare_slice(heldout, name)
+        free = np.flatnonzero(part.num_legal >= 2)
+        rows = np.unique(free[np.linspace(0, len(free) - 1, share).round().astype(np.int64)])
+        chosen.append((part.obs[rows], part.legal_ids[rows], exact_rewards(part, reward)[rows]))
+    width = max(ids.shape[1] for _, ids, _ in chosen)
+
+    def stack(arrays: list[NDArray[np.generic]], fill: float) -> Tensor:
+        padded = [
+            np.pad(a, ((0, 0), (0, width - a.shape[1])), constant_values=fill) for a in arrays
+        ]
+        return torch.from_numpy(np.concatenate(padded)).to(device)
+
+    return ProbeStates(
+        obs=torch.from_numpy(np.concatenate([obs for obs, _, _ in chosen])).to(device),
+        legal_ids=stack([ids for _, ids, _ in chosen], -1),
+        pull=exact_pull(stack([rewards for _, _, rewards in chosen], 0.0)),
+    )

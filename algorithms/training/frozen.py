@@ -1,0 +1,48 @@
+"""Layers that a run leaves as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from algorithms.training.suggestion import suggestion
+
+
+def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:
+    """The parameters that an optimizer may move; the others no longer ask for a gradient.
+
+    Args:
+        network: what is trained.
+        frozen_layers: names of modules or parameters; what lies inside a module is frozen with it.
+
+    Raises:
+        ValueError: a name that the network does not have, or nothing is left to train.
+    """
+    named = dict(network.named_parameters())
+    known = {
+        ".".join(name.split(".")[:end])
+        for name in named
+        for end in range(1, 1 + name.count(".") + 1)
+    }
+    for layer in frozen_layers:
+        if layer not in known:
+            modules = [name for name in known if name.count(".") < 2]
+            raise ValueError(
+                f"optimizer.frozen_layers names {layer!r}, which the network does not have: "
+                f"{suggestion(layer, sorted(modules))}"
+            )
+    frozen = {
+        name
+        for name in named
+        for layer in frozen_layers
+        if name == layer or name.startswith(f"{layer}.")
+    }
+    for name in frozen:
+        named[name].requires_grad_(False)
+    trained = [parameter for name, parameter in named.items() if name not in frozen]
+    if not trained:
+        raise ValueError(
+            f"optimizer.frozen_layers freezes all {len(named)} parameters: leave one layer out"
+        )
+    return trained

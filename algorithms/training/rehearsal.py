@@ -1,0 +1,78 @@
+"""Settings that cannot go together, found before an engine starts."""
+
+from __future__ import annotations
+
+import torch
+
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.batch import RolloutBatch
+from algorithms.training.config import RolloutConfig, TrainConfig
+
+
+def check_settings(config: TrainConfig) -> None:
+    """None; looks at what the algorithm needs, and lets it try a made-up rollout.
+
+    Raises:
+        ValueError: a combination that cannot run; the message says what to change.
+    """
+    algorithm: Algorithm = config.algorithm
+    needs, rollout = algorithm.needs(), config.rollout
+    name = config.label
+    if needs.all_moves and rollout.form != "positions":
+        raise ValueError(
+            f"{name} scores every legal move of a position, rollout.form is {rollout.form!r}: set "
+            "rollout.form to positions"
+        )
+    if needs.live_groups and needs.all_moves:
+        raise ValueError(
+            f"{name} asks for live groups and for all legal moves: where every move is scored there "
+            "is nothing to sample again; switch one of the two off"
+        )
+    if needs.live_groups and needs.critic is not None:
+        raise ValueError(
+            f"{name} asks for live groups and for a critic: replaced groups break the order of the "
+            "plies that values are propagated along; switch one of the two off"
+        )
+    if needs.single_step and algorithm.update_epochs > 1:
+        raise ValueError(
+            f"{name} takes a single on-policy step for each batch and update_epochs is "
+            f"{algorithm.update_epochs}: set update_epochs to 1"
+        )
+    if needs.single_step and rollout.sync_interval_updates > 1:
+        raise ValueError(
+            f"{name} is strictly on-policy and rollout.sync_interval_updates is "
+            f"{rollout.sync_interval_updates}: set it to 1"
+        )
+    batch = _made_up(algorithm, rollout)
+    algorithm.advantages(batch)
+    algorithm.weights(batch)
+
+
+def _made_up(algorithm: Algorithm, rollout: RolloutConfig) -> RolloutBatch:
+    """A rollout of the run's form with one start, at most 2 plies, and 2 legal moves everywhere."""
+    needs, plies = algorithm.needs(), min(2, rollout.num_plies)
+    members = 2 if needs.all_moves else algorithm.group_size
+    states = (1, plies) if rollout.form == "positions" else (1, members, plies)
+    samples = (*states, members) if rollout.form == "positions" else states
+    slots = torch.arange(samples[-1]).expand(samples) % 2
+    values = torch.zeros(states) if needs.critic is not None else None
+    return RolloutBatch(
+        form=rollout.form,
+        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
+        legal_ids=torch.arange(2, dtype=torch.int16).expand(*states, 2),
+        slots=slots,
+        actions=slots,
+        old_logprobs=torch.full(samples, 0.5).log(),
+        old_legal_logprobs=torch.full((*states, 2), 0.5).log(),
+        rewards=torch.zeros(samples),
+        terminated=torch.zeros(samples, dtype=torch.bool),
+        truncated=torch.zeros(states, dtype=torch.bool),
+        valid=torch.ones(samples, dtype=torch.bool),
+        ply=torch.arange(plies, dtype=torch.int32).expand(states),
+        side=(1 - torch.arange(plies) % 2).to(torch.int8).expand(states),
+        phase=torch.zeros(states, dtype=torch.int8),
+        temperature=rollout.temperature,
+        policy_version=0,
+        values=values,
+        next_values=values,
+    )

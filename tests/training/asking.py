@@ -1,0 +1,105 @@
+"""An algorithm that asks for anything, and one update with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.reductions import sample_mean
+from algorithms.core.surrogates import score_function
+from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.training.games import collect_games
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import make_targets
+from algorithms.training.update import update
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+NOTHING = Needs()
+CPU = torch.device("cpu")
+RolloutOf = Callable[..., RolloutBatch]
+PolicyOf = Callable[..., PolicyNet]
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asking:
+    """The score function on the raw rewards, with any needs; remembers what it was given."""
+
+    name: ClassVar[str] = "asking"
+    asked: Needs = NOTHING
+    update_epochs: int = 1
+    group_size: int = 4
+    target_kl: float = math.inf
+    gate_at: float | None = None
+    given: list[FlatBatch] = dataclasses.field(default_factory=list, compare=False)
+
+    def needs(self) -> Needs:
+        return self.asked
+
+    def controls(self) -> Controls:
+        return Controls(target_kl=self.target_kl)
+
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        return torch.where(batch.valid, batch.rewards, 0.0)
+
+    def weights(self, batch: RolloutBatch) -> Tensor:
+        return sample_mean(batch.valid)
+
+    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
+        return None if self.gate_at is None else torch.full_like(advantages, self.gate_at)
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        self.given.append(batch)
+        return score_function(dist.gather(batch.slots), advantages)
+
+
+def run(policy: PolicyNet, batch: RolloutBatch, algorithm: Any, **changes: Any) -> dict[str, float]:
+    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), batch.temperature)
+    targets = changes.pop("targets", None) or make_targets(algorithm, regularizer, batch)
+    settings: dict[str, Any] = {
+        "controls": algorithm.controls(),
+        "guard": StepGuard(),
+        "generator": torch.Generator().manual_seed(0),
+        "minibatch_size": 5,
+        "max_grad_norm": 1e9,
+    }
+    optimizer = changes.pop("optimizer", None)
+    optimizer = optimizer or torch.optim.SGD(policy.parameters(), lr=0.0)
+    return update(policy, optimizer, algorithm, regularizer, batch, targets, **settings | changes)
+
+
+def flat_weights(policy: PolicyNet) -> Tensor:
+    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+
+
+def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet, RolloutBatch]:
+    config = PolicyConfig(channels=8, blocks=1)
+    policy = build_policy(config, seed=0, device=CPU, critic=True).eval()
+    assert policy.value_head is not None
+    with torch.no_grad():
+        last: Any = policy.value_head[-1]
+        last.weight.normal_(0.0, 0.1, generator=torch.Generator().manual_seed(1))
+    settings: dict[str, Any] = {
+        "num_plies": 3,
+        "group_size": 4,
+        "temperature": 1.3,
+        "generator": torch.Generator().manual_seed(0),
+        "device": CPU,
+    }
+    vec = vec_of(4)
+    state = start_rollout(vec, 0)
+    if form == "positions":
+        return policy, collect_positions(vec, policy, state, **settings)[0]
+    return policy, collect_games(vec, policy, **settings)

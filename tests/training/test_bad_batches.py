@@ -1,0 +1,95 @@
+"""What an update does with numbers that are not finite, coarse, or stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.training.step_guard import BadBatches
+from algorithms.training.targets import Targets
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.training.asking import Asking, run
+
+CPU = torch.device("cpu")
+RolloutOf = Callable[..., RolloutBatch]
+PolicyOf = Callable[..., PolicyNet]
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+
+
+def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(
+    policy_of: PolicyOf, rollout_of: RolloutOf, tmp_path: Path
+) -> None:
+    batch, algorithm, said = rollout_of(), Asking(), list[str]()
+    spoiled = batch.rewards.clone()
+    spoiled[0, 0, 0] = torch.nan
+    targets = Targets(spoiled, algorithm.weights(batch))
+    bad = BadBatches(tmp_path / "bad_batches", said.append)
+    for number in (7, 8):
+        metrics = run(
+            policy_of(),
+            batch,
+            algorithm,
+            targets=targets,
+            minibatch_size=4,
+            keep_bad=lambda *given, number=number: bad.keep(number, *given),
+        )
+        assert metrics["train/skipped_steps"] == 1
+    kept = sorted(path.name for path in bad.folder.iterdir())
+    assert kept == ["update-7.json", "update-7.safetensors"]
+    tensors = load_file(bad.folder / "update-7.safetensors")
+    assert tensors["obs"].shape == (4, 19, 8, 8) and tensors["advantages"].isnan().sum() == 1
+    note = json.loads((bad.folder / "update-7.json").read_text())
+    assert note["update"] == 7 and "nan" in note["reason"]
+    assert len(said) == 1 and str(bad.folder / "update-7.safetensors") in said[0]
+
+
+def test_a_bad_batch_that_cannot_be_written_is_said(rollout_of: RolloutOf, tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "file").write_text("")
+    bad = BadBatches(tmp_path / "file" / "bad_batches", said.append)
+    bad.keep(3, rollout_of().flat(), {}, "loss nan")
+    assert len(said) == 1 and "could not be written" in said[0]
+
+
+@pytest.mark.parametrize("changes", [{"head_dtype": "bfloat16"}, {"logprob_dtype": "float16"}])
+def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
+    vec_of: VecOf, changes: dict[str, Any]
+) -> None:
+    config = PolicyConfig(channels=8, blocks=1, **changes)
+    policy = build_policy(config, seed=0, device=CPU)
+    vec = vec_of(4)
+    batch, _ = collect_positions(
+        vec,
+        policy,
+        start_rollout(vec, 0),
+        num_plies=3,
+        group_size=4,
+        temperature=1.3,
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+    )
+    metrics = run(policy, batch, Asking())
+    assert metrics["ratio/std"] < 0.01
+    assert metrics["ratio/mismatch"] < 0.05
+
+
+def test_a_stale_batch_is_relabelled_by_the_policy_that_sampled_it(
+    policy_of: PolicyOf, rollout_of: RolloutOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, learner = rollout_of(), policy_of()
+    with torch.no_grad():
+        learner.action_bias.mul_(1.2)
+    exact = run(learner, batch, Asking())
+    monkeypatch.setattr(PolicyNet, "reduced_precision", lambda self, device: True)
+    stale = run(learner, batch, Asking(), behaviour=policy_of())
+    assert stale["ratio/std"] == pytest.approx(exact["ratio/std"], rel=1e-3)
+    assert run(learner, batch, Asking())["ratio/std"] < 1e-5 < exact["ratio/std"]

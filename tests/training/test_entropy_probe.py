@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from algorithms.training.entropy_probe import (
+    EntropyProbe,
+    ProbeStates,
+    exact_pull,
+    exact_rewards,
+    float64_copy,
+    heldout_states,
+    sampled_pull,
+)
+from algorithms.training.evaluation import prepare_slice
+from algorithms.training.policy import PolicyNet
+from chess_env.heldout import load_heldout
+from chess_env.rewards import value
+
+CPU = torch.device("cpu")
+PolicyOf = Callable[..., PolicyNet]
+
+
+@pytest.fixture(scope="module")
+def states() -> ProbeStates:
+    return heldout_states(load_heldout(), "win_prob_delta", CPU, 16)
+
+
+def moved(policy: PolicyNet, size: float) -> PolicyNet:
+    """The policy a step of about `size` away, the same direction for every size."""
+    other = copy.deepcopy(policy)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter += size * torch.randn(parameter.shape, generator=generator)
+    return other
+
+
+def probe(
+    before: PolicyNet, after: PolicyNet, states: ProbeStates, temperature: float = 1.3
+) -> dict[str, float]:
+    return EntropyProbe(float64_copy(before), states, temperature).after(float64_copy(after), 0.01)
+
+
+def covariance(probs: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+    mean = (probs * first).sum(), (probs * second).sum()
+    return float((probs * (first - mean[0]) * (second - mean[1])).sum())
+
+
+def test_the_probe_equals_a_loop_over_positions(policy_of: PolicyOf, states: ProbeStates) -> None:
+    before = float64_copy(policy_of())
+    after = moved(before, 3e-3)
+    result = probe(before, after, states)
+    measured, realised, tabular = [], [], []
+    for index, ids in enumerate(states.legal_ids):
+        legal = ids[ids >= 0][None]
+        obs = states.obs[index : index + 1]
+        old, new = (p(obs, legal).detach()[0].double().numpy() / 1.3 for p in (before, after))
+        probs = np.exp(old - old.max()) / np.exp(old - old.max()).sum()
+        later = np.exp(new - new.max()) / np.exp(new - new.max()).sum()
+        measured.append(-(later * np.log(later)).sum() + (probs * np.log(probs)).sum())
+        realised.append(-covariance(probs, np.log(probs), new - old))
+        padded = torch.zeros(states.legal_ids.shape, dtype=torch.float64)
+        padded[index, : len(probs)] = torch.from_numpy(probs)
+        pull = states.pull(padded)[index, : len(probs)].numpy()
+        tabular.append(-0.01 / 1.3**2 * covariance(probs, np.log(probs), pull))
+    # The loop's forward pass rounds to float32 where the network casts, the probe's does not.
+    assert result["measured"] == pytest.approx(np.mean(measured), abs=1e-6)
+    assert result["dh_realised"] == pytest.approx(np.mean(realised), abs=1e-6)
+    assert result["dh_tabular"] == pytest.approx(np.mean(tabular), rel=1e-5)
+
+
+def test_the_first_order_errors_fall_a_hundredfold_for_a_tenth_of_the_step(
+    policy_of: PolicyOf, states: ProbeStates
+) -> None:
+    policy = float64_copy(policy_of())
+    errors = {}
+    for size in (1e-4, 1e-5):
+        result = probe(policy, moved(policy, size), states)
+        errors[size] = [result[n] - result["measured"] for n in ("dh_realised", "dh_gradient")]
+        assert abs(result["measured"]) > 10 * abs(errors[size][0])
+    for large, small in zip(errors[1e-4], errors[1e-5], strict=True):
+        assert large / small == pytest.approx(100, rel=0.2)
+
+
+def test_an_update_that_changes_nothing_changes_no_entropy(
+    policy_of: PolicyOf, states: ProbeStates
+) -> None:
+    policy = policy_of()
+    result = probe(policy, policy, states)
+    assert (result["measured"], result["dh_realised"], result["dh_gradient"]) == (0.0, 0.0, 0.0)
+    assert result["dh_tabular"] != 0.0
+
+
+def test_shifting_all_logits_of_a_state_changes_no_predictor(
+    policy_of: PolicyOf, states: ProbeStates
+) -> None:
+    policy = float64_copy(policy_of())
+    shifted = copy.deepcopy(policy)
+    with torch.no_grad():
+        shifted.action_bias += 0.5
+    result = probe(policy, shifted, states)
+    assert result["measured"] == pytest.approx(0.0, abs=1e-12)
+    assert result["dh_realised"] == pytest.approx(0.0, abs=1e-12)
+    assert result["dh_gradient"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_tabular_form_predicts_a_step_of_independent_logits(policy_of: PolicyOf) -> None:
+    # The action biases of two positions without a common move are independent logits.
+    policy = float64_copy(policy_of(spread=2.0))
+    heldout = prepare_slice(load_heldout(), "random_2_40")
+    first = heldout.legal_ids[0]
+    for row in range(1, len(heldout.obs)):
+        if not np.intersect1d(first[first >= 0], heldout.legal_ids[row]).size:
+            break
+    else:
+        pytest.fail("no two positions without a common move")
+    rows = [0, row]
+    legal_ids = torch.from_numpy(heldout.legal_ids[rows])
+    rewards = torch.from_numpy(exact_rewards(heldout, None)[rows])
+    states = ProbeStates(torch.from_numpy(heldout.obs[rows]), legal_ids, exact_pull(rewards))
+    temperature, errors = 1.3, []
+    for eta in (1e-2, 1e-3):
+        after = copy.deepcopy(policy)
+        logits = policy(states.obs, legal_ids).detach().double() / temperature
+        probs = logits.masked_fill(legal_ids < 0, -torch.inf).softmax(-1)
+        step = eta * states.pull(probs) / temperature
+        with torch.no_grad():
+            for ids, change in zip(legal_ids, step, strict=True):
+                after.action_bias[ids[ids >= 0].long()] += change[ids >= 0]
+        result = EntropyProbe(policy, states, temperature).after(after, eta)
+        errors.append(result["dh_tabular"] - result["measured"])
+        assert abs(errors[-1]) < 0.05 * abs(result["measured"])
+    assert errors[0] / errors[1] == pytest.approx(100, rel=0.2)
+
+
+def test_the_sampled_pull_of_every_move_with_its_probability_is_the_exact_pull() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.randn(5, 7, generator=generator).double().softmax(-1)
+    rewards = torch.randn(5, 7, generator=generator).double()
+    advantages = rewards - (probs * rewards).sum(-1, keepdim=True)
+    slots = torch.arange(7).expand(5, 7)
+    torch.testing.assert_close(
+        sampled_pull(slots, probs * advantages)(probs), exact_pull(rewards)(probs)
+    )
+
+
+def test_a_sampled_pull_is_zero_where_nothing_is_valid_and_sums_to_zero() -> None:
+    probs = torch.tensor([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5]]).double()
+    slots = torch.tensor([[0, 0], [1, 2]])
+    credit = torch.tensor([[1.0, 2.0], [0.0, 0.0]]).double()
+    pull = sampled_pull(slots, credit)(probs)
+    assert pull.tolist() == [[1.5, -0.75, -0.75], [0.0, 0.0, 0.0]]
+
+
+def test_rewards_of_the_probe_are_those_of_the_environment() -> None:
+    heldout = prepare_slice(load_heldout(), "decided")
+    legal = heldout.legal_ids >= 0
+    phi = value(heldout.child_score_cp.astype(np.int64)).astype(np.float64)
+    delta, regret, outcome = (exact_rewards(heldout, name) for name in (None, "regret", "outcome"))
+    np.testing.assert_allclose(delta[legal], phi[legal], atol=1e-6)
+    best = np.where(legal, phi, -2.0).max(1, keepdims=True)
+    np.testing.assert_allclose(regret[legal], (phi - best)[legal], atol=1e-6)
+    assert (outcome == (heldout.child_score_cp == 10_000)).all()
+    assert outcome.any()
+    assert not delta[~legal].any()
+
+
+def test_the_probe_is_the_same_positions_of_all_slices_with_a_choice_of_moves() -> None:
+    heldout = load_heldout()
+    chosen = heldout_states(heldout, None, CPU, 64)
+    assert len(chosen.obs) == 64
+    assert ((chosen.legal_ids >= 0).sum(-1) >= 2).all()
+    assert torch.equal(chosen.obs, heldout_states(heldout, "cp_delta", CPU, 64).obs)
+    for name in heldout.slice_names:
+        known = {obs.tobytes() for obs in prepare_slice(heldout, name).obs}
+        assert sum(obs.numpy().tobytes() in known for obs in chosen.obs) >= 16
+    with pytest.raises(ValueError, match="size is 3"):
+        heldout_states(heldout, None, CPU, 3)
+
+
+def test_the_float64_copy_computes_in_float64_and_leaves_the_policy_alone(
+    policy_of: PolicyOf, states: ProbeStates
+) -> None:
+    policy = policy_of()
+    before = copy.deepcopy(policy.state_dict())
+    twin = float64_copy(policy)
+    tiny = copy.deepcopy(twin)
+    with torch.no_grad():
+        tiny.stem.bias += 1e-12  # far below what float32 can hold
+    result = EntropyProbe(twin, states, 1.0).after(tiny, 0.0)
+    assert 0 < abs(result["measured"]) < 1e-9
+    assert all(torch.equal(before[name], v) for name, v in policy.state_dict().items())
+    assert all(parameter.grad is None for parameter in policy.parameters())
+    assert policy.config.autocast

@@ -1,0 +1,227 @@
+"""Settings that cannot go together are refused before an engine starts; the others are carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from algorithms import PRESETS
+from algorithms.core.algorithm import Critic, Needs
+from algorithms.exact import Exact
+from algorithms.grpo import GRPO
+from algorithms.ppo import PPO
+from algorithms.regularization import RegularizerConfig
+from algorithms.rloo import RLOO
+from algorithms.training import session as session_module
+from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
+from algorithms.training.frozen import trained_parameters
+from algorithms.training.policy import PolicyConfig, build_policy
+from algorithms.training.session import Session
+
+SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+
+
+def config_of(algorithm: Any, **changes: Any) -> TrainConfig:
+    config = TrainConfig(
+        algorithm=algorithm,
+        policy=SMALL,
+        rollout=RolloutConfig(num_envs=4, num_plies=2),
+        env=EnvConfig(evaluator="builtin", max_plies=4),
+        device="cpu",
+        total_moves=100_000,
+    )
+    return dataclasses.replace(config, **changes)
+
+
+@pytest.fixture
+def session_of() -> Iterator[Callable[..., Session]]:
+    opened: list[Session] = []
+
+    def make(algorithm: Any, **changes: Any) -> Session:
+        opened.append(Session(config_of(algorithm, **changes)))
+        opened[-1].start()
+        return opened[-1]
+
+    yield make
+    for session in opened:
+        session.close()
+
+
+NOTHING = Needs()
+
+
+@dataclasses.dataclass(frozen=True)
+class Greedy(GRPO):
+    """GRPO with needs that do not go together."""
+
+    asked: Needs = NOTHING
+
+    def needs(self) -> Needs:
+        return self.asked
+
+
+GAMES = RolloutConfig(form="games", num_envs=4, num_plies=2)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "message"),
+    [
+        (Exact(), {"rollout": GAMES}, "exact scores every legal move.*set rollout.form to pos"),
+        (Greedy(asked=Needs(live_groups=True, all_moves=True)), {}, "live groups and for all"),
+        (Greedy(asked=Needs(live_groups=True, critic=Critic())), {}, "groups and for a critic"),
+        (Greedy(asked=Needs(single_step=True), update_epochs=2), {}, "set update_epochs to 1"),
+        (
+            RLOO(),
+            {"rollout": RolloutConfig(sync_interval_updates=2)},
+            "rloo is strictly on-policy and rollout.sync_interval_updates is 2",
+        ),
+        (GRPO(credit="return_to_go"), {}, "games"),
+        (PPO(group_size=4), {}, "gamma"),
+        (
+            GRPO(),
+            {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
+            "names 'stme'.*did you mean 'stem'",
+        ),
+        (
+            GRPO(),
+            {
+                "regularizer": RegularizerConfig(
+                    ent_controller="recovery", ent_coef=0.1, temperature_max=1.0
+                ),
+                "rollout": RolloutConfig(temperature=1.3),
+            },
+            "temperature_max",
+        ),
+    ],
+)
+def test_what_cannot_go_together_is_refused_before_an_engine_starts(
+    algorithm: Any, changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr(session_module, "make_evaluator", start)
+    with pytest.raises(ValueError, match=message):
+        Session(config_of(algorithm, **changes))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_passes_the_rehearsal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reached(Exception):
+        pass
+
+    def start(*_: object) -> None:
+        raise Reached
+
+    monkeypatch.setattr(session_module, "make_evaluator", start)
+    algorithm, regularizer = PRESETS[name]
+    with pytest.raises(Reached):
+        Session(config_of(algorithm, regularizer=regularizer, preset=name))
+
+
+def test_frozen_layers_keep_their_weights_and_are_not_in_the_optimizer(
+    session_of: Callable[..., Session],
+) -> None:
+    layers = ("stem", "body.0.first", "promotion_bias")
+    session = session_of(GRPO(), optimizer=OptimizerConfig(frozen_layers=layers))
+    named = dict(session.policy.named_parameters())
+    trained = {id(p) for group in session.optimizer.param_groups for p in group["params"]}
+    frozen = {name for name, p in named.items() if id(p) not in trained}
+    expected = {"stem.weight", "stem.bias", "promotion_bias"}
+    assert frozen == expected | {"body.0.first.weight", "body.0.first.bias"}
+    assert all(named[name].requires_grad == (name not in frozen) for name in named)
+
+
+def test_freezing_everything_is_refused() -> None:
+    network = build_policy(SMALL, seed=0, device=torch.device("cpu"))
+    names = [name for name, _ in network.named_parameters()]
+    with pytest.raises(ValueError, match="freezes all"):
+        trained_parameters(network, names)
+
+
+def test_the_policy_is_run_in_evaluation_mode(session_of: Callable[..., Session]) -> None:
+    session = session_of(GRPO(), policy=dataclasses.replace(SMALL, dropout=0.5))
+    assert not session.policy.training
+    batch = session.rollout().batch
+    again = session.policy.outputs(batch.obs[:, 0], batch.legal_ids[:, 0], 1.0).dist.logprobs
+    torch.testing.assert_close(again.exp(), batch.old_legal_logprobs[:, 0].exp())
+
+
+def test_a_stale_behaviour_policy_is_brought_up_to_date_at_its_interval(
+    session_of: Callable[..., Session],
+) -> None:
+    rollout = RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=3)
+    session = session_of(GRPO(), rollout=rollout)
+    versions, equal = [], []
+    for update in range(7):
+        session.progress.update = update
+        versions.append(session.rollout().batch.policy_version)
+        biases = session.policy.action_bias, session.behaviour.action_bias
+        equal.append(torch.equal(*biases))
+        with torch.no_grad():
+            session.policy.action_bias.add_(1.0)
+    assert versions == [0, 0, 0, 3, 3, 3, 6]
+    assert equal == [True, False, False, True, False, False, True]
+    assert not session.behaviour.action_bias.requires_grad
+    fresh = session_of(GRPO())
+    assert fresh.behaviour is fresh.policy
+
+
+def test_the_cost_of_a_rollout_that_scores_all_moves_is_the_largest_so_far(
+    session_of: Callable[..., Session],
+) -> None:
+    session = session_of(Exact())
+    assert session.moves_per_rollout == 4 * 2 * 40
+    session.progress.largest_rollout = 333
+    assert session.moves_per_rollout == 333
+    session.progress.scored_moves = 100_000 - 333
+    assert session.budget_left() and not session.budget_left(1)
+    with pytest.raises(ValueError, match=r"one rollout scores up to 320 .*legal moves"):
+        session_of(Exact(), total_moves=319).check_budget()
+
+
+def test_the_learner_s_own_distribution_is_there_where_it_is_asked_for(
+    session_of: Callable[..., Session],
+) -> None:
+    config = RegularizerConfig(kl_old_coef=0.1, kl_old_estimator="k1", kl_old_placement="reward")
+    batch = session_of(GRPO(), regularizer=config).rollout().batch
+    assert batch.learner_legal_logprobs is not None
+    torch.testing.assert_close(batch.learner_legal_logprobs.exp(), batch.old_legal_logprobs.exp())
+    assert session_of(GRPO()).rollout().batch.learner_legal_logprobs is None
+
+
+def test_dynamic_sampling_is_part_of_the_rollout_where_it_is_asked_for(
+    session_of: Callable[..., Session],
+) -> None:
+    sharp = RolloutConfig(num_envs=4, num_plies=2, temperature=0.02)  # both samples are often equal
+    session = session_of(GRPO(group_size=2, live_groups=True), rollout=sharp)
+    collected = session.rollout()
+    assert collected.metrics["rollout/extra_rollouts"] > 0
+    assert collected.scored_moves == 16 * (1 + collected.metrics["rollout/extra_rollouts"])
+    assert session_of(GRPO(group_size=2)).rollout().metrics == {}
+
+
+def test_a_state_that_is_loaded_is_the_state_that_was_saved(
+    session_of: Callable[..., Session],
+) -> None:
+    rollout = RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=3)
+    saved, loaded = session_of(GRPO(), rollout=rollout), session_of(GRPO(), rollout=rollout)
+    saved.rollout()
+    saved.progress.update = 1
+    saved.temperature, saved.last_kl_old = 1.7, 0.25
+    saved.seen.fraction(torch.tensor([3, 4]))
+    with torch.no_grad():
+        saved.policy.action_bias.add_(1.0)
+        saved.behaviour.action_bias.add_(0.5)
+    loaded.load(Path("here"), saved.policy.state_dict(), saved.state())
+    assert (loaded.temperature, loaded.last_kl_old) == (1.7, 0.25)
+    assert loaded.seen.fraction(torch.tensor([3, 5])) == 0.5
+    assert torch.equal(loaded.behaviour.action_bias, saved.behaviour.action_bias)
+    assert not torch.equal(loaded.behaviour.action_bias, loaded.policy.action_bias)
+    a, b = saved.rollout().batch, loaded.rollout().batch
+    assert a.temperature == 1.7 and torch.equal(a.actions, b.actions)

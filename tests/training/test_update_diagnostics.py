@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from algorithms import PRESETS
+from algorithms.core.batch import RolloutBatch
+from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.training.gradient_share import term_metrics
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import make_targets
+from algorithms.training.update import update
+from algorithms.training.update_diagnostics import UpdateDiagnostics, chosen_states
+from chess_env.heldout import load_heldout
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+CPU = torch.device("cpu")
+TEMPERATURE = 1.3
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+
+
+def policy_for(name: str) -> PolicyNet:
+    critic = PRESETS[name][0].needs().critic is not None
+    config = PolicyConfig(channels=16, blocks=1, head_dim=8)
+    policy = build_policy(config, seed=0, device=CPU, critic=critic)
+    with torch.no_grad():
+        policy.action_bias.normal_(0.0, 1.0, generator=torch.Generator().manual_seed(0))
+        if policy.value_head is not None:  # a critic that says something
+            for parameter in policy.value_head.parameters():
+                parameter.normal_(0.0, 0.2, generator=torch.Generator().manual_seed(1))
+    return policy
+
+
+def rollout(vec_of: VecOf, name: str, policy: PolicyNet) -> RolloutBatch:
+    algorithm = PRESETS[name][0]
+    vec = vec_of(4)
+    return collect_positions(
+        vec,
+        policy,
+        start_rollout(vec, 0),
+        num_plies=3,
+        group_size=None if algorithm.needs().all_moves else algorithm.group_size,
+        temperature=TEMPERATURE,
+        generator=torch.Generator().manual_seed(0),
+        device=CPU,
+    )[0]
+
+
+@dataclasses.dataclass
+class Run:
+    """One update of a preset, with the diagnostics around it."""
+
+    metrics: dict[str, float]
+    before: dict[str, float]
+    after: dict[str, float]
+
+
+def one_update(
+    vec_of: VecOf, name: str, config: RegularizerConfig | None = None, rate: float = 1e-4
+) -> Run:
+    algorithm = PRESETS[name][0]
+    policy = policy_for(name)
+    batch = rollout(vec_of, name, policy)
+    reference = torch.randn(batch.old_legal_logprobs.shape).masked_fill(
+        batch.legal_ids < 0, -math.inf
+    )
+    batch = batch.with_reference(reference.log_softmax(-1))
+    regularizer = Regularizer(config or PRESETS[name][1], TEMPERATURE)
+    controls = algorithm.controls()
+    targets = make_targets(algorithm, regularizer, batch)
+    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+    metrics = update(
+        policy,
+        torch.optim.SGD(policy.parameters(), lr=rate),
+        algorithm,
+        regularizer,
+        batch,
+        targets,
+        controls=controls,
+        guard=StepGuard(),
+        generator=torch.Generator().manual_seed(0),
+        minibatch_size=64,
+        max_grad_norm=1e9,
+    )
+    return Run(metrics, before, diagnostics.after(policy, rate))
+
+
+def test_shares_and_cosines_of_two_perpendicular_terms_are_those_of_a_right_triangle() -> None:
+    x, y = torch.tensor([1.0], requires_grad=True), torch.tensor([-2.0], requires_grad=True)
+    unused = torch.zeros(3, requires_grad=True)
+    metrics = term_metrics({"policy": 3 * x.sum(), "entropy": 4 * y.sum()}, [x, y, unused])
+    expected = {
+        "grad_share/policy_norm": 3.0,
+        "grad_share/entropy_norm": 4.0,
+        "grad_share/policy": 3 / 7,
+        "grad_share/entropy": 4 / 7,
+        "grad_cosine/policy": 0.6,
+        "grad_cosine/entropy": 0.8,
+        "loss_share/policy": 3 / 11,
+        "loss_share/entropy": 8 / 11,
+    }
+    assert metrics == pytest.approx(expected)
+    assert x.grad is None
+
+
+def test_a_term_that_pulls_against_the_whole_has_a_negative_cosine() -> None:
+    x = torch.tensor([1.0], requires_grad=True)
+    metrics = term_metrics({"policy": 3 * x.sum(), "kl_old": -x.sum()}, [x])
+    assert metrics["grad_cosine/policy"] == pytest.approx(1.0)
+    assert metrics["grad_cosine/kl_old"] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "terms"),
+    [
+        ("grpo", RegularizerConfig(), {"policy"}),
+        (
+            "grpo",
+            RegularizerConfig(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3, kl_cov_coef=0.1),
+            {"policy", "entropy", "kl_old", "kl_ref", "kl_cov"},
+        ),
+        ("exact", RegularizerConfig(ent_coef=0.1), {"policy", "entropy"}),
+        ("delightful_pg", RegularizerConfig(), {"policy"}),
+        ("clip_cov", RegularizerConfig(), {"policy"}),
+    ],
+)
+def test_terms_projected_on_the_total_add_up_to_the_norm_that_the_update_saw(
+    vec_of: VecOf, name: str, config: RegularizerConfig, terms: set[str]
+) -> None:
+    run = one_update(vec_of, name, config)
+    assert {key.removeprefix("loss_share/") for key in run.before if "loss_share" in key} == terms
+    norms = {term: run.before[f"grad_share/{term}_norm"] for term in terms}
+    projected = sum(
+        norm * run.before[f"grad_cosine/{term}"] for term, norm in norms.items() if norm > 0
+    )
+    # At most 16 states are looked at; the batch has 12.
+    assert projected == pytest.approx(run.metrics["train/grad_norm"], rel=1e-4)
+    for family in ("grad_share", "loss_share"):
+        assert sum(run.before[f"{family}/{term}"] for term in terms) == pytest.approx(1.0)
+
+
+def test_a_critic_s_gradient_has_its_own_share(vec_of: VecOf) -> None:
+    algorithm, regularizer = PRESETS["ppo_one_ply"][0], RegularizerConfig(ent_coef=0.1)
+    run = one_update(vec_of, "ppo_one_ply", regularizer)
+    assert algorithm.needs().critic is not None
+    assert run.before["grad_share/value"] > 0
+    shares = [run.before[f"grad_share/{term}"] for term in ("policy", "entropy", "value")]
+    assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["grpo", "exact", "ppo_one_ply"])
+def test_first_order_predictors_agree_with_a_small_step_on_the_real_network(
+    vec_of: VecOf, name: str
+) -> None:
+    run = one_update(vec_of, name, rate=1e-4)
+    for prefix in ("entropy/", "entropy/batch_"):
+        measured = run.after[f"{prefix}measured"]
+        assert measured != 0.0
+        assert run.after[f"{prefix}dh_realised"] == pytest.approx(measured, rel=0.02)
+        assert run.after[f"{prefix}dh_gradient"] == pytest.approx(measured, rel=0.02)
+        assert math.isfinite(run.after[f"{prefix}dh_tabular"])
+    assert len(run.after) == 8
+
+
+def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecOf) -> None:
+    algorithm, policy = PRESETS["grpo"][0], policy_for("grpo")
+    batch = rollout(vec_of, "grpo", policy)
+    valid = torch.rand(batch.valid.shape, generator=torch.Generator().manual_seed(2)) < 0.7
+    valid[..., 0] = True
+    valid[0, 0] = False  # a state without any valid sample is left out
+    batch = dataclasses.replace(
+        batch, valid=valid, rewards=batch.rewards.masked_fill(~valid, math.nan)
+    )
+    regularizer = Regularizer(RegularizerConfig(), TEMPERATURE)
+    targets = make_targets(algorithm, regularizer, batch)
+    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
+    result = diagnostics.after(policy, 0.5)["entropy/batch_dh_tabular"]
+
+    flat, advantages = batch.flat(), batch.flatten(targets.advantages)
+    per_state = []
+    for state in range(flat.num_states):
+        if not flat.valid[state].any():
+            continue
+        probs = flat.old_legal_logprobs[state].double().exp()
+        pull = torch.zeros_like(probs)
+        samples = flat.slots[state][flat.valid[state]].tolist()
+        for slot, advantage in zip(samples, advantages[state][flat.valid[state]], strict=True):
+            pull -= float(advantage) * probs / len(samples)
+            pull[slot] += float(advantage) / len(samples)
+        logs = torch.where(probs > 0, probs.log(), 0.0)
+        mean = (probs * logs).sum()
+        per_state.append(float(-(probs * (logs - mean) * pull).sum()))
+    expected = 0.5 / TEMPERATURE**2 * sum(per_state) / len(per_state)
+    assert result == pytest.approx(expected, rel=1e-4)
+
+
+def test_states_are_chosen_evenly_or_by_whole_games(
+    rollout_of: Callable[..., RolloutBatch],
+) -> None:
+    flat = rollout_of("games").flat()  # 8 games of 3 plies
+    assert chosen_states(flat, 4, whole_games=False).tolist() == [0, 8, 15, 23]
+    assert chosen_states(flat, 64, whole_games=False).tolist() == list(range(24))
+    assert chosen_states(flat, 8, whole_games=True).tolist() == list(range(6))
+    assert chosen_states(flat, 1, whole_games=True).tolist() == [0, 1, 2]
+
+
+def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf) -> None:
+    algorithm, policy = PRESETS["clip_cov"][0], policy_for("clip_cov")
+    batch = rollout(vec_of, "clip_cov", policy)
+    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
+    targets = make_targets(algorithm, regularizer, batch)
+    weights, state = copy.deepcopy(policy.state_dict()), torch.get_rng_state()
+    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    controls = algorithm.controls()
+    first = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+    diagnostics.after(policy, 1e-3)
+    second = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+    assert first == second
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(weights[key], value) for key, value in policy.state_dict().items())
+    assert all(parameter.grad is None for parameter in policy.parameters())
+
+
+def test_a_second_look_after_one_update_is_refused(vec_of: VecOf) -> None:
+    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    with pytest.raises(RuntimeError, match=r"call before\(\)"):
+        diagnostics.after(policy_for("grpo"), 1e-3)
+
+
+def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
+    algorithm, policy = PRESETS["grpo"][0], policy_for("grpo")
+    batch = rollout(vec_of, "grpo", policy)
+    policy.stem.requires_grad_(False)
+    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
+    targets = make_targets(algorithm, regularizer, batch)
+    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
+    with torch.no_grad():
+        policy.stem.bias += 0.1
+    after = diagnostics.after(policy, 1e-3)
+    assert after["entropy/dh_gradient"] == 0.0
+    assert after["entropy/measured"] != 0.0
