@@ -40,6 +40,21 @@ SECTIONS = {
         "Memory",
         "Largest resident size of the trainer and its two engines together, default settings.",
     ),
+    "diagnostics": (
+        "Cost of diagnostics",
+        "CPU time of what is measured at every update, and of gradient shares and entropy probes averaged over "
+        "their interval of 10 updates, as shares of an update (rollout with the built-in evaluator, optimizer "
+        "steps). Bounds: 5 % and 10 %.",
+    ),
+    "entropy_prediction": (
+        "Predicted entropy change",
+        "Three predictors of the entropy change of an update (definitions: [metrics](metrics.md)) over 200 updates "
+        "of eight Adam steps at each learning rate, after a warm start of 60 updates, GRPO, on 32 held-out "
+        "positions and on 32 states of the trained batch. `identity_r2`: 1 where prediction equals measurement. "
+        "Findings (one seed): the first orders in logits and parameters hold at small rates and loosen slowly; the "
+        "tabular form's sign is little better than a coin's, its correlation moderate at best on the trained batch "
+        "and slight held out, and with Adam's rate for its step size it is far too small.",
+    ),
     "learning": (
         "Learning",
         "`make train`'s default run from random weights. Regret is `eval/regret_cp` on the held-out slice "

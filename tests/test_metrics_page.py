@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from algorithms.grpo import GRPO
+from algorithms import PRESETS
+from algorithms.core.algorithm import Algorithm
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.config import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.training.policy import PolicyConfig
@@ -16,8 +19,60 @@ from algorithms.training.run_log import read_rows
 from algorithms.training.trainer import train
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
-SLICES = re.compile(r"^eval/(middlegame|endgame|decided)/")
 COLUMNS = ["name", "formula", "unit", "coefficient", "aggregated over"]
+
+# Names that differ only in a part are defined once: what the page writes for that part.
+FAMILIES = {
+    r"^(eval)/(middlegame|endgame|decided)/": r"\1/<slice>/",
+    r"^(reg/kl_old|reg/kl_ref)_(k1|k2|k3|weighted_k3)(?=$|_reward$)": r"\1_<estimator>",
+    r"^(grad_share|grad_cosine|loss_share)/(policy|entropy|kl_old|kl_ref|kl_cov|value)": r"\1/<term>",
+}
+
+
+def algorithm(preset: str) -> Algorithm:
+    """A preset's algorithm with groups of two."""
+    instance: Any = PRESETS[preset][0]
+    if instance.needs().all_moves:
+        return instance
+    return dataclasses.replace(instance, group_size=max(1, min(2, instance.group_size)))
+
+
+# Small runs that together write every metric there is: (preset, form, regulariser).
+RUNS = {
+    "positions": (
+        "grpo",
+        "positions",
+        RegularizerConfig(ent_coef=0.1, kl_old_coef=0.1, kl_ref_coef=0.1),
+    ),
+    "games": ("rloo", "games", RegularizerConfig()),
+    "critic": ("ppo", "positions", RegularizerConfig(ent_coef=0.1)),
+    "all moves": ("exact", "positions", RegularizerConfig()),
+    "sampled estimators": (
+        "delightful_pg",
+        "positions",
+        RegularizerConfig(
+            ent_coef=0.1,
+            ent_estimator="sampled",
+            kl_old_coef=0.1,
+            kl_old_estimator="k3",
+            kl_ref_coef=0.1,
+            kl_ref_estimator="weighted_k3",
+        ),
+    ),
+    "live groups, KL in the reward": (
+        "dapo",
+        "positions",
+        RegularizerConfig(
+            kl_old_coef=0.1,
+            kl_old_estimator="k1",
+            kl_old_placement="reward",
+            kl_ref_coef=0.1,
+            kl_ref_estimator="k2",
+            kl_ref_placement="reward",
+            kl_cov_coef=0.1,
+        ),
+    ),
+}
 
 
 class Silent:
@@ -39,25 +94,39 @@ def defined_names() -> list[str]:
     ]  # fmt: skip
 
 
+def family(name: str) -> str:
+    """The name under which the page defines a metric."""
+    for pattern, definition in FAMILIES.items():
+        name = re.sub(pattern, definition, name)
+    return name
+
+
 @pytest.fixture(scope="module")
-def written_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    names: set[str] = set()
-    for form in ("positions", "games"):
-        run_dir = tmp_path_factory.mktemp(form)
+def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Names in the rows of each run."""
+    written: dict[str, set[str]] = {}
+    for title, (preset, form, regularizer) in RUNS.items():
+        run_dir = tmp_path_factory.mktemp("run")
         config = TrainConfig(
-            algorithm=GRPO(group_size=2),
-            regularizer=RegularizerConfig(ent_coef=0.1, kl_ref_coef=0.1),
+            algorithm=algorithm(preset),
+            regularizer=regularizer,
             policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
-            rollout=RolloutConfig(form=form, num_envs=4, num_plies=2),  # type: ignore[arg-type]
-            env=EnvConfig(evaluator="builtin"),
-            total_moves=16,
+            rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
+            env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
+            total_moves=2_000 if preset == "exact" else 100,
+            diagnostics_interval_updates=1,
             device="cpu",
             run_dir=run_dir,
         )
         train(config, display=Silent())
-        for row in read_rows(run_dir / "metrics.jsonl"):
-            names.update(row)
-    return {SLICES.sub("eval/<slice>/", name) for name in names}
+        rows = read_rows(run_dir / "metrics.jsonl")
+        written[title] = {name for row in rows for name in row}
+    return written
+
+
+@pytest.fixture(scope="module")
+def written_names(written_by: dict[str, set[str]]) -> set[str]:
+    return {family(name) for names in written_by.values() for name in names}
 
 
 def test_the_page_defines_exactly_what_runs_write(written_names: set[str]) -> None:
@@ -76,3 +145,22 @@ def test_every_definition_has_all_its_columns_filled() -> None:
         assert len(cells) == len(COLUMNS), cells
         assert all(cells), cells
     assert sum(cells == COLUMNS for cells in table_rows()) >= 6
+
+
+def test_every_loss_term_of_the_page_is_looked_at_in_some_run(
+    written_by: dict[str, set[str]],
+) -> None:
+    names = set[str]().union(*written_by.values())
+    terms = {name.removeprefix("loss_share/") for name in names if name.startswith("loss_share/")}
+    assert terms == {"policy", "entropy", "kl_old", "kl_ref", "kl_cov", "value"}
+    for term in terms:
+        assert f"`{term}`" in PAGE.read_text()
+
+
+def test_what_a_run_does_not_have_is_absent_from_its_rows(written_by: dict[str, set[str]]) -> None:
+    assert "rollout/regret_reward" in written_by["all moves"]
+    assert "rollout/regret_reward" not in written_by["positions"]
+    assert "rollout/distinct_moves_mean" not in written_by["all moves"]
+    assert "train/value_loss" not in written_by["positions"]
+    assert "policy/kl_ref" not in written_by["games"]
+    assert "policy/gate_mean" not in written_by["positions"]

@@ -1,0 +1,123 @@
+"""What diagnostics cost, as a share of an update (rollout, targets and optimizer steps).
+
+    python benchmarks/diagnostics.py [--json benchmarks/results/diagnostics.json]
+
+Default network and settings, built-in evaluator, one thread, CPU time of this process. Every round does
+the same update on the same batch from the same weights twice, with and without what is measured inside
+it, in alternating order, and times what comes around it alone. Bounds: what every update pays at most 5 %
+of an update without it; what is looked at every 10 updates at most 10 % averaged over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+
+from algorithms.core.diagnostics import batch_metrics
+from algorithms.training import update as update_module
+from algorithms.training.seen_positions import SeenPositions
+from algorithms.training.targets import make_targets
+from algorithms.training.update_diagnostics import UpdateDiagnostics
+from benchmarks.entropy_prediction import CPU, Loop
+from benchmarks.report import print_table, save
+from chess_env.heldout import load_heldout
+
+INTERVAL = 10
+WARM_UP = 2
+LIMITS = {"every update": 5.0, f"every {INTERVAL} updates": 10.0}
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of `work` and what it returned."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+def one_round(
+    loop: Loop, diagnostics: UpdateDiagnostics, seen: SeenPositions, *, first: str, second: str
+) -> dict[str, float]:
+    """CPU seconds of the parts of one update, done once `with` and once `without` its metrics."""
+    times: dict[str, float] = {}
+    rate = loop.optimization.learning_rate
+    times["rollout"], batch = seconds(loop.rollout)
+    targets = make_targets(loop.algorithm, loop.regularizer, batch)
+    times["metrics"], _ = seconds(lambda: batch_metrics(batch, targets.advantages))
+    times["seen"], _ = seconds(lambda: seen.fraction(batch.position_hash))
+    arguments = loop.algorithm, loop.regularizer, loop.controls, batch, targets
+    times["before"], _ = seconds(lambda: diagnostics.before(loop.policy, *arguments))
+    weights, moments = loop.policy.state_dict(), loop.optimizer.state_dict()
+    start = copy.deepcopy((weights, moments, loop.shuffling.get_state()))
+    for kind in (first, second):
+        loop.policy.load_state_dict(start[0])
+        loop.optimizer.load_state_dict(copy.deepcopy(start[1]))
+        loop.shuffling.set_state(start[2])
+        if kind == "with":
+            times[kind], _ = seconds(lambda: loop.update(batch, rate))
+        else:
+            with mock.patch.object(update_module, "_measure", lambda *args: None):
+                times[kind], _ = seconds(lambda: loop.update(batch, rate))
+    times["after"], _ = seconds(lambda: diagnostics.after(loop.policy, rate))
+    return times
+
+
+def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
+    """Medians over the rounds, and the shares of an update."""
+    loop = Loop(preset, num_envs, seed)
+    diagnostics = UpdateDiagnostics(load_heldout(), None, loop.settings.temperature, CPU)
+    seen = SeenPositions()
+    kept = []
+    for number in range(rounds + WARM_UP):
+        first, second = ("with", "without") if number % 2 else ("without", "with")
+        times = one_round(loop, diagnostics, seen, first=first, second=second)
+        kept += [times] if number >= WARM_UP else []
+    loop.vec.close()
+    middle = {name: statistics.median(times[name] for times in kept) for name in kept[0]}
+    inside = statistics.median(times["with"] - times["without"] for times in kept)
+    update_s = middle["rollout"] + middle["without"]
+    every = inside + middle["metrics"] + middle["seen"]
+    interval = middle["before"] + middle["after"]
+    return {
+        "preset": preset,
+        "update_ms": round(1000 * update_s),
+        "of_it_rollout_ms": round(1000 * middle["rollout"]),
+        "every_update_ms": round(1000 * every, 1),
+        "every_update_percent": round(100 * every / update_s, 1),
+        "interval_ms": round(1000 * interval),
+        "interval_percent_averaged": round(100 * interval / INTERVAL / update_s, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--presets", nargs="+", default=["grpo", "ppo", "exact"])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--smoke", action="store_true", help="tiny, to see that it works")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rounds, num_envs = (2, 8) if arguments.smoke else (arguments.rounds, 64)
+    rows = [measure(preset, num_envs, rounds) for preset in arguments.presets]
+    print_table(rows)
+    save(arguments.json, "diagnostics", rows, rounds=rounds, num_envs=num_envs, limits=LIMITS)
+    if not arguments.smoke and any(
+        row["every_update_percent"] > LIMITS["every update"]
+        or row["interval_percent_averaged"] > LIMITS[f"every {INTERVAL} updates"]
+        for row in rows
+    ):
+        raise SystemExit(f"over the limits {LIMITS}")
+
+
+if __name__ == "__main__":
+    main()

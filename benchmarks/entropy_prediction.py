@@ -1,0 +1,198 @@
+"""How well three predictors foresee the entropy change of an update, on the real network.
+
+    python benchmarks/entropy_prediction.py --json benchmarks/results/entropy_prediction.json
+
+Trains a warm start itself (default network and settings, GRPO, built-in evaluator, learning rate 2e-3),
+then measures `entropy/...` around every further update at each learning rate, always from that same
+warm start, its Adam state included. Figures: identity-line R^2 = 1 - sum (measured - predicted)^2 /
+sum (measured - mean)^2, the share of updates whose sign is foretold, and the correlation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+import chess_env  # noqa: F401 - registers the environment
+from algorithms import PRESETS
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.diagnostics import batch_metrics
+from algorithms.regularization import Regularizer
+from algorithms.training.config import OptimizerConfig, RolloutConfig
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import make_targets
+from algorithms.training.update import update
+from algorithms.training.update_diagnostics import UpdateDiagnostics
+from benchmarks.report import print_table, save
+from chess_env.heldout import load_heldout
+
+CPU = torch.device("cpu")
+PREDICTORS = ("dh_realised", "dh_gradient", "dh_tabular")
+PROBE_SIZE = 32
+STATES = {"held out": "entropy/", "trained batch": "entropy/batch_"}
+
+
+class Loop:
+    """Rollout and update of one preset, without logging or evaluation.
+
+    Args:
+        preset: its name.
+        num_envs: boards.
+        seed: of weights, boards and samples.
+    """
+
+    def __init__(self, preset: str, num_envs: int, seed: int) -> None:
+        self.algorithm, config = PRESETS[preset]
+        self.settings, self.optimization = RolloutConfig(num_envs=num_envs), OptimizerConfig()
+        critic = self.algorithm.needs().critic is not None
+        self.policy: PolicyNet = build_policy(PolicyConfig(), seed=seed, device=CPU, critic=critic)
+        self.optimizer = torch.optim.Adam(
+            self.policy.parameters(), lr=self.optimization.learning_rate
+        )
+        self.regularizer = Regularizer(config, self.settings.temperature)
+        self.controls = self.algorithm.controls()
+        self.sampling = torch.Generator().manual_seed(seed)
+        self.shuffling = torch.Generator().manual_seed(seed)
+        self.vec: Any = gym.make_vec(
+            "ChessSelfPlay-v0",
+            num_envs=num_envs,
+            evaluator="builtin",
+            start_positions="random_plies:2-40",
+            max_plies=self.settings.num_plies,
+        )
+        self.boards = start_rollout(self.vec, seed)
+
+    def rollout(self) -> RolloutBatch:
+        """The next batch."""
+        needs = self.algorithm.needs()
+        batch, self.boards = collect_positions(
+            self.vec,
+            self.policy,
+            self.boards,
+            num_plies=self.settings.num_plies,
+            group_size=None if needs.all_moves else self.algorithm.group_size,
+            temperature=self.settings.temperature,
+            generator=self.sampling,
+            device=CPU,
+        )
+        return batch
+
+    def update(
+        self, batch: RolloutBatch, rate: float, diagnostics: UpdateDiagnostics | None = None
+    ) -> dict[str, float]:
+        """Trains on the batch; what the diagnostics saw around it."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        targets = make_targets(self.algorithm, self.regularizer, batch)
+        seen: dict[str, float] = {}
+        if diagnostics is not None:
+            seen = diagnostics.before(
+                self.policy, self.algorithm, self.regularizer, self.controls, batch, targets
+            )
+        update(
+            self.policy,
+            self.optimizer,
+            self.algorithm,
+            self.regularizer,
+            batch,
+            targets,
+            controls=self.controls,
+            guard=StepGuard(),
+            generator=self.shuffling,
+            minibatch_size=self.optimization.minibatch_size,
+            max_grad_norm=self.optimization.max_grad_norm,
+        )
+        return seen | (diagnostics.after(self.policy, rate) if diagnostics is not None else {})
+
+
+def agreement(measured: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Identity-line R^2, share of equal signs, and correlation of a predictor."""
+    residual = ((measured - predicted) ** 2).sum() / ((measured - measured.mean()) ** 2).sum()
+    return {
+        "identity_r2": float(1 - residual),
+        "sign_agreement": float((np.sign(measured) == np.sign(predicted)).mean()),
+        "correlation": float(np.corrcoef(measured, predicted)[0, 1]),
+    }
+
+
+def rows_of(rate: float, seen: list[dict[str, float]]) -> list[dict[str, Any]]:
+    """A row for each kind of states and each predictor."""
+    rows = []
+    for states, prefix in STATES.items():
+        measured = np.array([row[f"{prefix}measured"] for row in seen])
+        for name in PREDICTORS:
+            figures = agreement(measured, np.array([row[prefix + name] for row in seen]))
+            rows.append(
+                {
+                    "learning_rate": rate,
+                    "states": states,
+                    "predictor": name,
+                    **{key: float(f"{value:.3g}") for key, value in figures.items()},
+                    "measured_mean": float(f"{measured.mean():.3g}"),
+                    "measured_std": float(f"{measured.std():.3g}"),
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--preset", default="grpo")
+    parser.add_argument("--warmup", type=int, default=60, help="updates before the measurement")
+    parser.add_argument("--updates", type=int, default=200, help="measured at each learning rate")
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-4, 5e-4, 2e-3])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--smoke", action="store_true", help="a few tiny updates, to see it works")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    warmup, updates, num_envs = arguments.warmup, arguments.updates, RolloutConfig().num_envs
+    if arguments.smoke:
+        warmup, updates, num_envs = 1, 3, 8
+    start = Loop(arguments.preset, num_envs, arguments.seed)
+    for _ in range(warmup):
+        start.update(start.rollout(), start.optimization.learning_rate)
+    batch = start.rollout()
+    entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
+    print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)
+
+    diagnostics = UpdateDiagnostics(
+        load_heldout(), None, start.settings.temperature, CPU, size=PROBE_SIZE
+    )
+    rows: list[dict[str, Any]] = []
+    for rate in arguments.rates:
+        loop = Loop(arguments.preset, num_envs, arguments.seed + 1)
+        loop.policy.load_state_dict(start.policy.state_dict())
+        loop.optimizer.load_state_dict(copy.deepcopy(start.optimizer.state_dict()))
+        seen = [loop.update(loop.rollout(), rate, diagnostics) for _ in range(updates)]
+        loop.vec.close()
+        rows += rows_of(rate, seen)
+        print_table(rows[-len(STATES) * len(PREDICTORS) :])
+        sys.stdout.flush()
+        save(
+            arguments.json,
+            "entropy_prediction",
+            rows,
+            preset=arguments.preset,
+            warmup=warmup,
+            updates=updates,
+            num_envs=num_envs,
+            seed=arguments.seed,
+            warm_start_entropy=round(entropy, 3),
+        )
+    start.vec.close()
+
+
+if __name__ == "__main__":
+    main()
