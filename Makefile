@@ -16,13 +16,15 @@ INSTALLED := $(VENV)/.installed
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-gpu check lint format bench clean distclean moved
+.PHONY: help setup engine train test test-slow test-gpu trl-env oracle-trl golden check lint format bench clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
 	@echo "make test       the default tests, with real Stockfish where it is installed"
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
+	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
+	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
 	@echo "make bench      every benchmark, one after the other"
 	@echo "make setup      only the set-up;  make engine  tries to install Stockfish again"
@@ -48,11 +50,21 @@ test: setup
 	else marks="not slow and not gpu and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
 	$(BIN)/python -m pytest -m "$$marks" $(ARGS)
 
-test-slow: setup
+test-slow: setup trl-env
 	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 1800 $(ARGS)
 
 test-gpu: setup
 	@$(BIN)/python -m pytest -m gpu --timeout 600 $(ARGS)
+
+# Where TRL itself runs; it is not the project's environment.
+trl-env: $(INSTALLED)
+	@bash .ci/trl-env
+
+oracle-trl: trl-env
+	@$(VENV)-trl/bin/python -W ignore tests/oracles/trl_vectors.py
+
+golden: $(INSTALLED)
+	@$(BIN)/python -m tests.golden.regenerate $(ARGS)
 
 check: lint test
 
@@ -75,4 +87,4 @@ clean:
 	find chess_env algorithms tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-trl

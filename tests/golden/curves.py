@@ -1,0 +1,136 @@
+"""20 updates of a preset on a stored rollout, in float64 on the CPU, and where their curves are kept.
+
+Everything from rewards to weights is covered; what happens while a rollout is sampled (DAPO's
+replacement of dead groups, a controller's temperature) is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import torch
+
+from algorithms import PRESETS
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.diagnostics import batch_metrics
+from algorithms.regularization import Reading, Regularizer, RegularizerConfig
+from algorithms.training.rollout import reference_logprobs
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import make_targets
+from algorithms.training.update import update
+from tests.golden import batches
+
+FOLDER = Path(__file__).parent
+UPDATES = 20
+MINIBATCH_SIZE = 13  # the games make two minibatches, the positions one
+LEARNING_RATE = 3e-3
+
+# Recorded where an update reports them. A metric that is added later changes no curve.
+METRICS = (
+    "train/loss",
+    "train/policy_loss",
+    "train/value_loss",
+    "train/grad_norm",
+    "reg/loss",
+    "reg/entropy",
+    "reg/kl_old",
+    "policy/approx_kl",
+    "policy/clip_fraction_low",
+    "policy/clip_fraction_high",
+    "policy/gate_mean",
+)
+
+BY_MEMBER = ("slots", "actions", "old_logprobs", "rewards", "score_cp", "terminated", "valid")
+
+Curves = dict[str, dict[str, list[float]]]
+
+
+def path_of(preset: str) -> Path:
+    """File of a preset's curves."""
+    return FOLDER / f"{preset}.json"
+
+
+def suited(algorithm: Algorithm, stored: dict[str, RolloutBatch]) -> dict[str, RolloutBatch]:
+    """The stored rollouts of the kind that this algorithm asks for, by form."""
+    if algorithm.needs().all_moves:
+        return {"all_moves": stored["all_moves"]}
+    positions = stored["positions"]
+    members = {name: getattr(positions, name)[..., : algorithm.group_size] for name in BY_MEMBER}
+    return {"positions": dataclasses.replace(positions, **members), "games": stored["games"]}
+
+
+def run(
+    algorithm: Algorithm, config: RegularizerConfig, batch: RolloutBatch
+) -> dict[str, list[float]]:
+    """Curve of each metric over the updates; nothing is sampled but the order of minibatches."""
+    policy = batches.load_policy(critic=algorithm.needs().critic is not None)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=LEARNING_RATE)
+    regularizer = Regularizer(config, batch.temperature)
+    controls, guard = algorithm.controls(), StepGuard()
+    generator = torch.Generator().manual_seed(batches.SEED)
+    if regularizer.needs_reference:
+        reference = batches.new_policy(critic=False).double()
+        batch = batch.with_reference(reference_logprobs(reference, batch, minibatch_size=64))
+    if regularizer.needs_learner:
+        batch = dataclasses.replace(batch, learner_legal_logprobs=batch.old_legal_logprobs)
+    seen = batch_metrics(batch, torch.zeros_like(batch.rewards))
+    curves: dict[str, list[float]] = {}
+    metrics: dict[str, float] = {}
+    for done in range(UPDATES):
+        reading = Reading(
+            progress=done / UPDATES,
+            update=done,
+            entropy=seen["policy/entropy"],
+            entropy_normalized=seen["policy/entropy_normalized"],
+            kl_old=metrics.get("reg/kl_old", 0.0),
+            kl_ref=metrics.get("reg/kl_ref"),
+        )
+        regularizer.update(reading, controls)
+        metrics = update(
+            policy,
+            optimizer,
+            algorithm,
+            regularizer,
+            batch,
+            make_targets(algorithm, regularizer, batch),
+            controls=controls,
+            guard=guard,
+            generator=generator,
+            minibatch_size=MINIBATCH_SIZE,
+            max_grad_norm=1.0,
+        )
+        for name in METRICS:
+            if name in metrics:
+                curves.setdefault(name, []).append(metrics[name])
+    return curves
+
+
+def compute(preset: str) -> Curves:
+    """The preset's curves by form of rollout and metric."""
+    algorithm, config = PRESETS[preset]
+    return {
+        form: run(algorithm, config, batch)
+        for form, batch in suited(algorithm, batches.load_batches()).items()
+    }
+
+
+def save(preset: str, curves: Curves) -> None:
+    """Writes the curves, one line for each, with 9 digits."""
+    forms = [
+        f'"{form}": {{\n'
+        + ",\n".join(
+            f"  {json.dumps(name)}: {json.dumps([float(f'{value:.9g}') for value in values])}"
+            for name, values in by_metric.items()
+        )
+        + "\n}"
+        for form, by_metric in curves.items()
+    ]
+    path_of(preset).write_text("{\n" + ",\n".join(forms) + "\n}\n")
+
+
+def load(preset: str) -> Curves:
+    """The stored curves."""
+    return json.loads(path_of(preset).read_text())

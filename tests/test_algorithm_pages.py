@@ -1,0 +1,42 @@
+"""Every runnable name has its page, and the page's settings are the code's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from algorithms import PRESETS
+
+DOCS = Path(__file__).parents[1] / "docs"
+SECTIONS = ["**In one sentence:**", "**Source.**", "**Deviations.**", "<!-- settings -->"]
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("settings_tables", DOCS / "settings_tables.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_and_presets_have_the_same_names() -> None:
+    pages = {path.stem for path in (DOCS / "algorithms").glob("*.md")}
+    assert pages - {"README", "regularization"} == set(PRESETS)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_page_has_every_section_and_is_listed_in_the_overview(name: str) -> None:
+    page = (DOCS / "algorithms" / f"{name}.md").read_text()
+    assert [section for section in SECTIONS if section not in page] == []
+    assert f"| [{name}]({name}.md) |" in (DOCS / "algorithms" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_the_settings_on_the_page_are_those_of_the_code(tables: ModuleType, name: str) -> None:
+    page = (DOCS / "algorithms" / f"{name}.md").read_text()
+    assert tables.with_table(page, name) == page, "run: python docs/settings_tables.py"
+    assert "algorithm." in page or not tables.dataclasses.fields(PRESETS[name][0])
