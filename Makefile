@@ -54,7 +54,7 @@ test-slow: setup trl-env
 	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 1800 $(ARGS)
 
 test-gpu: setup
-	@$(BIN)/python -m pytest -m gpu --timeout 600 $(ARGS)
+	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)
 
 # Where TRL itself runs; it is not the project's environment.
 trl-env: $(INSTALLED)

@@ -87,9 +87,9 @@ def train(arguments: Sequence[str]) -> int:
     import tyro
 
     from algorithms import PRESETS
+    from algorithms.core.checks import require_choice
     from algorithms.training import config as configuration
     from algorithms.training import config_file, trainer
-    from algorithms.training.suggestion import suggestion
 
     prog = "chess-lab train"
     try:
@@ -107,8 +107,10 @@ def train(arguments: Sequence[str]) -> int:
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
         else:
             if arguments and not arguments[0].startswith("-"):
-                hint = f"{arguments[0]!r}: {suggestion(arguments[0], PRESETS)}"
-                print(f"chess-lab train: unknown algorithm {hint}", file=sys.stderr)
+                try:
+                    require_choice("NAME", arguments[0], PRESETS)
+                except ValueError as error:
+                    print(f"chess-lab train: {error}", file=sys.stderr)
             print(f"usage: chess-lab train NAME [options]   (NAME: {' | '.join(PRESETS)})\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip

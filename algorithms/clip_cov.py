@@ -62,7 +62,7 @@ class ClipCov:
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every valid sample weighs the same."""
-        return sample_mean(batch.valid)
+        return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
         """`[N, K]` 0 for the samples left out, 1 for the others."""

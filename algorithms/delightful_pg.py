@@ -60,7 +60,7 @@ class DelightfulPG:
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every valid sample weighs the same."""
-        return sample_mean(batch.valid)
+        return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
         """`[N, K]` share of the gradient that passes, large for unlikely moves that did well."""

@@ -49,7 +49,7 @@ class Exact:
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every state weighs the same; its moves are added, as the loss holds their probability."""
-        return state_sum(batch.valid)
+        return state_sum(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
         """None: every move passes."""

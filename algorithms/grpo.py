@@ -29,7 +29,7 @@ class GRPO:
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
         credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
-        reduction: mean over samples, over games of their means, or sum over a constant (Dr. GRPO).
+        reduction: mean over games of their means, over samples (DAPO), or sum over a constant length.
         live_groups: replace groups whose rewards are all equal by further samples (DAPO).
     """
 
@@ -41,7 +41,7 @@ class GRPO:
     advantage_scale: AdvantageScale = "group"
     credit: Credit = "step"
     gamma: float = 1.0
-    reduction: Reduction = "sample_mean"
+    reduction: Reduction = "game_mean"
     live_groups: bool = False
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ class PPO:
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every valid sample weighs the same."""
-        return sample_mean(batch.valid)
+        return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
         """None: every sample passes."""

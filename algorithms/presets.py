@@ -1,7 +1,8 @@
 """Every runnable name: an algorithm's instance and the regulariser that it runs with.
 
 Settings chosen by measurement are marked; the others are the source's, or GRPO's where the point of
-a preset is to differ from GRPO in one thing.
+a preset is to differ from GRPO in one thing. What is described as dr_grpo with another surrogate or
+gate averages over samples, as those sources do; in `positions` form that is the same.
 """
 
 from __future__ import annotations
@@ -41,10 +42,13 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     "ppo_one_ply": (PPO(group_size=8, gamma=0.0), UNIT_SCALE_BONUS),
     # The group's mean as the baseline, its std as the unit, PPO's clipped ratio.
     "grpo": (GRPO(group_size=8), UNIT_SCALE_BONUS),
-    # grpo without the std, its loss divided by a constant instead of the number of samples.
+    # grpo without the std, its loss divided by a constant instead of each game's length.
     "dr_grpo": (GRPO(advantage_scale="none", reduction="constant_length"), FADING_BONUS),
-    # grpo, with a wider upper bound and fresh samples in place of dead groups.
-    "dapo": (GRPO(clip_range=0.2, clip_range_high=0.28, live_groups=True), NO_BONUS),
+    # grpo, with a wider upper bound, a mean over samples and fresh ones in place of dead groups.
+    "dapo": (
+        GRPO(clip_range=0.2, clip_range_high=0.28, reduction="sample_mean", live_groups=True),
+        NO_BONUS,
+    ),
     # dr_grpo, with the importance weight clipped instead of the loss: no gradient is ever cut.
     "cispo": (CISPO(), FADING_BONUS),
     # dr_grpo, with the mean of the others as the baseline and one on-policy step: no ratio at all.
@@ -55,11 +59,19 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     "clip_cov": (ClipCov(), NO_BONUS),
     # dr_grpo, with a KL penalty on the samples of highest covariance instead of clipped ratios.
     "kl_cov": (
-        GRPO(advantage_scale="none", clip_range=1.0, clip_range_high=math.inf),
+        GRPO(
+            advantage_scale="none",
+            reduction="sample_mean",
+            clip_range=1.0,
+            clip_range_high=math.inf,
+        ),
         RegularizerConfig(kl_cov_coef=1.0, kl_cov_fraction=0.02),
     ),
     # dr_grpo, with the entropy's gradient in the advantage instead of a bonus in the loss.
-    "repo": (GRPO(advantage_scale="none"), RegularizerConfig(repo_coef=0.03)),
+    "repo": (
+        GRPO(advantage_scale="none", reduction="sample_mean"),
+        RegularizerConfig(repo_coef=0.03),
+    ),
     # Every legal move scored: the policy gradient without sampling noise.
     "exact": (Exact(), NO_BONUS),
 }

@@ -60,7 +60,7 @@ class Reinforce:
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every valid sample weighs the same."""
-        return sample_mean(batch.valid)
+        return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
         """None: every sample passes."""

@@ -29,7 +29,10 @@ def rows(prefix: str, record: Any, names: list[str]) -> list[str]:
     """One table row for each named field."""
     said = descriptions(type(record))
     return [
-        f"| `--{prefix}.{name.replace('_', '-')}` | `{getattr(record, name)}` | {said[name]} |"
+        # A bar would end the cell.
+        f"| `--{prefix}.{name.replace('_', '-')}` | `{getattr(record, name)}` | "
+        + said[name].replace("|", "\\|")
+        + " |"
         for name in names
     ]
 

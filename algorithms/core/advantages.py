@@ -21,11 +21,15 @@ STD_FLOOR = 1e-4
 def group_mean(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
     """Mean over each group's valid members, group axis kept with size 1; 0 without any.
 
-    Summed in float64, so that equal rewards are exactly their mean; what invalid members hold,
-    NaN included, is never looked at.
+    Summed in float64 and kept between the least and the greatest, so that equal rewards are exactly
+    their mean; what invalid members hold, NaN included, is never looked at.
     """
+    count = valid.sum(group_axis, keepdim=True)
     total = torch.where(valid, rewards, 0.0).double().sum(group_axis, keepdim=True)
-    return (total / valid.sum(group_axis, keepdim=True).clamp(min=1)).to(rewards.dtype)
+    mean = (total / count.clamp(min=1)).to(rewards.dtype)
+    least = torch.where(valid, rewards, torch.inf).amin(group_axis, keepdim=True)
+    greatest = torch.where(valid, rewards, -torch.inf).amax(group_axis, keepdim=True)
+    return torch.where(count > 0, mean.clamp(least, greatest), 0.0)
 
 
 @torch.no_grad()
@@ -102,11 +106,10 @@ def baselined(rewards: Tensor, valid: Tensor, group_axis: int, baseline: Baselin
     require_choice("baseline", baseline, BASELINES)
     if baseline == "group":
         return group_relative(rewards, valid, group_axis, "none")
-    kept = torch.where(valid, rewards, 0.0)
     if baseline == "none":
-        return kept
-    # In float64, so that equal rewards are exactly their mean.
-    mean = (kept.double().sum() / valid.sum().clamp(min=1)).to(rewards.dtype)
+        return torch.where(valid, rewards, 0.0)
+    # The batch is one group.
+    mean = group_mean(rewards.flatten(), valid.flatten(), 0)
     return torch.where(valid, rewards - mean, 0.0)
 
 

@@ -17,6 +17,7 @@ class MaskedCategorical:
     (float64 logits stay float64).
 
     A row without a legal slot (padding) has entropy 0 and zero gradient; its samples mean nothing.
+    A row in which a legal logit is not finite (NaN, inf, -inf) is NaN throughout.
 
     Args:
         logits: `[..., L]` unnormalised scores at temperature 1.
@@ -58,6 +59,8 @@ class MaskedCategorical:
         self.temperature = temperature
         # A finite fill keeps rows without any legal slot free of NaN, in value and in gradient.
         filled = (logits / temperature).masked_fill(~legal, torch.finfo(logits.dtype).min)
+        # 0, or NaN in a row with a legal logit that is not finite: -inf alone would go unnoticed.
+        filled = filled + (0.0 * filled.detach()).sum(-1, keepdim=True)
         finite = torch.log_softmax(filled, dim=-1).masked_fill(~legal, 0.0)
         if logprob_dtype is not None:
             finite = finite.to(logprob_dtype).to(finite.dtype)

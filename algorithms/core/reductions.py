@@ -1,7 +1,8 @@
 """How samples are added into one loss: each sample's weight, 0 where not valid. Pure functions.
 
 The loss is sum(weights * loss of the sample). In `games` form a sequence is a game and its tokens
-are plies; in `positions` form each ply of each stream is a sequence of its own.
+are plies; in `positions` form each ply of each stream is a sequence of its own. Weights are made in the
+rewards' precision (`dtype`; torch's default if not given), so that they blur no float64 loss.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from algorithms.core.checks import require_choice
 Reduction = Literal["sample_mean", "game_mean", "constant_length"]
 
 
-def sample_mean(valid: Tensor) -> Tensor:
+def sample_mean(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Weights of the plain mean over valid samples, shaped like `valid`; they sum to 1.
 
     The token-level mean of DAPO (arXiv:2503.14476), where a sample is a token. Without any valid
     sample all are 0.
     """
-    return valid / valid.sum().clamp(min=1).to(torch.get_default_dtype())
+    return valid / _divisor(valid.sum(), dtype)
 
 
-def game_mean(valid: Tensor) -> Tensor:
+def game_mean(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Weights of the mean over each game's valid plies, then over games; they sum to 1.
 
     GRPO's reduction (arXiv:2402.03300): a ply of a short game weighs more than one of a long
@@ -35,23 +36,23 @@ def game_mean(valid: Tensor) -> Tensor:
 
     Args:
         valid: bool `[..., T]`, plies last.
+        dtype: of the weights.
     """
     plies = valid.sum(-1, keepdim=True)
-    games = (plies > 0).sum().clamp(min=1)
-    return valid / (plies.clamp(min=1) * games).to(torch.get_default_dtype())
+    return valid / _divisor(plies * (plies > 0).sum(), dtype)
 
 
-def constant_length(valid: Tensor) -> Tensor:
+def constant_length(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Weights 1 / (games x plies of the rollout); they sum to the share of plies that are valid.
 
     Dr. GRPO's reduction (arXiv:2503.20783): every ply weighs the same whatever the length of its
-    game, and the divisor does not depend on what was played. Every game of the batch counts, valid
-    or not, with the longest one's number of plies (1 in `positions` form).
+    game. Every game of the batch counts, valid or not, with the plies that the rollout was long (1
+    in `positions` form): `rollout.num_plies`, fewer only where every game of it ended earlier.
     """
-    return valid / float(max(valid.numel(), 1))
+    return valid / _divisor(torch.tensor(valid.numel(), device=valid.device), dtype)
 
 
-def state_sum(valid: Tensor) -> Tensor:
+def state_sum(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Weights 1 / (states with a valid sample): a state's samples are added, not averaged.
 
     For losses that carry each sample's probability themselves, whose sum over a state's samples is
@@ -60,19 +61,26 @@ def state_sum(valid: Tensor) -> Tensor:
 
     Args:
         valid: bool `[..., K]`, a state's samples last.
+        dtype: of the weights.
     """
-    return valid / valid.any(-1).sum().clamp(min=1).to(torch.get_default_dtype())
+    return valid / _divisor(valid.any(-1).sum(), dtype)
+
+
+def _divisor(count: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """The count, at least 1: what has no sample behind it is 0 above the line."""
+    return count.clamp(min=1).to(dtype or torch.get_default_dtype())
 
 
 def _game_mean_of(batch: RolloutBatch) -> Tensor:
-    # A sequence of one ply: its mean is the ply itself.
-    return sample_mean(batch.valid) if batch.form == "positions" else game_mean(batch.valid)
+    # In positions form a sequence is one ply, and its mean is the ply itself.
+    mean = sample_mean if batch.form == "positions" else game_mean
+    return mean(batch.valid, batch.rewards.dtype)
 
 
 REDUCTIONS: dict[str, Callable[[RolloutBatch], Tensor]] = {
-    "sample_mean": lambda batch: sample_mean(batch.valid),
+    "sample_mean": lambda batch: sample_mean(batch.valid, batch.rewards.dtype),
     "game_mean": _game_mean_of,
-    "constant_length": lambda batch: constant_length(batch.valid),
+    "constant_length": lambda batch: constant_length(batch.valid, batch.rewards.dtype),
 }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from typing import Literal, get_args
+
+from algorithms.core.checks import require_choice
 
 EntropyEstimator = Literal["exact", "sampled"]
 KLOldEstimator = Literal["exact", "k1", "k2", "k3", "weighted_k3", "forward_k1"]
@@ -108,7 +109,7 @@ class RegularizerConfig:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            _require_one_of(name, getattr(self, name), get_args(choices))
+            require_choice(name, getattr(self, name), get_args(choices))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name not in _CHOICES and value is not None and not 0 <= value < math.inf:
@@ -212,12 +213,3 @@ def _require(condition: bool, message: str) -> None:
     """Raises ValueError(message) unless the condition holds."""
     if not condition:
         raise ValueError(message)
-
-
-def _require_one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises ValueError, with the nearest choice, unless the value is one of the choices."""
-    if value in choices:
-        return
-    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"{name} is {value!r}: {hint}set it to one of {', '.join(choices)}")

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from algorithms.core.checks import require_choice, require_count
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.policy import PolicyConfig
 
-FORMS = ("positions", "games")
 ALL_MOVES_GUESS = 40
 """Legal moves of a position, on the large side, while a run that scores them all has no figure."""
 
@@ -32,6 +32,11 @@ def _require_positive(name: str, value: float) -> None:
     """Raises ValueError naming the field, unless its value is finite and above 0."""
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} is {value!r}: it must be above 0; set it to a positive number")
+
+
+def _require_count(name: str, value: int) -> None:
+    """Raises ValueError naming the field, unless its value is a whole number above 0."""
+    require_count(name, value, 1, "it must be a whole number above 0")
 
 
 @dataclass(frozen=True)
@@ -62,18 +67,17 @@ class RolloutConfig:
     sync_interval_updates: int = 1
 
     def __post_init__(self) -> None:
-        _require(
-            self.form in FORMS,
-            f"rollout.form is {self.form!r}: set it to one of {', '.join(FORMS)}",
-        )
-        _require_positive("rollout.num_envs", self.num_envs)
-        _require_positive("rollout.num_plies", self.num_plies)
+        require_choice("rollout.form", self.form, ("positions", "games"))
+        _require_count("rollout.num_envs", self.num_envs)
+        _require_count("rollout.num_plies", self.num_plies)
         _require_positive("rollout.temperature", self.temperature)
+        require_choice("rollout.train_sides", self.train_sides, ("both", "start"))
         _require(
-            self.train_sides in ("both", "start"),
-            f"rollout.train_sides is {self.train_sides!r}: set it to both or start",
+            self.train_sides == "both" or self.form == "games",
+            f"rollout.train_sides is {self.train_sides!r} and rollout.form {self.form!r}: streams of "
+            "positions have no start player; set rollout.form to games, or train_sides to both",
         )
-        _require_positive("rollout.sync_interval_updates", self.sync_interval_updates)
+        _require_count("rollout.sync_interval_updates", self.sync_interval_updates)
         _require(
             0 <= self.teacher_fraction <= 1,
             f"rollout.teacher_fraction is {self.teacher_fraction}: it is a share, in [0, 1]",
@@ -110,9 +114,9 @@ class EnvConfig:
     cache: str | None = None
 
     def __post_init__(self) -> None:
-        _require_positive("env.num_engines", self.num_engines)
+        _require_count("env.num_engines", self.num_engines)
         if self.max_plies is not None:
-            _require_positive("env.max_plies", self.max_plies)
+            _require_count("env.max_plies", self.max_plies)
         _require(
             self.evaluator != "none",
             "env.evaluator is 'none': training needs scores; "
@@ -144,10 +148,11 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         _require_positive("optimizer.learning_rate", self.learning_rate)
         _require_positive("optimizer.max_grad_norm", self.max_grad_norm)
-        _require_positive("optimizer.minibatch_size", self.minibatch_size)
+        _require_count("optimizer.minibatch_size", self.minibatch_size)
         _require(
-            self.lr_final is None or self.lr_final >= 0,
-            f"optimizer.lr_final is {self.lr_final!r}: it must be at least 0, or None for constant",
+            self.lr_final is None or 0 <= self.lr_final < math.inf,
+            f"optimizer.lr_final is {self.lr_final!r}: it must be a finite number, at least 0, or "
+            "None for constant",
         )
         _require(
             self.warmup_updates >= 0,
@@ -217,21 +222,16 @@ class TrainConfig:
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
         )
-        _require_positive("total_moves", self.total_moves)
-        _require_positive("eval_interval_updates", self.eval_interval_updates)
-        _require_positive("diagnostics_interval_updates", self.diagnostics_interval_updates)
-        _require_positive("checkpoint_interval_updates", self.checkpoint_interval_updates)
-        _require_positive("num_threads", self.num_threads)
+        _require_count("total_moves", self.total_moves)
+        _require_count("eval_interval_updates", self.eval_interval_updates)
+        _require_count("diagnostics_interval_updates", self.diagnostics_interval_updates)
+        _require_count("checkpoint_interval_updates", self.checkpoint_interval_updates)
+        _require_count("num_threads", self.num_threads)
         _require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
         _require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
-        _require(
-            self.device in ("auto", "cpu", "cuda"),
-            f"device is {self.device!r}: set it to auto, cpu or cuda",
-        )
-        _require(
-            self.track in (None, "wandb", "tensorboard"),
-            f"track is {self.track!r}: set it to wandb or tensorboard, or leave it out",
-        )
+        require_choice("device", self.device, ("auto", "cpu", "cuda"))
+        if self.track is not None:
+            require_choice("track", self.track, ("wandb", "tensorboard"))
 
 
 def smoke(config: TrainConfig) -> TrainConfig:

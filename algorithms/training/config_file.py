@@ -8,8 +8,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from algorithms.core.checks import require_choice
 from algorithms.training.config import TrainConfig
-from algorithms.training.suggestion import suggestion
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -51,8 +51,7 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
         name = algorithm.pop("name")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
-    if name not in ALGORITHMS:
-        raise ValueError(f"algorithm {name!r} is unknown: {suggestion(name, ALGORITHMS)}")
+    require_choice("algorithm", name, ALGORITHMS)
     if values.get("run_dir") is not None:
         values["run_dir"] = Path(values["run_dir"])
     return _build(TrainConfig, {**values, "algorithm": _build(ALGORITHMS[name], algorithm, name)})

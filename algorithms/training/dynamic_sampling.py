@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.training.targets import require_finite_rewards
 
 MAX_EXTRA_ROLLOUTS = 3
 
@@ -63,7 +64,11 @@ def collect_live(
         first: a rollout.
         roll: makes a further one, of the same form and sizes, with the same policy.
         affordable: whether the budget allows one more rollout after so many scored moves.
+
+    Raises:
+        ValueError: a reward is not finite; its group must not pass for a dead one.
     """
+    require_finite_rewards(first)
     batch, moves, plies = first, first.scored_moves, first.plies
     replaced = extra = 0
     while extra < MAX_EXTRA_ROLLOUTS and affordable(moves):
@@ -71,6 +76,7 @@ def collect_live(
         if dead.numel() == 0:
             break
         further = roll()
+        require_finite_rewards(further)
         extra, moves, plies = extra + 1, moves + further.scored_moves, plies + further.plies
         live = live_groups(further).reshape(-1).nonzero().squeeze(-1)
         count = min(dead.numel(), live.numel())

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.training.evaluation import HeldoutSlice, prepare_slice
+from algorithms.training.gradient_share import gradients_of
 from algorithms.training.policy import PolicyNet
 from chess_env.heldout import Heldout
 from chess_env.rewards import MATE_SCORE_CP, make_reward
@@ -64,7 +65,7 @@ class EntropyProbe:
         logits = _float64_logits(policy, states)
         dist = self._distribution(logits)
         entropy = dist.entropy()
-        grads = torch.autograd.grad(entropy.mean(), list(self._named.values()), allow_unused=True)
+        grads = gradients_of(entropy.mean(), list(self._named.values()))
         self._gradient = dict(zip(self._named, grads, strict=True))
         self._logits, self._entropy = logits.detach(), entropy.detach()
         # d H / d l_i where l is a shift of the log-probabilities: -pi_i (log pi_i + H).
@@ -90,9 +91,8 @@ class EntropyProbe:
         realised = torch.where(legal, logits - self._logits, 0.0) / self._temperature
         along = torch.zeros((), dtype=torch.float64, device=logits.device)
         for name, parameter in policy.named_parameters():
-            gradient = self._gradient.get(name)
-            if gradient is not None:
-                along += (gradient * (parameter - self._named[name])).sum()
+            if name in self._gradient:
+                along += (self._gradient[name] * (parameter - self._named[name])).sum()
         tabular = (self._slope * self._pull).sum(-1).mean() / self._temperature**2
         return {
             "measured": float((entropy - self._entropy).mean()),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from algorithms.training.suggestion import suggestion
+from algorithms.core.checks import require_choice
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:
@@ -26,12 +26,9 @@ def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list
         for end in range(1, 1 + name.count(".") + 1)
     }
     for layer in frozen_layers:
-        if layer not in known:
-            modules = [name for name in known if name.count(".") < 2]
-            raise ValueError(
-                f"optimizer.frozen_layers names {layer!r}, which the network does not have: "
-                f"{suggestion(layer, sorted(modules))}"
-            )
+        if layer not in known:  # the list of all is long: blocks, their layers, weights and biases
+            near = sorted(name for name in known if name.count(".") < 2)
+            require_choice("one of optimizer.frozen_layers", layer, near)
     frozen = {
         name
         for name in named

@@ -58,18 +58,8 @@ def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict
 
     A share or cosine with nothing to divide by (all gradients 0) is NaN.
     """
-    gradients = []
-    for term in terms.values():
-        parts = torch.autograd.grad(term, parameters, retain_graph=True, allow_unused=True)
-        gradients.append(
-            torch.cat(
-                [
-                    (torch.zeros_like(p) if part is None else part).reshape(-1)
-                    for part, p in zip(parts, parameters, strict=True)
-                ]
-            )
-        )
-    rows = torch.stack(gradients).double()
+    gradients = [gradients_of(term, parameters) for term in terms.values()]
+    rows = torch.stack([torch.cat([g.reshape(-1) for g in parts]) for parts in gradients]).double()
     total = rows.sum(0)
     norms = rows.norm(dim=-1)
     cosines = (rows @ total) / (norms * total.norm())
@@ -81,3 +71,14 @@ def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict
         metrics[f"grad_cosine/{name}"] = cosines[index]
         metrics[f"loss_share/{name}"] = values[index] / values.sum()
     return to_floats(metrics)
+
+
+def gradients_of(scalar: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Its gradient with respect to each parameter; zeros where it does not depend on it.
+
+    With frozen layers a whole term may depend on none: the value loss where only the head of the
+    policy is trained.
+    """
+    if not scalar.requires_grad:
+        return tuple(torch.zeros_like(parameter) for parameter in parameters)
+    return torch.autograd.grad(scalar, parameters, retain_graph=True, materialize_grads=True)

@@ -53,7 +53,12 @@ def _log_odds_slope(old_legal_logprobs: Tensor, legal_logprobs: Tensor) -> Tenso
     return torch.where(variance > 1e-12, (x * y).sum() / variance.clamp(min=1e-12), 1.0)
 
 
-def _likely_cause(policy: nn.Module, slope: float, policy_version: int) -> str:
+def _likely_cause(policy: nn.Module, measured: dict[str, float], policy_version: int) -> str:
+    slope = measured["step0/log_odds_slope"]
+    if not math.isfinite(measured["step0/ratio_error"]):
+        return (
+            "log-probabilities are not finite: the temperature is too near 0, or weights overflowed"
+        )
     dropout = [
         name for name, m in policy.named_modules() if isinstance(m, nn.modules.dropout._DropoutNd)
     ]
@@ -134,7 +139,7 @@ def check_step0(
     broken = [name for name in bounded if not measured[name] <= tolerance]
     if broken or (unit == 0 and measured["step0/clip_fraction"] > 0):
         numbers = ", ".join(f"{name} = {value:.3g}" for name, value in measured.items())
-        cause = _likely_cause(policy, measured["step0/log_odds_slope"], batch.policy_version)
+        cause = _likely_cause(policy, measured, batch.policy_version)
         raise InvariantError(
             f"sampler and learner disagree before the first update (tolerance {tolerance:g}): "
             f"{numbers}. "

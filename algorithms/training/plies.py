@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from algorithms.training.boards import RolloutState
 from algorithms.training.planes import planes_of
 from algorithms.training.policy import PolicyNet
-from algorithms.training.position_hash import position_hashes
+from chess_env.rules import hash_batch
 
 if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -123,7 +123,7 @@ def play_ply(
         "ply": state.ply,
         "side": state.turn,
         "phase": state.phase,
-        "position_hash": position_hashes(state.positions),
+        "position_hash": hash_batch(state.positions).view(np.int64),
     }
     if state.score_cp is not None:
         record["before_cp"] = state.score_cp

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from algorithms.core.checks import require_choice, require_count
 from algorithms.core.distribution import MaskedCategorical
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, PLANES
@@ -55,13 +56,10 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         for name in ("channels", "blocks", "head_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: the network needs {name} >= 1")
+            require_count(name, getattr(self, name), 1, "the network has an extent")
         for name in ("autocast_dtype", "head_dtype", "logprob_dtype"):
             known = [dtype for dtype in DTYPES if (name, dtype) != ("autocast_dtype", "float32")]
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise ValueError(f"{name} is {value!r}: set it to one of {', '.join(known)}")
+            require_choice(name, getattr(self, name), known)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}: the dropped share must be in [0, 1)")
 

@@ -43,6 +43,11 @@ def check_settings(config: TrainConfig) -> None:
             f"{name} is strictly on-policy and rollout.sync_interval_updates is "
             f"{rollout.sync_interval_updates}: set it to 1"
         )
+    if needs.all_moves and config.regularizer.averages_samples:
+        raise ValueError(
+            f"{name} scores every legal move of a position, where an estimate from sampled moves "
+            "means nothing: set the regularizer's estimators to exact, and set kl_cov_coef to 0"
+        )
     batch = _made_up(algorithm, rollout)
     algorithm.advantages(batch)
     algorithm.weights(batch)
@@ -73,6 +78,9 @@ def _made_up(algorithm: Algorithm, rollout: RolloutConfig) -> RolloutBatch:
         phase=torch.zeros(states, dtype=torch.int8),
         temperature=rollout.temperature,
         policy_version=0,
+        score_cp=torch.zeros(samples, dtype=torch.int32),
+        before_cp=torch.zeros(states, dtype=torch.int32),
+        position_hash=torch.zeros(states, dtype=torch.int64),
         values=values,
         next_values=values,
     )

@@ -85,8 +85,6 @@ class Session:
         # Two generators, because sampling runs on the device and minibatches are drawn on the CPU.
         self.sampling = torch.Generator(self.device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
-        self._threads_before = torch.get_num_threads()
-        torch.set_num_threads(config.num_threads)
         env = config.env
         self._max_plies = env.max_plies or config.rollout.num_plies
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
@@ -102,6 +100,8 @@ class Session:
         except BaseException:
             self.evaluator.close()
             raise
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(config.num_threads)
         self.boards: RolloutState | None = None
         self.progress = Progress()
         self.seen = SeenPositions()
@@ -250,7 +250,8 @@ class Session:
         """Continues from a checkpoint's weights and `state()`.
 
         Raises:
-            ValueError: the run was rewarded by another evaluator, or the network's shape differs.
+            ValueError: another evaluator gave the rewards, the network's shape differs, or another
+                kind of device sampled.
         """
         if state["evaluator"] != self.evaluator.id:
             raise ValueError(
@@ -276,7 +277,13 @@ class Session:
             self.reference.load_state_dict(state["reference"])
         if self.behaviour is not self.policy:
             self.behaviour.load_state_dict(state["behaviour"])
-        self.sampling.set_state(state["sampling"])
+        try:
+            self.sampling.set_state(state["sampling"])
+        except RuntimeError as error:  # each kind of device has a generator of its own
+            raise ValueError(
+                f"{path} sampled on another kind of device than {self.device.type}: continue the "
+                "run with --device of that kind, or start a new one"
+            ) from error
         self.shuffling.set_state(state["shuffling"])
         _, info = self.vec.set_state(state["vec"])
         self.boards = RolloutState.of(self.vec, info)

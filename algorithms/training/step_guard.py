@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
@@ -100,7 +100,7 @@ class BadBatches:
         }
         try:
             self.folder.mkdir(parents=True)
-            save_file(content, path)
+            path.write_bytes(save(content))  # `save_file` hides the system's error
             path.with_suffix(".json").write_text(json.dumps(note, indent=2) + "\n", "utf-8")
         except OSError as error:
             self.say(f"WARNING: {path} could not be written ({error.strerror}); {reason}")

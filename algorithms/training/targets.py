@@ -27,6 +27,17 @@ class Targets:
     returns: Tensor | None = None
 
 
+def require_finite_rewards(batch: RolloutBatch) -> None:
+    """Raises ValueError, with their number, where rewards of valid samples are not finite."""
+    finite = torch.isfinite(batch.rewards) | ~batch.valid
+    if not finite.all():
+        raise ValueError(
+            f"{int((~finite).sum())} of {batch.scored_moves:,} rewards are not finite: nothing was "
+            "learned from them; look at the reward term and the evaluator (env.reward, "
+            "env.evaluator)"
+        )
+
+
 @torch.no_grad()
 def make_targets(algorithm: Algorithm, regularizer: Regularizer, batch: RolloutBatch) -> Targets:
     """Advantages, weights and returns of one rollout; `batch.rewards` stay raw.
@@ -39,13 +50,7 @@ def make_targets(algorithm: Algorithm, regularizer: Regularizer, batch: RolloutB
         ValueError: rewards that are not finite, a critic's algorithm on a batch without values, or
             what `algorithm.advantages` refuses.
     """
-    finite = torch.isfinite(batch.rewards) | ~batch.valid
-    if not finite.all():
-        raise ValueError(
-            f"{int((~finite).sum())} of {batch.scored_moves:,} rewards are not finite: nothing was "
-            "learned from them; look at the reward term and the evaluator (env.reward, "
-            "env.evaluator)"
-        )
+    require_finite_rewards(batch)
     raw = algorithm.advantages(dataclasses.replace(batch, rewards=regularizer.shape_reward(batch)))
     returns = None
     if algorithm.needs().critic is not None:

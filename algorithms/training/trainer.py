@@ -15,9 +15,8 @@ from algorithms.training.console import Display, make_display
 from algorithms.training.dynamic_sampling import Collected
 from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
 from algorithms.training.invariants import check_step0
-from algorithms.training.result import MAIN_SLICE, TrainResult
 from algorithms.training.run_log import RunLog
-from algorithms.training.run_report import describe, result_of
+from algorithms.training.run_report import MAIN_SLICE, TrainResult, describe, result_of
 from algorithms.training.session import Session
 from algorithms.training.step_guard import BadBatches
 from algorithms.training.stopping import Stop, stop_on_signal
@@ -68,9 +67,9 @@ def train(
         with stop_on_signal() as stop:
             if newest is None:
                 run.begin()
-            run.loop(stop)
+            reason = run.loop(stop)
         assert run.regret is not None
-        return result_of(session, run.regret, run_dir, stopped_by=stop.name)
+        return result_of(session, run.regret, run_dir, stopped_by=stop.name or reason)
     finally:
         display.stop()
         if log is not None:
@@ -106,10 +105,11 @@ class _Run:
         self._write(row)
         self._checkpoint(best=True)
 
-    def loop(self, stop: Stop) -> None:
-        """Updates until the budget is used or a stop is asked for."""
+    def loop(self, stop: Stop) -> str | None:
+        """Updates until the budget is used or a stop is asked for; a controller's reason for one."""
         session = self.session
         checked: dict[str, float] = {}
+        reason: str | None = None
         last = stop.name is not None or not session.budget_left()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
@@ -138,11 +138,12 @@ class _Run:
             update_s = updated - rolled - learned.get("time/diagnostics_s", 0.0)
             row.update(self._account(collected, rolled - began, update_s))
             row.update(checked if first else {})
-            stop.name = stop.name or signals.stop
-            last = stop.name is not None or not session.budget_left()
+            reason = signals.stop
+            last = stop.name is not None or reason is not None or not session.budget_left()
             self._finish_update(row, last=last)
         if self.regret is None:  # a finished run was resumed
             self._evaluate(list(self.slices))
+        return reason
 
     def _update(self, collected: Collected, targets: Targets) -> dict[str, float]:
         """Metrics of one update and, at their interval, of what it did."""

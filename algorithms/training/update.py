@@ -177,7 +177,8 @@ def _explained_variance(flat: FlatBatch) -> dict[str, float]:
     returns = flat.returns[flat.valid].double()
     values = flat.old_values.unsqueeze(-1).expand_as(flat.returns)[flat.valid].double()
     left, whole = (returns - values).var(correction=0), returns.var(correction=0)
-    return {"train/explained_variance": float(1 - left / whole)}
+    explained = float(1 - left / whole) if whole > 0 else math.nan
+    return {"train/explained_variance": explained}
 
 
 def update(
@@ -245,6 +246,7 @@ def update(
             shuffled(material.flat, minibatch_size, generator, whole_games=needs.whole_games)
         )
         kl_sum = torch.zeros((), dtype=torch.float64, device=material.flat.obs.device)
+        kl_states = 0
         for together in [indices] if needs.single_step else [[index] for index in indices]:
             optimizer.zero_grad(set_to_none=True)
             done, loss = _backward(policy, algorithm, regularizer, controls, material, together)
@@ -270,9 +272,10 @@ def update(
                 _measure(totals, losses, algorithm, needs.critic, controls)
                 if math.isfinite(controls.target_kl):
                     kl_sum += _kl_sum(losses)
+                    kl_states += losses.part.flat.num_states
             totals.add({"train/loss": loss, "train/grad_norm": grad_norm}, 1.0)
         passes += 1
-        if float(kl_sum) / material.flat.num_states > 1.5 * controls.target_kl:
+        if kl_states and float(kl_sum) / kl_states > 1.5 * controls.target_kl:
             break
     optimizer.zero_grad(set_to_none=True)
     metrics = totals.metrics() | _explained_variance(material.flat)

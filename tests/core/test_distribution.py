@@ -123,6 +123,18 @@ def test_a_row_without_legal_slots_has_entropy_zero_and_no_gradient() -> None:
     assert (logits.grad == 0).all()
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_legal_logit_that_is_not_finite_shows_in_every_number_of_its_row(bad: float) -> None:
+    """-inf would pass for a probability of 0: the loss of the moves beside it is finite."""
+    logits = torch.zeros(2, 3)
+    logits[0, 0], logits[1, 2] = bad, bad
+    legal = torch.tensor([[True, True, True], [True, True, False]])
+    dist = MaskedCategorical(logits, legal, 1.3)
+    values = torch.stack([dist.entropy(), dist.gather(torch.ones(2, 1))[:, 0], dist.probs[:, 1]])
+    assert values[:, 0].isnan().all()
+    assert values[:, 1].isfinite().all()
+
+
 def test_sampled_frequencies_agree_with_the_probabilities() -> None:
     logits, legal = random_case(8, rows=3)
     dist = MaskedCategorical(logits, legal, 1.3)

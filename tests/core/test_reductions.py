@@ -92,6 +92,14 @@ def test_in_games_form_the_reductions_differ_where_games_differ_in_length(
     assert float(reduction_weights(batch, "constant_length")[0, 0, 0]) == pytest.approx(1 / 24)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_are_as_precise_as_they_are_asked_to_be(dtype: torch.dtype) -> None:
+    for make in (sample_mean, game_mean, constant_length, state_sum):
+        assert make(GAMES, dtype).dtype == dtype
+        assert make(GAMES).dtype == torch.get_default_dtype()
+    assert float(sample_mean(GAMES, torch.float64)[0, 0, 0]) == 1 / 6
+
+
 def test_an_unknown_reduction_is_refused_with_the_nearest_name(batch_of: BatchOf) -> None:
     with pytest.raises(ValueError, match=r"'mean_game'.*did you mean 'game_mean'"):
         reduction_weights(batch_of("games"), "mean_game")  # type: ignore[arg-type]

@@ -114,9 +114,9 @@ def load() -> dict[str, dict[str, Any]]:
     return fields
 
 
-def load_batches() -> dict[str, RolloutBatch]:
+def load_batches(device: torch.device = CPU) -> dict[str, RolloutBatch]:
     """The stored rollouts by form."""
-    return {form: RolloutBatch(**load()[form]) for form in FORMS}
+    return {form: RolloutBatch(**load()[form]).to(device) for form in FORMS}
 
 
 def load_policy(*, critic: bool) -> PolicyNet:

@@ -66,13 +66,13 @@ def run(
     algorithm: Algorithm, config: RegularizerConfig, batch: RolloutBatch
 ) -> dict[str, list[float]]:
     """Curve of each metric over the updates; nothing is sampled but the order of minibatches."""
-    policy = batches.load_policy(critic=algorithm.needs().critic is not None)
+    policy = batches.load_policy(critic=algorithm.needs().critic is not None).to(batch.obs.device)
     optimizer = torch.optim.Adam(policy.parameters(), lr=LEARNING_RATE)
     regularizer = Regularizer(config, batch.temperature)
     controls, guard = algorithm.controls(), StepGuard()
     generator = torch.Generator().manual_seed(batches.SEED)
     if regularizer.needs_reference:
-        reference = batches.new_policy(critic=False).double()
+        reference = batches.new_policy(critic=False).double().to(batch.obs.device)
         batch = batch.with_reference(reference_logprobs(reference, batch, minibatch_size=64))
     if regularizer.needs_learner:
         batch = dataclasses.replace(batch, learner_legal_logprobs=batch.old_legal_logprobs)
@@ -108,12 +108,12 @@ def run(
     return curves
 
 
-def compute(preset: str) -> Curves:
+def compute(preset: str, device: torch.device = batches.CPU) -> Curves:
     """The preset's curves by form of rollout and metric."""
     algorithm, config = PRESETS[preset]
     return {
         form: run(algorithm, config, batch)
-        for form, batch in suited(algorithm, batches.load_batches()).items()
+        for form, batch in suited(algorithm, batches.load_batches(device)).items()
     }
 
 

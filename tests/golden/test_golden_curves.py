@@ -22,10 +22,10 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_curves_of_a_preset_are_the_stored_ones(preset: str) -> None:
+def test_the_curves_of_a_preset_are_the_stored_ones(preset: str, device: torch.device) -> None:
     path = curves.path_of(preset)
     assert path.exists(), f"{preset} has no golden curves: run `make golden ARGS={preset}`"
-    stored, computed = curves.load(preset), curves.compute(preset)
+    stored, computed = curves.load(preset), curves.compute(preset, device)
     assert {form: list(c) for form, c in computed.items()} == {
         form: list(c) for form, c in stored.items()
     }, f"{preset} reports other curves than {path} holds. {ADVICE}"

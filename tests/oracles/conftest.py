@@ -18,7 +18,7 @@ def stored() -> dict[str, Any]:
 
 @pytest.fixture(params=list(DTYPES))
 def dtype(request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
-    """Float64 all the way, or float32 all the way: weights are made in the default dtype."""
+    """Float64 all the way, or float32 all the way, also in what is made without a dtype."""
     chosen, before = DTYPES[request.param], torch.get_default_dtype()
     torch.set_default_dtype(chosen)
     yield chosen

@@ -19,8 +19,7 @@ GRPO_CASES = ("grpo", "dr_grpo", "dapo", "cispo")
 def configured(stored: dict[str, Any], case: str) -> Algorithm:
     """Our preset of that name with the stored case's sizes and bounds, a game's outcome as reward.
 
-    What defines the preset (surrogate, reduction of dr_grpo, dapo and cispo) is left as it is; the
-    preset `grpo` has no std and averages over samples, so the paper's choices are set here.
+    What defines the preset (surrogate, reduction) is left as it is.
     """
     low, high = vectors.clip_bounds(stored, case)
     changes: dict[str, Any] = {
@@ -30,14 +29,13 @@ def configured(stored: dict[str, Any], case: str) -> Algorithm:
         "clip_range_high": high,
         "advantage_scale": vectors.setting(stored, case, "scale_rewards"),
     }
-    if case == "grpo":
-        changes["reduction"] = "game_mean"
     return dataclasses.replace(PRESETS[case][0], **changes)
 
 
 def test_presets_keep_what_defines_them() -> None:
-    dr_grpo, dapo = PRESETS["dr_grpo"][0], PRESETS["dapo"][0]
-    assert isinstance(dr_grpo, GRPO) and isinstance(dapo, GRPO)
+    grpo, dr_grpo, dapo = (PRESETS[name][0] for name in ("grpo", "dr_grpo", "dapo"))
+    assert isinstance(grpo, GRPO) and isinstance(dr_grpo, GRPO) and isinstance(dapo, GRPO)
+    assert (grpo.advantage_scale, grpo.reduction) == ("group", "game_mean")
     assert (dr_grpo.advantage_scale, dr_grpo.reduction) == ("none", "constant_length")
     assert (dapo.clip_range, dapo.clip_range_high) == (0.2, 0.28)
     assert (dapo.advantage_scale, dapo.reduction) == ("group", "sample_mean")

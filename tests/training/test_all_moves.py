@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import chess
 import numpy as np
 import pytest
 import torch
 
 from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyNet
-from algorithms.training.position_hash import position_hashes
 from algorithms.training.rollout import collect_positions, start_rollout
-from chess_env.fen import pack_fens
+from chess_env.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")
@@ -106,28 +104,13 @@ def test_the_score_before_a_move_is_that_after_the_move_before_it(
     assert bare.before_cp is None
 
 
-def test_a_hash_tells_positions_apart_and_does_not_look_at_the_clocks() -> None:
-    start = chess.STARTING_FEN
-    same = [start, start.replace("0 1", "7 30")]
-    others = [
-        start.replace(" w ", " b "),
-        start.replace("KQkq", "KQk"),
-        "rnbqkbnr/ppp1pppp/8/3pP3/8/8/PPPP1PPP/RNBQKBNR w KQkq d6 0 3",
-        "rnbqkbnr/ppp1pppp/8/3pP3/8/8/PPPP1PPP/RNBQKBNR w KQkq - 0 3",
-        "rnbqkbnr/pppppppp/8/8/8/5N2/PPPPPPPP/RNBQKB1R w KQkq - 0 1",
-    ]
-    hashes = position_hashes(pack_fens(same + others)).tolist()
-    assert hashes[0] == hashes[1]
-    assert len(set(hashes)) == 1 + len(others)
-    assert hashes[0] == -8572322100707368208  # in every process and version
-
-
 def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf, policy_of: PolicyOf) -> None:
     vec, twin = vec_of(4), vec_of(4)
     batch, _ = collect_positions(vec, policy_of(), start_rollout(vec, 5), **settings())
     twin.reset(seed=5)
     assert batch.position_hash is not None
-    assert batch.position_hash[:, 0].tolist() == position_hashes(twin.positions).tolist()
+    hashes = hash_batch(twin.positions).view(np.int64)
+    assert batch.position_hash[:, 0].tolist() == hashes.tolist()
 
 
 def test_a_teacher_plays_the_evaluator_s_best_move_on_the_opponent_s_plies_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,21 @@ def test_a_bad_batch_that_cannot_be_written_is_said(rollout_of: RolloutOf, tmp_p
     bad = BadBatches(tmp_path / "file" / "bad_batches", said.append)
     bad.keep(3, rollout_of().flat(), {}, "loss nan")
     assert len(said) == 1 and "could not be written" in said[0]
+
+
+def test_a_full_disk_costs_the_bad_batch_and_not_the_run(
+    rollout_of: RolloutOf, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        BadBatches(tmp_path / "bad_batches", said.append).keep(
+            3, rollout_of().flat(), {}, "loss nan"
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(said) == 1 and "could not be written (File too large)" in said[0]
 
 
 @pytest.mark.parametrize("changes", [{"head_dtype": "bfloat16"}, {"logprob_dtype": "float16"}])

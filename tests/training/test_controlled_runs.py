@@ -109,6 +109,21 @@ def test_a_controller_s_stop_ends_the_run_with_a_checkpoint_and_no_error(tmp_pat
     assert "eval/regret_cp" in read_rows(tmp_path / "metrics.jsonl")[-1]
 
 
+def test_a_first_signal_while_a_controller_ends_the_run_still_leaves_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    stop = dataclasses.replace(RECOVERY, ent_alert=30.0, ent_stop=20.0)
+
+    def interrupt(row: Mapping[str, float]) -> None:
+        if row["step"] == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = train(tiny(tmp_path, updates=5, regularizer=stop), display=Watcher(interrupt))
+    assert (result.updates, result.stopped_by) == (1, "SIGINT")
+    newest = checkpoint.load_newest(tmp_path / "checkpoints")
+    assert newest.state["progress"]["update"] == 1
+
+
 def test_a_warning_of_a_controller_is_shown_once(tmp_path: Path) -> None:
     saturated = dataclasses.replace(RECOVERY, ent_coef=0.1, ent_coef_max=0.1)
     watcher = Watcher()

@@ -114,3 +114,15 @@ def test_the_number_of_further_rollouts_and_the_budget_bound_the_search(
     assert spent == [48, 96, 144]
     poor = collect_live(dead, lambda: dead, lambda moves: moves < 50)
     assert poor.metrics["rollout/extra_rollouts"] == 1
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf])
+def test_a_reward_that_is_not_finite_is_an_error_and_no_dead_group(
+    rollout_of: RolloutOf, broken: float
+) -> None:
+    clean, spoiled = with_dead(rollout_of(), [0, 5]), with_dead(rollout_of(seed=1), [0])
+    spoiled.rewards[2, 1] = broken
+    with pytest.raises(ValueError, match="4 of 48 rewards are not finite"):
+        collect_live(spoiled, lambda: clean, lambda moves: True)
+    with pytest.raises(ValueError, match="4 of 48 rewards are not finite"):
+        collect_live(clean, lambda: spoiled, lambda moves: True)

@@ -180,7 +180,7 @@ def test_dropout_acts_in_training_mode_only() -> None:
     ("changes", "message"),
     [
         ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"head_dtype": "float8"}, "head_dtype is 'float8': set it to one of float32"),
+        ({"head_dtype": "float8"}, "head_dtype is 'float8': expected one of 'float32'"),
         ({"autocast_dtype": "float32"}, "autocast_dtype is 'float32'"),
     ],
 )

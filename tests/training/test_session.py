@@ -83,9 +83,15 @@ GAMES = RolloutConfig(form="games", num_envs=4, num_plies=2)
         (GRPO(credit="return_to_go"), {}, "games"),
         (PPO(group_size=4), {}, "gamma"),
         (
+            Exact(),
+            {"regularizer": RegularizerConfig(ent_coef=0.1, ent_estimator="sampled")},
+            "exact scores every legal move.*estimate from sampled moves.*estimators to exact",
+        ),
+        (Exact(), {"regularizer": RegularizerConfig(kl_cov_coef=1.0)}, "set kl_cov_coef to 0"),
+        (
             GRPO(),
             {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
-            "names 'stme'.*did you mean 'stem'",
+            "frozen_layers is 'stme'.*did you mean 'stem'",
         ),
         (
             GRPO(),
@@ -108,6 +114,13 @@ def test_what_cannot_go_together_is_refused_before_an_engine_starts(
     monkeypatch.setattr(session_module, "make_evaluator", start)
     with pytest.raises(ValueError, match=message):
         Session(config_of(algorithm, **changes))
+
+
+def test_a_session_that_cannot_be_built_leaves_the_process_its_threads() -> None:
+    threads = torch.get_num_threads()
+    with pytest.raises(ValueError, match="stokfish"):
+        Session(config_of(GRPO(), num_threads=threads + 1, env=EnvConfig(evaluator="stokfish")))
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -225,3 +238,12 @@ def test_a_state_that_is_loaded_is_the_state_that_was_saved(
     assert not torch.equal(loaded.behaviour.action_bias, loaded.policy.action_bias)
     a, b = saved.rollout().batch, loaded.rollout().batch
     assert a.temperature == 1.7 and torch.equal(a.actions, b.actions)
+
+
+def test_a_run_that_sampled_on_another_kind_of_device_is_refused(
+    session_of: Callable[..., Session],
+) -> None:
+    saved, loaded = session_of(GRPO()), session_of(GRPO())
+    state = saved.state() | {"sampling": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's is
+    with pytest.raises(ValueError, match="here sampled on another kind of device than cpu.*--dev"):
+        loaded.load(Path("here"), saved.policy.state_dict(), state)

@@ -23,8 +23,8 @@ from algorithms.training.config import (
     OptimizerConfig,
     RolloutConfig,
 )
-from algorithms.training.result import percent_interval
 from algorithms.training.run_log import RunFolderError, read_rows
+from algorithms.training.run_report import percent_interval
 from algorithms.training.trainer import train
 from tests.training.runs import (
     MOVES_PER_UPDATE,

@@ -249,3 +249,25 @@ def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
     after = diagnostics.after(policy, 1e-3)
     assert after["entropy/dh_gradient"] == 0.0
     assert after["entropy/measured"] != 0.0
+
+
+def test_a_term_that_moves_no_trained_parameter_has_no_share(vec_of: VecOf) -> None:
+    algorithm, regularizer = (
+        PRESETS["ppo_one_ply"][0],
+        Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE),
+    )
+    policy = policy_for("ppo_one_ply")
+    batch = rollout(vec_of, "ppo_one_ply", policy)
+    targets = make_targets(algorithm, regularizer, batch)
+    assert policy.value_head is not None
+    head = {f"value_head.{name}" for name, _ in policy.value_head.named_parameters()}
+    for critic_alone in (True, False):
+        for name, parameter in policy.named_parameters():
+            inside = name in head or not name.startswith(("from_", "to_", "action", "promotion"))
+            parameter.requires_grad_((name in head) if critic_alone else not inside)
+        diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+        controls = algorithm.controls()
+        before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+        assert before["grad_share/value"] == (1.0 if critic_alone else 0.0)
+        assert (before["grad_share/policy"] == 0.0) is critic_alone
+        assert diagnostics.after(policy, 1e-3)["entropy/dh_gradient"] == 0.0

@@ -11,10 +11,12 @@ import torch
 
 from algorithms.core.algorithm import Critic, Needs
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.training.minibatches import shuffled
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.targets import make_targets
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import Targets, make_targets
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.training.asking import Asking, critic_and_batch, flat_weights, run
 
@@ -146,6 +148,31 @@ def test_the_passes_that_remain_are_left_out_beyond_the_target_kl(
         passes[target] = run(policy, batch, algorithm, optimizer=optimizer)["train/passes"]
     assert passes[math.inf] == passes[1e9] == 6
     assert 1 <= passes[1e-3] < 6
+
+
+def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch, learner = rollout_of(), policy_of()
+    with torch.no_grad():
+        learner.action_bias.mul_(1.2)  # every state has some KL from the start
+    flat = batch.flat()
+    moved = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.logprobs
+    kl = MaskedCategorical(flat.old_legal_logprobs, flat.legal, 1.0).kl(moved)
+    algorithm = Asking(update_epochs=2, target_kl=0.9 * float(kl[6:].mean()) / 1.5)
+    advantages = batch.rewards.clone()
+    advantages[:2] = torch.nan  # 6 of the 12 states
+    targets = Targets(advantages, algorithm.weights(batch))
+    metrics = run(learner, batch, algorithm, targets=targets, minibatch_size=1, guard=StepGuard(99))
+    assert (metrics["train/skipped_steps"], metrics["train/passes"]) == (6, 1)
+
+
+def test_returns_that_are_all_equal_have_no_explained_variance(vec_of: VecOf) -> None:
+    policy, batch = critic_and_batch(vec_of)
+    algorithm = Asking(Needs(critic=Critic()))
+    zeros = torch.zeros_like(batch.rewards)
+    targets = Targets(zeros, algorithm.weights(batch), returns=zeros + 1.0)
+    assert math.isnan(run(policy, batch, algorithm, targets=targets)["train/explained_variance"])
 
 
 def test_rewards_that_are_not_finite_are_counted_in_the_error(

@@ -16,6 +16,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.diagnostics import ratio_metrics, ratio_sums
 from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.reinforce import Reinforce
 from tests.zoo.zoo_cases import forms_of, noise_like, random_case
 
 PRESETS = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
@@ -208,13 +209,34 @@ GROUP = ("grpo", "dr_grpo", "dapo", "cispo", "rloo", "delightful_pg", "clip_cov"
 GROUP_CASES = [(name, form) for name in GROUP for form in ("positions", "games")]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("name", "form"), GROUP_CASES)
-def test_constant_rewards_give_exactly_no_policy_gradient(name: str, form: str) -> None:
-    case = random_case(PRESETS[name], form, seed=2)
-    constant = torch.full_like(case.batch.rewards, 0.3)
-    case = dataclasses.replace(case, batch=dataclasses.replace(case.batch, rewards=constant))
-    assert not case.advantages().any()
-    assert not case.gradient().any()
+def test_constant_rewards_give_exactly_no_policy_gradient(
+    name: str, form: str, dtype: torch.dtype
+) -> None:
+    for size, reward in ((2, 0.3), (3, -0.7), (7, 0.1), (8, 1 / 3)):
+        algorithm = dataclasses.replace(PRESETS[name], group_size=size)  # type: ignore[type-var]
+        case = random_case(algorithm, form, seed=2, dtype=dtype)
+        constant = torch.full_like(case.batch.rewards, reward)
+        case = dataclasses.replace(case, batch=dataclasses.replace(case.batch, rewards=constant))
+        assert not case.advantages().any()
+        assert not case.gradient().any()
+
+
+def test_reinforce_s_baselines_leave_exactly_nothing_of_constant_rewards() -> None:
+    for baseline in ("batch", "group"):
+        case = random_case(Reinforce(baseline=baseline), "games", dtype=torch.float64)  # type: ignore[arg-type]
+        constant = torch.full_like(case.batch.rewards, 0.1)
+        batch = dataclasses.replace(case.batch, rewards=constant)
+        assert not case.algorithm.advantages(batch).any()
+
+
+@every_preset_and_form
+def test_weights_have_the_rewards_precision(name: str, form: str) -> None:
+    """Float32 weights would blur a float64 loss by 1e-8."""
+    for dtype in (torch.float32, torch.float64):
+        case = random_case(PRESETS[name], form, dtype=dtype)
+        assert case.algorithm.weights(case.batch).dtype == dtype
 
 
 @pytest.mark.parametrize(("name", "form"), GROUP_CASES)
@@ -248,14 +270,16 @@ def test_rloo_is_dr_grpo_times_g_over_g_minus_1(form: str, seed: int) -> None:
     dr_grpo = random_case(PRESETS["dr_grpo"], form, seed=seed, dtype=torch.float64, endings=False)
     factor = rloo.algorithm.group_size / (rloo.algorithm.group_size - 1)
     torch.testing.assert_close(rloo.advantages(), factor * dr_grpo.advantages())
-    torch.testing.assert_close(rloo.gradient(), factor * dr_grpo.gradient(), rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(rloo.gradient(), factor * dr_grpo.gradient(), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
 def test_on_policy_ratio_weight_and_score_function_are_the_same_update(form: str) -> None:
-    from algorithms.reinforce import Reinforce
-
-    unscaled = dataclasses.replace(PRESETS["grpo"], advantage_scale="none")
+    unscaled = dataclasses.replace(
+        PRESETS["grpo"],
+        advantage_scale="none",  # type: ignore[call-arg]
+        reduction="sample_mean",
+    )
     same: list[Algorithm] = [unscaled, PRESETS["cispo"], PRESETS["kl_cov"]]
     expected = random_case(Reinforce(baseline="group"), form, dtype=torch.float64).gradient()
     for algorithm in same:

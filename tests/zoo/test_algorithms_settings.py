@@ -162,7 +162,7 @@ def test_grpo_with_returns_to_go_looks_ahead_with_gamma() -> None:
     batch = random_case(GRPO(group_size=4), "games", seed=1).batch
     for gamma in (0.0, 0.5, 1.0):
         algorithm = GRPO(group_size=4, credit="return_to_go", gamma=gamma)
-        expected = group_relative(return_to_go(batch, gamma), batch.valid, 1, "none")
+        expected = group_relative(return_to_go(batch, gamma), batch.valid, 1, "group")
         assert torch.equal(algorithm.advantages(batch), expected)
     step = GRPO(group_size=4).advantages(batch)
     assert torch.equal(GRPO(credit="return_to_go", gamma=0.0).advantages(batch), step)
@@ -246,18 +246,29 @@ def test_controls_survive_a_checkpoint() -> None:
 
 
 def test_the_presets_differ_from_grpo_where_their_names_say() -> None:
-    presets = algorithms.PRESETS
-    assert presets["grpo"][0] == GRPO(group_size=8)
-    assert presets["grpo"][0].update_epochs == 1
-    assert presets["grpo"][1].ent_coef == 0.03
-    assert presets["grpo"][1].ent_coef_final == 0.008
-    dapo = presets["dapo"][0]
-    assert dapo.controls() == Controls(clip_low=0.2, clip_high=0.28)
-    assert presets["kl_cov"][0].controls() == Controls()
-    assert presets["kl_cov"][1].kl_cov_coef == 1.0
-    assert presets["repo"][0] == presets["grpo"][0]
-    assert presets["repo"][1].repo_coef == presets["grpo"][1].ent_coef
-    for name in ("reinforce", "dr_grpo", "cispo", "rloo"):
-        assert presets[name][1] == presets["grpo"][1], name
+    presets = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
+    paper = GRPO(group_size=8, advantage_scale="group", reduction="game_mean")
+    assert presets["grpo"] == paper
+    assert presets["dapo"] == dataclasses.replace(
+        paper, reduction="sample_mean", clip_range_high=0.28, live_groups=True
+    )
+    unscaled = dataclasses.replace(paper, advantage_scale="none")
+    assert presets["dr_grpo"] == dataclasses.replace(unscaled, reduction="constant_length")
+    by_sample = dataclasses.replace(unscaled, reduction="sample_mean")
+    assert presets["repo"] == by_sample
+    assert presets["kl_cov"].controls() == Controls()
+    assert presets["kl_cov"] == dataclasses.replace(
+        by_sample, clip_range=1.0, clip_range_high=math.inf
+    )
+
+
+def test_presets_whose_advantages_have_one_scale_share_their_bonus() -> None:
+    presets = {name: regularizer for name, (_, regularizer) in algorithms.PRESETS.items()}
+    for name in ("reinforce", "cispo", "rloo"):
+        assert presets[name] == presets["dr_grpo"], name
+    for name in ("ppo", "ppo_one_ply"):
+        assert presets[name] == presets["grpo"], name
+    assert presets["kl_cov"].kl_cov_coef == 1.0
+    assert presets["repo"].repo_coef == presets["dr_grpo"].ent_coef
     for name in ("delightful_pg", "clip_cov", "kl_cov", "repo", "dapo", "exact"):
-        assert presets[name][1].ent_coef == 0, name
+        assert presets[name].ent_coef == 0, name

@@ -32,12 +32,12 @@ def test_coefficients_that_are_no_weights_are_refused_by_name(name: str, value: 
 def test_an_unknown_switch_is_refused_with_the_nearest_name(
     name: str, value: str, nearest: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"{name} is '{value}': did you mean '{nearest}"):
+    with pytest.raises(ValueError, match=rf"{name} is '{value}'.*did you mean '{nearest}"):
         RegularizerConfig(**{name: value})  # type: ignore[arg-type]
 
 
 def test_an_unknown_switch_that_resembles_nothing_is_refused_with_all_names() -> None:
-    with pytest.raises(ValueError, match="'xyz!': set it to one of none, target, floor, recovery"):
+    with pytest.raises(ValueError, match="'xyz!': expected one of 'none', 'target'"):
         RegularizerConfig(ent_controller="xyz!")  # type: ignore[arg-type]
 
 
@@ -51,7 +51,10 @@ TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
         ({"kl_ref_placement": "reward"}, 'kl_ref_estimator "exact"'),
         ({"kl_old_placement": "reward", "kl_old_estimator": "weighted_k3"}, "ratio of weighted_k3"),
         ({"kl_old_placement": "reward", "kl_old_estimator": "forward_k1"}, "set kl_old_estimator"),
-        ({"kl_ref_estimator": "forward_k1"}, "set it to one of exact, k1, k2, k3, weighted_k3"),
+        (
+            {"kl_ref_estimator": "forward_k1"},
+            "expected one of 'exact', 'k1', 'k2', 'k3', 'weighted_k3'",
+        ),
         ({"repo_coef": 0.1, "repo_r_coef": 0.1}, "set one of them to 0"),
         ({"ref_refresh_interval": 5}, "no reference to refresh"),
         (TARGET | {"ent_coef_final": 0.0}, "both move ent_coef"),

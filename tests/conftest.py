@@ -1,0 +1,18 @@
+"""`--device cuda`: the tests that take the `device` fixture run there; everything else stays on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", choices=("cpu", "cuda"))
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> torch.device:
+    name = request.config.getoption("--device")
+    if name == "cuda" and not torch.cuda.is_available():
+        pytest.exit("--device cuda: torch sees no CUDA device here", returncode=2)
+    return torch.device(name)

@@ -1,0 +1,81 @@
+"""What must hold wherever the network runs: on the CPU by default, on a GPU with `--device cuda`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from algorithms import PRESETS
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.training.planes import planes_of
+from algorithms.training.policy import PolicyConfig, build_policy
+from algorithms.training.run_log import read_rows
+from algorithms.training.trainer import train
+from chess_env.fen import pack_fens
+from chess_env.observation import encode_batch
+from tests.training.runs import Watcher, tiny
+
+FENS = [
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "8/8/8/8/3pP3/8/8/K2k4 b - e3 0 1",
+]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_trains_and_its_sampler_and_learner_agree(
+    preset: str, device: torch.device, tmp_path: Path
+) -> None:
+    algorithm, regularizer = PRESETS[preset]
+    config = tiny(tmp_path / "run", algorithm=algorithm, regularizer=regularizer, preset=preset)
+    rollout = dataclasses.replace(config.rollout, temperature=1.3)
+    moves = 1_024 if algorithm.needs().all_moves else 128
+    config = dataclasses.replace(config, device=device.type, rollout=rollout, total_moves=moves)
+    train(config, display=Watcher())
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert len(rows) >= 2
+    # Above float32's rounding only where the trunk runs in 16 bits, on CUDA.
+    bound = 1e-5 if device.type == "cpu" else 0.1
+    assert all(row["ratio/mismatch"] <= bound for row in rows if "ratio/mismatch" in row)
+    assert all(row["train/skipped_steps"] == 0 for row in rows if "train/skipped_steps" in row)
+    assert all(math.isfinite(row["train/loss"]) for row in rows if "train/loss" in row)
+
+
+def test_planes_made_on_the_device_are_the_environments(device: torch.device) -> None:
+    positions, repetitions = np.array(pack_fens(FENS)), np.array([0, 2], dtype=np.uint8)
+    packed = torch.from_numpy(positions.view(np.int64)).to(device)
+    found = planes_of(packed, torch.from_numpy(repetitions).to(device))
+    assert np.array_equal(found.cpu().numpy(), encode_batch(positions, repetitions))
+
+
+def test_the_distribution_on_the_device_is_that_of_the_cpu(device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(64, 218, generator=generator, dtype=torch.float64)
+    legal = torch.arange(218) < torch.randint(1, 219, (64, 1), generator=generator)
+    here = MaskedCategorical(logits, legal, 1.3)
+    there = MaskedCategorical(logits.to(device), legal.to(device), 1.3)
+    torch.testing.assert_close(there.logprobs.cpu(), here.logprobs, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(there.entropy().cpu(), here.entropy(), rtol=1e-12, atol=1e-12)
+    uniform = torch.zeros_like(logits).masked_fill(~legal, -math.inf)
+    torch.testing.assert_close(there.kl(uniform.to(device)).cpu(), here.kl(uniform))
+    slots = there.sample(4, torch.Generator(device).manual_seed(0))
+    assert bool(legal.to(device).gather(-1, slots).all())
+
+
+@pytest.mark.gpu
+def test_a_16_bit_trunk_changes_logits_by_little_on_cuda() -> None:
+    cuda = torch.device("cuda")
+    obs = planes_of(
+        torch.from_numpy(np.array(pack_fens(FENS)).view(np.int64)).to(cuda),
+        torch.zeros(2, dtype=torch.uint8, device=cuda),
+    )
+    legal_ids = torch.arange(30, dtype=torch.int16, device=cuda).expand(2, 30)
+    full = build_policy(PolicyConfig(autocast=False), seed=0, device=cuda)
+    half = build_policy(PolicyConfig(autocast=True), seed=0, device=cuda)
+    with torch.no_grad():
+        gap = (full(obs, legal_ids) - half(obs, legal_ids)).abs().max()
+    assert 0 < float(gap) < 0.05

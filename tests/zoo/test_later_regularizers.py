@@ -1,0 +1,236 @@
+"""ADAPO's clip and MARA's reward fit the regulariser's hooks: the loop takes them as it is.
+
+A run builds its regulariser from its configuration, so here a test puts another class in the place
+where `Session` looks it up: what an edit of `algorithms/regularization` would do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Controls
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.exact import Exact
+from algorithms.grpo import GRPO
+from algorithms.regularization import Reading, Regularizer, RegularizerConfig, Signals
+from algorithms.training import checkpoint
+from algorithms.training import session as session_module
+from algorithms.training.config import OptimizerConfig
+from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
+from algorithms.training.run_log import read_rows
+from algorithms.training.step_guard import StepGuard
+from algorithms.training.targets import make_targets
+from algorithms.training.trainer import train
+from algorithms.training.update import update
+from tests.training.conftest import CPU, make_batch, make_policy, make_vec
+from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
+
+Move = Callable[[Reading, Controls], None]
+Shape = Callable[[RolloutBatch], Tensor]
+
+
+class Extended:
+    """The regulariser with one hook of a user's own; no subclass, only the same methods."""
+
+    def __init__(
+        self,
+        config: RegularizerConfig,
+        temperature: float,
+        *,
+        move: Move | None = None,
+        shape: Shape | None = None,
+    ) -> None:
+        self._inner, self._move, self._shape = Regularizer(config, temperature), move, shape
+
+    @property
+    def needs_reference(self) -> bool:
+        return self._shape is not None or self._inner.needs_reference
+
+    @property
+    def needs_learner(self) -> bool:
+        return self._inner.needs_learner
+
+    def shape_reward(self, batch: RolloutBatch) -> Tensor:
+        shaped = self._inner.shape_reward(batch)
+        if self._shape is None:
+            return shaped
+        return self._shape(dataclasses.replace(batch, rewards=shaped))
+
+    def shape_advantage(self, advantages: Tensor, batch: RolloutBatch) -> Tensor:
+        return self._inner.shape_advantage(advantages, batch)
+
+    def loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        return self._inner.loss(dist, batch, advantages)
+
+    def terms(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+    ) -> dict[str, Tensor]:
+        return self._inner.terms(dist, batch, advantages)
+
+    def update(self, reading: Reading, controls: Controls) -> Signals:
+        if self._move is not None:
+            self._move(reading, controls)
+        return self._inner.update(reading, controls)
+
+    def metrics(self) -> dict[str, float]:
+        return self._inner.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._inner.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._inner.load_state_dict(state)
+
+
+def adapo(reading: Reading, controls: Controls, *, target: float) -> None:
+    """The upper clip bound a tenth wider below the entropy target, a tenth narrower above it."""
+    factor = 1.1 if reading.entropy < target else 1 / 1.1
+    controls.clip_high = min(max(controls.clip_high * factor, 0.1), 1.0)
+
+
+def mara(batch: RolloutBatch, *, tau: float, beta: float) -> Tensor:
+    """r(z) + beta (log ref(z) - log ref(y)) where r(y) >= tau; z: the likeliest such sample."""
+    assert batch.ref_legal_logprobs is not None
+    ref = batch.ref_legal_logprobs.gather(-1, batch.slots)
+    good = batch.valid & (batch.rewards >= tau)
+    z = ref.masked_fill(~good, -torch.inf).argmax(-1, keepdim=True)
+    flat = batch.rewards.gather(-1, z) + beta * (ref.gather(-1, z) - ref)
+    return torch.where(good, flat, batch.rewards)
+
+
+ADAPO = GRPO(group_size=4, clip_range=0.2, update_epochs=2)
+
+
+def put_in_place(monkeypatch: pytest.MonkeyPatch, **hooks: Any) -> None:
+    monkeypatch.setattr(session_module, "Regularizer", functools.partial(Extended, **hooks))
+
+
+def clip_high(run_dir: Path) -> float:
+    return checkpoint.load_newest(run_dir / "checkpoints").state["controls"]["clip_high"]
+
+
+def test_adapo_s_controller_moves_the_clip_of_a_run_and_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_place(monkeypatch, move=functools.partial(adapo, target=100.0))
+
+    def stop_at_one(row: Mapping[str, float]) -> None:
+        if row["step"] == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    # Far steps, so that ratios pass the bound and a lost bound would show in the weights.
+    far = OptimizerConfig(learning_rate=0.05, lr_final=None, minibatch_size=8)
+    stopped, straight = tmp_path / "stopped", tmp_path / "straight"
+    for run_dir in (stopped, straight):
+        config = tiny(run_dir, updates=4, algorithm=ADAPO, optimizer=far, eval_interval_updates=9)
+        first = train(
+            config, display=Watcher(stop_at_one if run_dir is stopped else lambda _: None)
+        )
+        if first.stopped_by:
+            assert first.updates < 4
+            train(config, resume=True, display=Watcher())
+    assert_same(final_state(stopped), final_state(straight))
+    assert clip_high(stopped) == pytest.approx(0.2 * 1.1**4)
+    rows = rows_without_time(straight)
+    assert any(row.get("policy/clip_fraction_high", 0) > 0 for row in rows)
+
+
+def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
+    batch, learner = make_batch(), make_policy(seed=7)
+    extended: Any = Extended(
+        RegularizerConfig(), batch.temperature, move=functools.partial(adapo, target=3.0)
+    )
+    controls, reading = ADAPO.controls(), Reading(0.0, 0, 2.0, 0.5, 0.0, None)
+    for _ in range(5):
+        extended.update(reading, controls)
+    extended.update(dataclasses.replace(reading, entropy=3.5), controls)
+    bound = 0.2 * 1.1**4
+    assert controls.clip_high == pytest.approx(bound)
+    targets = make_targets(ADAPO, extended, batch)
+    metrics = update(
+        learner,
+        torch.optim.SGD(learner.parameters(), lr=0.0),
+        ADAPO,
+        extended,
+        batch,
+        targets,
+        controls=controls,
+        guard=StepGuard(),
+        generator=torch.Generator().manual_seed(0),
+        minibatch_size=5,
+        max_grad_norm=1.0,
+    )
+    flat = batch.flat()
+    logprobs = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.gather(flat.slots)
+    ratio = (logprobs.detach() - flat.old_logprobs).exp()
+    each = targets.advantages.reshape(12, 4)
+    loss = metrics["train/policy_loss"]
+    wanted = -torch.minimum(ratio * each, ratio.clamp(0.8, 1 + bound) * each).mean()
+    assert loss == pytest.approx(float(wanted), rel=1e-4)
+    configured = -torch.minimum(ratio * each, ratio.clamp(0.8, 1.2) * each).mean()
+    assert loss != pytest.approx(float(configured), rel=1e-2)
+
+
+def test_mara_s_reward_makes_all_good_moves_equally_likely_at_the_optimum() -> None:
+    vec, beta, tau = make_vec(6), 0.2, -0.01
+    settings: dict[str, Any] = {
+        "num_plies": 2,
+        "group_size": None,  # every legal move
+        "temperature": 1.3,
+        "generator": torch.Generator().manual_seed(0),
+        "device": CPU,
+    }
+    batch, _ = collect_positions(vec, make_policy(), start_rollout(vec, 0), **settings)
+    vec.close()
+    batch = batch.with_reference(reference_logprobs(make_policy(seed=1), batch, minibatch_size=100))
+    hook: Any = functools.partial(mara, tau=tau, beta=beta)
+    optima = {}
+    for name, shape in (("mara", hook), ("plain", None)):
+        extended: Any = Extended(RegularizerConfig(), batch.temperature, shape=shape)
+        advantages = make_targets(Exact(), extended, batch).advantages
+        assert batch.ref_legal_logprobs is not None
+        # pi* is proportional to ref exp(r / beta), and A is r less a number for each position.
+        unnormalised = batch.ref_legal_logprobs.double() + advantages.double() / beta
+        optima[name] = unnormalised.masked_fill(~batch.valid, -torch.inf).log_softmax(-1)
+    good = batch.valid & (batch.rewards >= tau)
+    several = good.sum(-1) >= 3
+    assert several.sum() >= 6
+
+    def spread(logprobs: Tensor) -> Tensor:
+        high = logprobs.masked_fill(~good, -torch.inf).amax(-1)
+        return (high - logprobs.masked_fill(~good, torch.inf).amin(-1))[several]
+
+    assert spread(optima["mara"]).max() < 1e-5
+    assert spread(optima["plain"]).min() > 0.5
+
+
+def test_a_run_shaped_by_mara_trains_and_logs_the_raw_rewards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[Tensor, Tensor]] = []
+
+    def shape(batch: RolloutBatch) -> Tensor:
+        given.append((batch.rewards, mara(batch, tau=-1.0, beta=0.1)))
+        return given[-1][1]
+
+    put_in_place(monkeypatch, shape=shape)
+    train(tiny(tmp_path, updates=2, algorithm=GRPO(group_size=4)), display=Watcher())
+    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    assert len(rows) == len(given) == 2
+    for row, (raw, shaped) in zip(rows, given, strict=True):
+        assert not torch.equal(raw, shaped)
+        assert row["rollout/reward_mean"] == pytest.approx(float(raw.mean()), rel=1e-5)
+        assert "policy/kl_ref" in row  # the reference that the hook asked for was provided
