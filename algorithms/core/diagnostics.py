@@ -166,6 +166,15 @@ def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
     return missing | row.floats()
 
 
+@torch.no_grad()
+def policy_metrics(batch: RolloutBatch) -> dict[str, float]:
+    """The part of `batch_metrics` that needs no advantages: the behaviour distribution alone."""
+    row = _Row()
+    _policy_metrics(row, batch)
+    missing = {"policy/entropy": math.nan, "policy/entropy_normalized": math.nan}
+    return missing | row.floats()
+
+
 def _valid_states(batch: RolloutBatch) -> Tensor:
     return batch.valid.any(-1) if batch.form == "positions" else batch.valid
 

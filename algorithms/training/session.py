@@ -13,16 +13,16 @@ import torch
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.regularization import Regularizer, Signals
+from algorithms.core.diagnostics import policy_metrics
+from algorithms.regularization import Reading, Regularizer, Signals
 from algorithms.training.boards import RolloutState
+from algorithms.training.combinations import check_settings
 from algorithms.training.config import ALL_MOVES_GUESS, TrainConfig
 from algorithms.training.dynamic_sampling import Collected, collect_live
 from algorithms.training.frozen import trained_parameters
 from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyNet, build_policy
 from algorithms.training.progress import Progress
-from algorithms.training.readings import take_reading
-from algorithms.training.rehearsal import check_settings
 from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.training.step_guard import StepGuard
@@ -211,7 +211,15 @@ class Session:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         kl_old = kl_at_start if self.last_kl_old is None else self.last_kl_old
-        reading = take_reading(batch, progress=share, update=done.update, kl_old=kl_old)
+        seen = policy_metrics(batch)
+        reading = Reading(
+            progress=share,
+            update=done.update,
+            entropy=seen["policy/entropy"],
+            entropy_normalized=seen["policy/entropy_normalized"],
+            kl_old=kl_old,
+            kl_ref=seen.get("policy/kl_ref"),
+        )
         signals = self.regularizer.update(reading, self.controls)
         self.temperature = signals.temperature
         if signals.refresh_reference and self.reference is not None:
