@@ -99,6 +99,7 @@ def table(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         own = [entry for entry in runs if entry["algorithm"] == name]
         row: dict[str, Any] = {"algorithm": name, "seeds": len(own)}
         row["percent_of_start"] = spread([entry["percent_of_start"] for entry in own])
+        row["greedy_cp_end"] = spread([entry["curve"][-1][2] for entry in own])
         row["entropy_end"] = spread([entry["entropy_end"] for entry in own])
         for level in LEVELS:
             row[f"entropy_at_{level:.0%}"] = spread([entropy_at(e["curve"], level) for e in own])

@@ -55,6 +55,15 @@ SECTIONS = {
         "tabular form's sign is little better than a coin's, its correlation moderate at best on the trained batch "
         "and slight held out, and with Adam's rate for its step size it is far too small.",
     ),
+    "algorithms": (
+        "Entropy against regret",
+        "GRPO, PPO (one ply), RLOO and Delightful PG without any entropy bonus, at the same credit horizon (one ply), "
+        "budget (150,000 scored moves), rollouts (32 fresh positions, 8 moves of each), step size and network. "
+        "Median of the seeds (lowest to highest) of the end of the run, and of the held-out entropy in nats where "
+        "the held-out regret first fell to a share of its start; `2 of 3 seeds` where not all got there.\n\n"
+        "![entropy against regret](figures/entropy_against_regret.svg)\n\n"
+        "The figure is drawn by `python benchmarks/algorithms.py --draw benchmarks/results/algorithms.json`.",
+    ),
     "learning": (
         "Learning",
         "`make train`'s default run from random weights. Regret is `eval/regret_cp` on the held-out slice "
