@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.training.evaluation import HeldoutSlice, prepare_slice
@@ -62,7 +60,7 @@ class EntropyProbe:
     def __init__(self, policy: PolicyNet, states: ProbeStates, temperature: float) -> None:
         self._states, self._temperature = states, temperature
         self._named = {n: p for n, p in policy.named_parameters() if p.requires_grad}
-        logits = _float64_logits(policy, states)
+        logits = policy(states.obs, states.legal_ids)
         dist = self._distribution(logits)
         entropy = dist.entropy()
         grads = gradients_of(entropy.mean(), list(self._named.values()))
@@ -85,7 +83,7 @@ class EntropyProbe:
             policy: the same network after the update, in float64.
             learning_rate: eta, for `dh_tabular`.
         """
-        logits = _float64_logits(policy, self._states)
+        logits = policy(self._states.obs, self._states.legal_ids)
         entropy = self._distribution(logits).entropy()
         legal = self._states.legal_ids >= 0
         realised = torch.where(legal, logits - self._logits, 0.0) / self._temperature
@@ -111,21 +109,6 @@ def float64_copy(policy: PolicyNet) -> PolicyNet:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     twin.config = dataclasses.replace(twin.config, autocast=False, head_dtype="float32")
     return twin
-
-
-class _KeepFloat64(TorchFunctionMode):
-    """Inside it `Tensor.float()` gives float64: the network casts to float32 at least, for training."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.float:
-            func = Tensor.double
-        return func(*args, **(kwargs or {}))
-
-
-def _float64_logits(policy: PolicyNet, states: ProbeStates) -> Tensor:
-    """`[M, L]` logits of a `float64_copy`."""
-    with _KeepFloat64():
-        return policy(states.obs, states.legal_ids)
 
 
 def exact_pull(rewards: Tensor) -> Callable[[Tensor], Tensor]:
