@@ -1,0 +1,33 @@
+"""Run folders in, statistics, figures and pages out: reads files only, no torch and no chess."""
+
+from algorithms.reports.pairwise import Comparison, claims, compare
+from algorithms.reports.peaks import Peak, judge_peak, judge_peak_count, peak_is_noise
+from algorithms.reports.scores import Scores, paired_differences
+from algorithms.reports.statistics import (
+    Interval,
+    difference_interval,
+    holm,
+    interquartile_mean,
+    minimum_seeds,
+    probability_of_improvement,
+    sign_flip_p,
+)
+
+__all__ = [
+    "Comparison",
+    "Interval",
+    "Peak",
+    "Scores",
+    "claims",
+    "compare",
+    "difference_interval",
+    "holm",
+    "interquartile_mean",
+    "judge_peak",
+    "judge_peak_count",
+    "minimum_seeds",
+    "paired_differences",
+    "peak_is_noise",
+    "probability_of_improvement",
+    "sign_flip_p",
+]

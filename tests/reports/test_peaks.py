@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from algorithms.reports import judge_peak, judge_peak_count, peak_is_noise
+
+
+def test_six_of_64_games_once_in_21_evaluations_is_luck_and_alone_would_not_be() -> None:
+    wins = [6, *[2] * 14, *[1] * 6]  # the others won 34 of 1,280, 2.7 %
+    peak = judge_peak_count(wins, 64)
+    assert peak.index == 0
+    assert peak.level == pytest.approx(34 / 1280)
+    assert peak.is_noise
+    assert 0.1 < peak.p_value < 0.4
+    assert peak.p_value / 21 < 0.02
+    assert not judge_peak_count([14, *wins[1:]], 64).is_noise
+
+
+@pytest.mark.parametrize(
+    ("wins", "trials", "p_value"),
+    [
+        ([1, 0], 1, 1.0),
+        ([0, 2], 2, 2 / 6),  # both wins in one of two pairs of games: 1 of C(4, 2) each
+        ([0, 3, 0], 3, 3 / 84),  # C(9, 3) ways for three wins, three evaluations
+        ([0, 0, 0], 5, 1.0),
+        ([5, 5], 5, 1.0),
+    ],
+)
+def test_the_count_s_p_value_is_exact(wins: list[int], trials: int, p_value: float) -> None:
+    assert judge_peak_count(wins, trials).p_value == pytest.approx(p_value)
+
+
+def test_with_known_noise_the_distance_is_in_standard_errors_of_prediction() -> None:
+    height = 1.959964 * 0.1 * math.sqrt(1 + 1 / 4)  # four others make the level
+    peak = judge_peak([0, 0, height, 0, 0], higher_is_better=True, standard_error=0.1)
+    assert peak.index == 2
+    assert peak.level == pytest.approx(0, abs=1e-12)
+    assert peak.p_value == pytest.approx(5 * 0.025, abs=1e-6)
+
+
+def test_with_unknown_noise_it_is_grubbs_test() -> None:
+    others = np.random.default_rng(0).normal(size=9)
+    low, high = others.max(), 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        noisy = peak_is_noise([*others, middle], higher_is_better=True)
+        low, high = (middle, high) if noisy else (low, middle)
+    scores = np.array([*others, low])
+    critical = (low - scores.mean()) / scores.std(ddof=1)
+    assert critical == pytest.approx(2.1761, abs=1e-4)  # table: 10 values, one-sided, 5 %
+
+
+def test_the_verdict_ignores_unit_level_and_direction() -> None:
+    scores = np.random.default_rng(1).normal(size=12)
+    peak = judge_peak(scores, higher_is_better=True)
+    moved = judge_peak(300 - 50 * scores, higher_is_better=False)
+    assert moved.index == peak.index
+    assert moved.p_value == pytest.approx(peak.p_value)
+    assert moved.level == pytest.approx(300 - 50 * peak.level)
+
+
+def test_a_rising_run_is_judged_against_its_line() -> None:
+    noise = 0.1 * np.random.default_rng(2).normal(size=20)
+    rising = np.arange(20) + noise
+    assert peak_is_noise(rising, higher_is_better=True, trend=True)
+    jumped = rising.copy()
+    jumped[12] += 30.0
+    peak = judge_peak(jumped, higher_is_better=True, trend=True)
+    assert (peak.index, peak.is_noise) == (12, False)
+    assert peak.level == pytest.approx(12, abs=0.2)
+    assert "the peak 41.97" in str(peak)
+    assert "(evaluation 13 of 20) stands out from the run's level 11.99" in str(peak)
+
+
+def test_a_run_without_spread_has_no_peak_and_any_step_above_it_is_one() -> None:
+    assert judge_peak([2.0] * 8, higher_is_better=True).p_value == 1.0
+    assert judge_peak([0.0] * 8, higher_is_better=True).p_value == 1.0
+    assert judge_peak([0.1] * 7, higher_is_better=False, trend=True).is_noise
+    assert not peak_is_noise([2.0] * 7 + [3.0], higher_is_better=True)
+    assert not peak_is_noise([2.0] * 7 + [1.0], higher_is_better=False)
+
+
+@pytest.mark.parametrize("standard_error", [None, 1.0])
+def test_the_best_of_21_flat_evaluations_is_rarely_called_real(
+    standard_error: float | None,
+) -> None:
+    runs = np.random.default_rng(4).normal(size=(500, 21))
+    real = [
+        not peak_is_noise(run, higher_is_better=True, standard_error=standard_error) for run in runs
+    ]
+    assert 0.015 < np.mean(real) < 0.08
+    # Without the correction for 21 looks most of these runs would have a record.
+    uncorrected = [judge_peak(run, higher_is_better=True).p_value / 21 <= 0.05 for run in runs]
+    assert np.mean(uncorrected) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: judge_peak([1, 2, 3], higher_is_better=True), r"shaped \(3,\): .* at least 4"),
+        (lambda: judge_peak([1, 2, np.nan, 4], higher_is_better=True), "expected finite numbers"),
+        (lambda: judge_peak(np.zeros((4, 4)), higher_is_better=True), "expected one row"),
+        (
+            lambda: judge_peak([1, 2, 3], higher_is_better=True, standard_error=0.0),
+            "standard_error is 0.0: expected a finite number > 0, or None",
+        ),
+        (lambda: judge_peak([1] * 5, higher_is_better=True, alpha=5), "alpha is 5"),
+        (lambda: judge_peak_count([3], 5), "at least 2"),
+        (lambda: judge_peak_count([1, 6], 5), "whole numbers from 0 to the trials"),
+        (lambda: judge_peak_count([1.5, 2], 5), "whole numbers from 0 to the trials"),
+        (lambda: judge_peak_count([-1, 2], 5), "whole numbers from 0 to the trials"),
+    ],
+)
+def test_impossible_input_is_refused(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]
