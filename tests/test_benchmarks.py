@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.algorithms import entropy_at, spread
 from benchmarks.entropy_prediction import agreement
 
 ROOT = Path(__file__).parents[1]
@@ -36,9 +37,21 @@ def test_the_mean_as_a_predictor_explains_nothing() -> None:
     assert figures["sign_agreement"] == 0.75
 
 
+def test_entropy_at_a_regret_is_read_on_the_line_between_two_evaluations() -> None:
+    curve = [[0, 400.0, 350.0, 3.0], [1, 300.0, 290.0, 2.0], [2, 100.0, 90.0, 1.0]]
+    assert entropy_at(curve, 0.5) == pytest.approx(1.5)
+    assert entropy_at(curve, 0.75) == pytest.approx(2.0)
+    assert entropy_at(curve, 0.2) is None
+
+
+def test_a_spread_says_where_not_every_seed_arrived() -> None:
+    assert spread([1.0, 3.0, 2.0]) == "2.00 (1.00 to 3.00)"
+    assert spread([1.0, None, 2.0]) == "2 of 3 seeds"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["entropy_prediction", "diagnostics"])
-def test_the_benchmarks_of_the_diagnostics_run(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", ["algorithms", "diagnostics", "entropy_prediction"])
+def test_the_training_benchmarks_run(script: str, tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
     command = [sys.executable, f"benchmarks/{script}.py", "--smoke", "--json", str(target)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
