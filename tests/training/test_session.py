@@ -124,7 +124,9 @@ def test_a_session_that_cannot_be_built_leaves_the_process_its_threads() -> None
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_combination_that_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_preset_is_a_combination_that_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Reached(Exception):
         pass
 
