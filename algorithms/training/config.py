@@ -188,6 +188,8 @@ class TrainConfig:
         device: "auto" (CUDA where present), "cpu" or "cuda".
         num_threads: CPU threads of the network; a network this small gains little from a second
             one, and the engines need the other cores.
+        preflight: look for faults on the first rollout, before anything is learned from it, and do
+            not start a run that has one.
         track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         preset: the entry of `PRESETS` that the run started from: a label, which decides nothing.
@@ -208,6 +210,7 @@ class TrainConfig:
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     num_threads: int = 1
+    preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
     run_dir: Path | None = None
     preset: tyro.conf.Suppress[str | None] = None

@@ -25,6 +25,7 @@ RESUME_MAY_CHANGE = frozenset(
         "env.num_engines",
         "env.cache",
         "num_threads",
+        "preflight",
     }
 )
 

@@ -1,33 +1,76 @@
-"""What must hold before the first update, checked at the start of every run."""
+"""How far sampler and learner are apart before the first update, where nothing should part them."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from algorithms.core.algorithm import Controls
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.diagnostics import legal_entropy, to_floats
 from algorithms.training.policy import DTYPES, PolicyNet
 
+TOLERANCE = 1e-5
+"""Bound on the ratio error, the KL and the entropy excess, in float32."""
 
-class InvariantError(RuntimeError):
-    """Sampler and learner disagree although their weights are equal."""
+_BOUNDED = ("step0/ratio_error", "step0/kl_old", "step0/entropy_excess")
+# A slope is within so many of its own errors of the true one, and faults below this are rounding.
+_SLOPE_ERRORS, _SLOPE_FLOOR = 6.0, 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Step0:
+    """What `measure_step0` found.
+
+    Attributes:
+        metrics: the `step0/*` gaps between sampler and learner.
+        sampler, learner: `[N, L]` log-probabilities of the legal moves, -inf on padding, of the
+            states with a valid sample.
+        tolerance: what the gaps may be.
+        slope_resolution: what rounding does to the slope of the log-odds; infinity where all
+            log-odds are so nearly equal that there is no slope to measure.
+        rounds: the policy's log-probabilities are rounded below float32, and ratios may leave the
+            clip bounds: that they do is what such a run is made to show.
+    """
+
+    metrics: dict[str, float]
+    sampler: Tensor
+    learner: Tensor
+    tolerance: float
+    slope_resolution: float
+    rounds: bool
+
+    @property
+    def agree(self) -> bool:
+        """Whether sampler and learner are the same distribution, up to rounding."""
+        # `not <=` also catches NaN.
+        if any(not self.metrics[name] <= self.tolerance for name in _BOUNDED):
+            return False
+        clipped = not self.rounds and self.metrics["step0/clip_fraction"] > 0
+        return not clipped and not self.same_temperature_refuted
+
+    @property
+    def same_temperature_refuted(self) -> bool:
+        """Whether the slope of the log-odds is off 1 by more than rounding can make it."""
+        off = abs(self.metrics["step0/log_odds_slope"] - 1)
+        return math.isfinite(self.slope_resolution) and not off <= self.slope_resolution
 
 
 @torch.no_grad()
-def _recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Learner's (logprobs `[N, K]`, legal logprobs `[N, L]`, KL to old `[N]`), ply by ply."""
-    states = batch.obs.shape[:-3]
+def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """The learner's (logprobs `[N, K]`, legal logprobs `[N, L]`, KL to old `[N]`), ply by ply.
+
+    Every row is computed in the rollout's batch shape, so that the same weights leave no room for
+    more than rounding.
+    """
     flat = batch.flat()
-    rows = torch.arange(flat.num_states, device=flat.obs.device).reshape(states)
     logprobs = torch.empty_like(flat.old_logprobs)
     legal_logprobs = torch.empty_like(flat.old_legal_logprobs)
     kl = torch.empty_like(flat.old_legal_logprobs[:, 0])
-    for ply in range(states[-1]):
-        index = rows[..., ply].reshape(-1)
+    for index in plies(batch):
         part = flat.select(index)
         dist = policy.outputs(part.obs, part.legal_ids, batch.temperature).dist
         logprobs[index] = dist.gather(part.slots)
@@ -36,64 +79,39 @@ def _recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, 
     return logprobs, legal_logprobs, kl
 
 
-def _log_odds_slope(old_legal_logprobs: Tensor, legal_logprobs: Tensor) -> Tensor:
-    """Least-squares slope of the learner's log-odds on the sampler's; 1 where they agree.
+def plies(batch: RolloutBatch) -> list[Tensor]:
+    """Flat indices of the states of each ply: what went through the network together."""
+    states = batch.obs.shape[:-3]
+    rows = torch.arange(states.numel(), device=batch.obs.device).reshape(states)
+    return [rows[..., ply].reshape(-1) for ply in range(states[-1])]
+
+
+def _slope(sampler: Tensor, learner: Tensor, rounding: float) -> tuple[float, float]:
+    """(least-squares slope of the learner's log-odds on the sampler's, its resolution).
 
     Equal weights at temperatures T_sampler and T_learner give exactly T_sampler / T_learner.
     """
-    legal = legal_logprobs.isfinite()
+    legal = learner.isfinite() & sampler.isfinite()
     count = legal.sum(-1, keepdim=True).clamp(min=1)
 
     def centred(values: Tensor) -> Tensor:
         finite = torch.where(legal, values, 0.0).double()
         return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
 
-    x, y = centred(old_legal_logprobs), centred(legal_logprobs)
-    variance = x.square().sum()
-    return torch.where(variance > 1e-12, (x * y).sum() / variance.clamp(min=1e-12), 1.0)
-
-
-def _likely_cause(policy: nn.Module, measured: dict[str, float], policy_version: int) -> str:
-    slope = measured["step0/log_odds_slope"]
-    if not math.isfinite(measured["step0/ratio_error"]):
-        return (
-            "log-probabilities are not finite: the temperature is too near 0, or weights overflowed"
-        )
-    dropout = [
-        name for name, m in policy.named_modules() if isinstance(m, nn.modules.dropout._DropoutNd)
-    ]
-    if policy.training and dropout:
-        return (
-            f"dropout is active in {', '.join(dropout)}: call policy.eval() in rollout and update"
-        )
-    if abs(slope - 1) > 0.01:
-        return (
-            f"the learner's log-odds are {slope:.3f} times the sampler's: they use different temperatures "
-            "(a slope above 1 means that the sampler's is the higher one)"
-        )
-    return (
-        f"the weights changed after the batch was sampled (policy_version {policy_version}), or rollout and "
-        "learner run in different precision"
-    )
-
-
-def _rounding_unit(policy: PolicyNet, legal_logprobs: Tensor) -> float:
-    """What one unit in the last place of the largest log-probability does to a ratio; 0 in float32."""
-    dtype = DTYPES[policy.config.logprob_dtype]
-    if dtype is torch.float32:
-        return 0.0
-    largest = legal_logprobs[legal_logprobs.isfinite()].abs().max()
-    return math.expm1(torch.finfo(dtype).eps * float(largest))
+    x, y = centred(sampler), centred(learner)
+    variance = float(x.square().sum())
+    if variance <= 1e-12:
+        return 1.0, math.inf
+    # Rounding scatters the slope, and that of x also pulls it towards 0.
+    pull = rounding**2 * float(legal.sum()) / variance
+    resolution = _SLOPE_ERRORS * rounding / math.sqrt(variance) + pull + _SLOPE_FLOOR
+    return float((x * y).sum()) / variance, resolution if resolution < 0.05 else math.inf
 
 
 @torch.no_grad()
-def check_step0(
-    policy: PolicyNet, batch: RolloutBatch, *, controls: Controls, tolerance: float = 1e-5
-) -> dict[str, float]:
-    """The measured `step0/*` gaps between sampler and learner, if they are within bounds.
+def measure_step0(policy: PolicyNet, batch: RolloutBatch, controls: Controls) -> Step0:
+    """The gaps between the sampler and `policy` on a batch that equal weights sampled.
 
-    Call it on a batch that was sampled with the current weights, before any update. Every row is
-    recomputed in the rollout's batch shape, so that float32 leaves no room for more than rounding.
     `step0/ratio_error` is the largest |ratio - 1|, `step0/clip_fraction` the share of ratios
     outside the clip bounds, `step0/kl_old` the largest exact KL (learner || sampler),
     `step0/kl_old_mean` its mean, `step0/entropy_excess` the largest entropy - ln(num_legal), and
@@ -101,20 +119,15 @@ def check_step0(
 
     Log-probabilities that are rounded to `logprob_dtype` agree too, unless the last bit of float32
     (the legal lists are padded to another width) decides a rounding; then they differ by one unit
-    in the last place. The tolerance is widened by that unit, and ratios may leave the clip bounds:
-    that they do is what such a run is made to show.
+    in the last place. The tolerance is widened by that unit.
 
     Args:
-        policy: what sampled the batch (the learner, while the two are one).
+        policy: what sampled the batch, or should be equal to it.
         batch: its first rollout.
         controls: the clip bounds.
-        tolerance: bound on the ratio error, the KL and the entropy excess, in float32.
-
-    Raises:
-        InvariantError: a bound is broken; the message gives the numbers and the likely cause.
     """
     flat = batch.flat()
-    logprobs, legal_logprobs, kl = _recompute(policy, batch)
+    logprobs, legal_logprobs, kl = recompute(policy, batch)
     ratio = torch.where(flat.valid, (logprobs - flat.old_logprobs).exp(), 1.0)
     used = flat.valid.any(-1)
     outside = (ratio > 1 + controls.clip_high) | (ratio < 1 - controls.clip_low)
@@ -126,23 +139,27 @@ def check_step0(
             "step0/clip_fraction": outside.sum() / flat.valid.sum().clamp(min=1),
             "step0/kl_old": torch.where(used, kl.abs(), 0.0).max(),
             "step0/kl_old_mean": torch.where(used, kl, 0.0).sum() / used.sum().clamp(min=1),
-            "step0/log_odds_slope": _log_odds_slope(
-                flat.old_legal_logprobs[used], legal_logprobs[used]
-            ),
             "step0/entropy_excess": torch.where(used, entropy - bound, -torch.inf).max(),
         }
     )
-    bounded = ("step0/ratio_error", "step0/kl_old", "step0/entropy_excess")
-    unit = _rounding_unit(policy, flat.old_legal_logprobs[used])
-    tolerance += unit
-    # `not <=` also catches NaN.
-    broken = [name for name in bounded if not measured[name] <= tolerance]
-    if broken or (unit == 0 and measured["step0/clip_fraction"] > 0):
-        numbers = ", ".join(f"{name} = {value:.3g}" for name, value in measured.items())
-        cause = _likely_cause(policy, measured, batch.policy_version)
-        raise InvariantError(
-            f"sampler and learner disagree before the first update (tolerance {tolerance:g}): "
-            f"{numbers}. "
-            f"Likely cause: {cause}"
-        )
-    return measured
+    sampler, learner = flat.old_legal_logprobs[used], legal_logprobs[used]
+    dtype = DTYPES[policy.config.logprob_dtype]
+    largest = _largest(flat, used)
+    rounding = torch.finfo(dtype).eps * largest
+    slope, resolution = _slope(sampler, learner, rounding)
+    rounds = dtype is not torch.float32
+    return Step0(
+        metrics=measured | {"step0/log_odds_slope": slope},
+        sampler=sampler,
+        learner=learner,
+        tolerance=TOLERANCE + (math.expm1(rounding) if rounds else 0.0),
+        slope_resolution=resolution,
+        rounds=rounds,
+    )
+
+
+def _largest(flat: FlatBatch, used: Tensor) -> float:
+    """Largest |log-probability| of a legal move."""
+    values = flat.old_legal_logprobs[used]
+    finite = values[values.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0

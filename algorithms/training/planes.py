@@ -1,4 +1,4 @@
-"""Observation planes made where the network runs: a packed board is 64 bytes to send, its planes 1,216."""
+"""Planes made where the network runs (a packed board is 64 bytes to send, its planes 1,216), and back."""
 
 from __future__ import annotations
 
@@ -28,3 +28,25 @@ def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
     planes[:, 17] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
     planes[:, 18] = ((state >> 16) & 0xFFFF).clamp(max=MAX_RULE50)
     return planes.view(-1, NUM_PLANES, 8, 8)
+
+
+def positions_of(planes: Tensor, side: Tensor) -> Tensor:
+    """int64 `[N, 8]`: the packed positions that the planes show; the inverse of `planes_of`.
+
+    The planes say nothing of the full-move number (0 here) and end the rule-50 clock at 100.
+
+    Args:
+        planes: uint8 `[N, 19, 8, 8]`, mover's view.
+        side: int8 `[N]`, side to move, 1 White, 0 Black.
+    """
+    squares = torch.arange(64, device=planes.device)
+    cells = planes.flatten(2).long()
+    men = (cells[:, :12] << squares).sum(-1)  # one bit for each square, so no sum carries
+    positions = torch.zeros((len(planes), 8), dtype=torch.int64, device=planes.device)
+    positions[:, :6] = men[:, :6] | men[:, 6:]
+    positions[:, 6] = men[:, :6].sum(-1)
+    rights = (cells[:, 12:16, 0] << squares[:4]).sum(-1)
+    en_passant = (cells[:, 16] * squares).sum(-1) << 4
+    black = (1 - side.long()) << 10
+    positions[:, 7] = rights | en_passant | black | (cells[:, 18, 0] << 16)
+    return positions

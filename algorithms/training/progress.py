@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from chess_env.evaluators import Evaluator
 
 
 @dataclass
@@ -36,3 +40,39 @@ class Progress:
     start_regret_cp: np.ndarray = field(default_factory=lambda: np.zeros(0))
     entropy_min: float = float("inf")
     largest_rollout: int = 0
+
+
+class Questions:
+    """What a run has asked its evaluator, by the evaluator's own counters.
+
+    Args:
+        evaluator: whose counters are read; they count for its whole life.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._counted = 0, 0
+
+    def count(self, progress: Progress) -> dict[str, float]:
+        """The evaluator's counters; adds what is new in them to the progress."""
+        counters = {name: float(value) for name, value in self._evaluator.counters().items()}
+        asked, scored = self._amounts()
+        progress.evaluations += asked - self._counted[0]
+        progress.engine_queries += scored - self._counted[1]
+        self._counted = asked, scored
+        return counters
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is asked inside is no part of the run's record."""
+        before = self._amounts()
+        yield
+        after = self._amounts()
+        asked, scored = (
+            then + b - a for then, a, b in zip(self._counted, before, after, strict=True)
+        )
+        self._counted = asked, scored
+
+    def _amounts(self) -> tuple[int, int]:
+        counters = self._evaluator.counters()
+        return int(counters["queries"]), int(counters["unique_queries"])

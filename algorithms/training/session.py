@@ -18,25 +18,16 @@ from algorithms.regularization import Reading, Regularizer, Signals
 from algorithms.training.boards import RolloutState
 from algorithms.training.combinations import check_settings
 from algorithms.training.config import ALL_MOVES_GUESS, TrainConfig
+from algorithms.training.device import choose_device
 from algorithms.training.dynamic_sampling import Collected, collect_live
 from algorithms.training.frozen import trained_parameters
 from algorithms.training.games import collect_games
 from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.progress import Progress
+from algorithms.training.progress import Progress, Questions
 from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.training.step_guard import StepGuard
 from chess_env.evaluators import make_evaluator
-
-
-def choose_device(name: str) -> torch.device:
-    """The device that "auto", "cpu" or "cuda" means here; ValueError where CUDA is absent."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            "device is 'cuda' but torch sees no CUDA device (`chess-lab check` says more): "
-            "use --device auto or --device cpu"
-        )
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 class Session:
@@ -53,6 +44,7 @@ class Session:
         behaviour: what plays: the policy itself, or a copy that is brought up to date at intervals.
         temperature: of the next rollouts.
         evaluator, vec: what scores, and the boards.
+        questions: what the evaluator was asked.
         progress: what has been done.
         seen: positions that were trained on.
         last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
@@ -88,6 +80,7 @@ class Session:
         env = config.env
         self._max_plies = env.max_plies or config.rollout.num_plies
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
+        self.questions = Questions(self.evaluator)
         try:
             self.vec: Any = gym.make_vec(
                 "ChessSelfPlay-v0",
@@ -106,7 +99,6 @@ class Session:
         self.progress = Progress()
         self.seen = SeenPositions()
         self.last_kl_old: float | None = None
-        self._counted = 0, 0
 
     def _copy_of_policy(self) -> PolicyNet:
         return copy.deepcopy(self.policy).requires_grad_(False)
@@ -175,6 +167,12 @@ class Session:
         if self.behaviour is not self.policy and self.progress.update % interval == 0:
             self.behaviour.load_state_dict(self.policy.state_dict())
 
+    @property
+    def sampling_policy(self) -> PolicyNet:
+        """What must be equal to the sampler of a fresh rollout: the learner, where it was synced."""
+        synced = self.progress.update % self.config.rollout.sync_interval_updates == 0
+        return self.policy if synced else self.behaviour
+
     def _collect(self) -> RolloutBatch:
         settings, interval = self.config.rollout, self.config.rollout.sync_interval_updates
         shared: dict[str, Any] = {
@@ -194,6 +192,23 @@ class Session:
         batch, self.boards = collect_positions(self.vec, self.behaviour, self.boards, **shared)
         return batch
 
+    @property
+    def spent_share(self) -> float:
+        """Spent share of the budget, in [0, 1]."""
+        return min(1.0, self.progress.scored_moves / self.config.total_moves)
+
+    def reading(self, batch: RolloutBatch, *, kl_at_start: float) -> Reading:
+        """What the regulariser's controllers read on a fresh rollout; arguments as of `control`."""
+        seen = policy_metrics(batch)
+        return Reading(
+            progress=self.spent_share,
+            update=self.progress.update,
+            entropy=seen["policy/entropy"],
+            entropy_normalized=seen["policy/entropy_normalized"],
+            kl_old=kl_at_start if self.last_kl_old is None else self.last_kl_old,
+            kl_ref=seen.get("policy/kl_ref"),
+        )
+
     def control(
         self, batch: RolloutBatch, *, kl_at_start: float
     ) -> tuple[dict[str, float], Signals]:
@@ -205,35 +220,16 @@ class Session:
             batch: the fresh rollout.
             kl_at_start: mean KL(learner || sampler) before the first update, nats.
         """
-        done = self.progress
-        share = min(1.0, done.scored_moves / self.config.total_moves)
+        done, share = self.progress, self.spent_share
         rate = self.config.optimizer.learning_rate_at(done.update, share)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        kl_old = kl_at_start if self.last_kl_old is None else self.last_kl_old
-        seen = policy_metrics(batch)
-        reading = Reading(
-            progress=share,
-            update=done.update,
-            entropy=seen["policy/entropy"],
-            entropy_normalized=seen["policy/entropy_normalized"],
-            kl_old=kl_old,
-            kl_ref=seen.get("policy/kl_ref"),
-        )
+        reading = self.reading(batch, kl_at_start=kl_at_start)
         signals = self.regularizer.update(reading, self.controls)
         self.temperature = signals.temperature
         if signals.refresh_reference and self.reference is not None:
             self.reference.load_state_dict(self.policy.state_dict())
         return {"train/learning_rate": rate, "rollout/temperature": batch.temperature}, signals
-
-    def new_counters(self) -> dict[str, float]:
-        """The evaluator's counters; adds what is new in them to the progress."""
-        counters = {name: float(value) for name, value in self.evaluator.counters().items()}
-        asked, scored = int(counters["queries"]), int(counters["unique_queries"])
-        self.progress.evaluations += asked - self._counted[0]
-        self.progress.engine_queries += scored - self._counted[1]
-        self._counted = asked, scored
-        return counters
 
     def state(self) -> dict[str, Any]:
         """Everything beside the weights that the rest of the run depends on."""

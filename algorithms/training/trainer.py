@@ -14,7 +14,7 @@ from algorithms.training.config import TrainConfig
 from algorithms.training.console import Display, make_display
 from algorithms.training.dynamic_sampling import Collected
 from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
-from algorithms.training.invariants import check_step0
+from algorithms.training.preflight import look
 from algorithms.training.run_log import RunLog
 from algorithms.training.run_report import MAIN_SLICE, TrainResult, describe, result_of
 from algorithms.training.session import Session
@@ -42,7 +42,7 @@ def train(
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued.
         RunFolderError: the folder holds another run, or another process writes it.
-        InvariantError: sampler and learner disagree before the first update.
+        PreflightError: the first rollout shows that the run cannot learn what it is meant to.
     """
     run_dir = config.run_dir or _new_run_dir(config)
     display = display or make_display(config.total_moves)
@@ -115,10 +115,11 @@ class _Run:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
             began = time.monotonic()
             collected = session.rollout()
-            batch, first = collected.batch, not checked
-            if first:  # sampler and learner must agree before this process's first update
-                checked = check_step0(session.behaviour, batch, controls=session.controls)
             rolled = time.monotonic()
+            batch, first = collected.batch, not checked
+            if first:  # nothing may be wrong before this process's first update
+                checked = look(session, batch, self.display.say)
+            looked = time.monotonic()
 
             # Schedules and controllers move before anything is learned from the batch.
             row, signals = session.control(batch, kl_at_start=checked["step0/kl_old_mean"])
@@ -135,7 +136,7 @@ class _Run:
             # [8] diagnostics and evaluation
             row = {**batch_metrics(batch, targets.advantages), **row, **learned}
             row.update(session.regularizer.metrics())
-            update_s = updated - rolled - learned.get("time/diagnostics_s", 0.0)
+            update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
             row.update(self._account(collected, rolled - began, update_s))
             row.update(checked if first else {})
             reason = signals.stop
@@ -200,7 +201,7 @@ class _Run:
         """Adds the update to the progress; returns amounts, speeds and the evaluator's counters."""
         session, done = self.session, self.session.progress
         before = done.evaluations
-        counters = session.new_counters()
+        counters = session.questions.count(done)
         plies, moves, spent = collected.plies, collected.scored_moves, rollout_s + update_s
         done.update += 1
         done.plies += plies

@@ -150,6 +150,7 @@ def test_the_controllers_see_what_is_logged(
         display=Watcher(),
     )
     rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    assert readings.pop(0) == readings[0]  # the preflight asks a copy of them the same
     assert [reading.update for reading in readings] == [0, 1, 2]
     assert [reading.progress for reading in readings] == pytest.approx([0, 1 / 3, 2 / 3])
     for reading, row in zip(readings, rows, strict=True):

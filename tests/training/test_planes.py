@@ -1,4 +1,4 @@
-"""Planes made from packed boards against those of the environment."""
+"""Planes made from packed boards against those of the environment, and packed boards from planes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import torch
 
-from algorithms.training.planes import planes_of
+from algorithms.training.planes import planes_of, positions_of
 from chess_env.fen import pack_fens
 from chess_env.observation import encode_batch
 from chess_env.start_positions import RandomPlies
@@ -26,3 +26,16 @@ def test_planes_from_packed_boards_equal_the_environments() -> None:
     repetitions = rng.integers(0, 5, len(positions)).astype(np.uint8)
     found = planes_of(torch.from_numpy(positions.view(np.int64)), torch.from_numpy(repetitions))
     assert np.array_equal(found.numpy(), encode_batch(positions, repetitions))
+
+
+def test_packed_boards_from_planes_are_the_boards_the_planes_were_made_of() -> None:
+    rng = np.random.default_rng(1)
+    source = RandomPlies(0, 200, exclude_heldout=False)
+    positions = np.array([*pack_fens(SPECIAL), *(source.sample(rng) for _ in range(300))])
+    packed = torch.from_numpy(positions.view(np.int64))
+    planes = planes_of(packed, torch.zeros(len(packed), dtype=torch.uint8))
+    side = 1 - ((packed[:, 7] >> 10) & 1)
+    expected = packed.clone()
+    clock = ((packed[:, 7] >> 16) & 0xFFFF).clamp(max=100)
+    expected[:, 7] = (packed[:, 7] & 0x7FF) | (clock << 16)
+    assert torch.equal(positions_of(planes, side.to(torch.int8)), expected)

@@ -1,0 +1,134 @@
+"""The look before the first update: is this run able to learn what it is meant to learn?"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import time
+from collections.abc import Callable
+
+import torch
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.training.invariants import measure_step0
+from algorithms.training.preflight import rollout as first_rollout
+from algorithms.training.preflight import staleness
+from algorithms.training.preflight.findings import Finding, PreflightError, Report
+from algorithms.training.preflight.sampler import check_sampler
+from algorithms.training.session import Session
+
+
+def look(session: Session, batch: RolloutBatch, say: Callable[[str], None]) -> dict[str, float]:
+    """The `step0/*` metrics of a process's first rollout, before anything is learned from it.
+
+    With `config.preflight` off nothing is judged: sampler and learner are only measured, and
+    `step0/preflight` is 0.
+
+    Args:
+        session: whose policies are still those that sampled.
+        batch: the first rollout.
+        say: shows a warning. Those of controllers are left to the controllers.
+
+    Raises:
+        PreflightError: the run must not start; the message names cause and remedy.
+    """
+    if not session.config.preflight:
+        say("WARNING: the preflight is switched off: no fault of the first rollout stops this run")
+        learner = session.sampling_policy
+        metrics = measure_step0(learner, batch, session.controls).metrics
+        return {**metrics, "step0/preflight": 0.0}
+    began = time.monotonic()
+    report = preflight(session, batch)
+    if report.failures:
+        raise PreflightError(report.failures)
+    for finding in report.warnings:
+        if finding.cause != "controller":
+            say(f"WARNING: {finding}")
+    spent = time.monotonic() - began
+    return {**report.metrics, "step0/preflight": 1.0, "time/preflight_s": spent}
+
+
+def preflight(session: Session, batch: RolloutBatch) -> Report:
+    """Everything that is found on one rollout and the weights that sampled it.
+
+    The session, its random streams and its record stay as they are: what has to be changed is a
+    copy, and what the evaluator is asked does not count.
+    """
+    devices = [session.device] if session.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), session.questions.aside():
+        return _preflight(session, batch)
+
+
+def _preflight(session: Session, batch: RolloutBatch) -> Report:
+    config, done = session.config, session.progress
+    metrics, findings = first_rollout.check_moves(batch)
+    found: list[first_rollout.Checked] = [
+        check_sampler(
+            session.sampling_policy,
+            session.behaviour,
+            batch,
+            session.controls,
+            updates=done.update,
+            minibatch_size=config.optimizer.minibatch_size,
+        ),
+        first_rollout.check_rewards(batch, config.env.reward),
+        first_rollout.check_evaluator(batch, session.evaluator),
+    ]
+    for more, others in found:
+        metrics, findings = metrics | more, findings + others
+    if any(finding.severity == "fail" for finding in findings):
+        return Report(tuple(findings), metrics)  # what follows would only show their symptoms
+    findings += _controllers(session, batch, metrics["step0/kl_old_mean"])
+    found = [
+        first_rollout.check_starts(
+            batch,
+            session.vec.unwrapped.settings.source,
+            seed=config.seed,
+            starts_of_run=_starts_of_run(session),
+        )
+    ]
+    if done.update == 0:
+        found.append(
+            staleness.dry_run(
+                session.policy,
+                session.optimizer,
+                session.algorithm,
+                session.regularizer,
+                session.controls,
+                batch,
+                config,
+            )
+        )
+    for more, others in found:
+        metrics, findings = metrics | more, findings + others
+    return Report(tuple(findings), metrics)
+
+
+def _starts_of_run(session: Session) -> float:
+    """Games that the budget pays for, most likely: each board starts one every `max_plies` plies."""
+    rollout = session.config.rollout
+    rollouts = session.config.total_moves / session.moves_per_rollout
+    games = 1.0
+    if rollout.form == "positions":
+        games = rollout.num_plies / (session.config.env.max_plies or rollout.num_plies)
+    return rollouts * rollout.num_envs * games
+
+
+def _controllers(session: Session, batch: RolloutBatch, kl_at_start: float) -> list[Finding]:
+    """What the controllers say of their first reading, asked of copies."""
+    regularizer, controls = (
+        copy.deepcopy(session.regularizer),
+        dataclasses.replace(session.controls),
+    )
+    signals = regularizer.update(session.reading(batch, kl_at_start=kl_at_start), controls)
+    return [
+        Finding(
+            "controller",
+            "warn",
+            warning,
+            "a first reading within the controller's range",
+            "a controller has no room, or is past its threshold, before anything was learned",
+            "set the regularizer's target or floor to what the untrained policy has room for",
+        )
+        for warning in signals.warnings
+    ]

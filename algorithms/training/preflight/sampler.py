@@ -1,0 +1,91 @@
+"""Are sampler and learner one policy on equal weights? What parts them: `preflight_causes.py`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Controls
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.training.invariants import measure_step0, plies
+from algorithms.training.policy import PolicyNet
+from algorithms.training.preflight.causes import explain, first_ply, not_finite, random_learner
+from algorithms.training.preflight.findings import Finding
+
+SHAPE_TOLERANCE = 1e-3
+"""Bound on |ratio - 1| between the rollout's and the minibatches' batch shapes, in float32."""
+
+
+def check_sampler(
+    policy: PolicyNet,
+    behaviour: PolicyNet,
+    batch: RolloutBatch,
+    controls: Controls,
+    *,
+    updates: int,
+    minibatch_size: int,
+) -> tuple[dict[str, float], list[Finding]]:
+    """The `step0/*` gaps between sampler and learner, and what causes them.
+
+    Args:
+        policy: the learner, whose weights should be those that sampled.
+        behaviour: what the run samples with, where it is not `policy` itself.
+        batch: its first rollout.
+        controls: the clip bounds.
+        updates: done so far.
+        minibatch_size: states that the learner sees at once.
+    """
+    step0 = measure_step0(policy, batch, controls)
+    metrics = dict(step0.metrics)
+    if not all(math.isfinite(metrics[name]) for name in ("step0/ratio_error", "step0/kl_old")):
+        return metrics, [not_finite(step0)]
+    random_by = _two_passes(policy, batch)
+    if random_by > step0.tolerance:
+        return metrics, [random_learner(policy, random_by)]
+    findings = [] if step0.agree else [explain(policy, behaviour, batch, step0, updates)]
+    metrics["step0/shape_error"] = _shape_error(policy, batch, minibatch_size)
+    # Below float32 the update computes the old log-probabilities anew, in its own shape.
+    exact = not policy.reduced_precision(batch.obs.device)
+    if exact and not metrics["step0/shape_error"] <= SHAPE_TOLERANCE:
+        findings.append(_shape(metrics["step0/shape_error"], minibatch_size))
+    return metrics, findings
+
+
+def _two_passes(policy: PolicyNet, batch: RolloutBatch) -> float:
+    """Largest |ratio - 1| between two forward passes of the same policy in the same shape."""
+    return _largest_gap(first_ply(policy, batch)[0], first_ply(policy, batch)[0])
+
+
+def _largest_gap(one: Tensor, other: Tensor) -> float:
+    legal = one.isfinite() & other.isfinite()
+    gap = torch.where(legal, (one - other).expm1().abs(), 0.0)
+    return float(gap.max())
+
+
+@torch.no_grad()
+def _shape_error(policy: PolicyNet, batch: RolloutBatch, minibatch_size: int) -> float:
+    """Largest |ratio - 1| between the first ply as one batch and as minibatches."""
+    flat = batch.flat()
+    index = plies(batch)[0]
+
+    def seen(part: FlatBatch) -> Tensor:
+        return policy.outputs(part.obs, part.legal_ids, batch.temperature).dist.logprobs
+
+    size = min(minibatch_size, max(1, index.numel() // 2))
+    parts = [seen(flat.select(chosen)) for chosen in index.split(size)]
+    return _largest_gap(seen(flat.select(index)), torch.cat(parts))
+
+
+def _shape(error: float, minibatch_size: int) -> Finding:
+    return Finding(
+        "batch_shape",
+        "fail",
+        f"the same states as one batch and in minibatches of {minibatch_size} differ by a ratio "
+        f"error of {error:.3g}",
+        f"below {SHAPE_TOLERANCE:g} in float32",
+        "a state's log-probabilities depend on what else is in its batch",
+        "take batch statistics out of the network (LayerNorm in place of BatchNorm), and let no "
+        "lower precision into a float32 policy",
+    )
