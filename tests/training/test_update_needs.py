@@ -159,7 +159,7 @@ def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass(
     flat = batch.flat()
     moved = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.logprobs
     kl = MaskedCategorical(flat.old_legal_logprobs, flat.legal, 1.0).kl(moved)
-    algorithm = Asking(update_epochs=2, target_kl=0.9 * float(kl[6:].mean()) / 1.5)
+    algorithm = Asking(update_epochs=2, target_kl=0.9 * float(kl[6:].detach().mean()) / 1.5)
     advantages = batch.rewards.clone()
     advantages[:2] = torch.nan  # 6 of the 12 states
     targets = Targets(advantages, algorithm.weights(batch))
