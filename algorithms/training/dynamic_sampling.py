@@ -51,7 +51,7 @@ def live_groups(batch: RolloutBatch) -> Tensor:
 
 
 def collect_live(
-    first: RolloutBatch, roll: Callable[[], RolloutBatch], affordable: Callable[[int], bool]
+    first: RolloutBatch, roll: Callable[[int], RolloutBatch], affordable: Callable[[int], bool]
 ) -> Collected:
     """The first rollout with its dead groups replaced by live ones of at most three further ones.
 
@@ -62,7 +62,8 @@ def collect_live(
 
     Args:
         first: a rollout.
-        roll: makes a further one, of the same form and sizes, with the same policy.
+        roll: makes a further one of the same form, with the same policy, given how many groups are
+            wanted; it may hold more groups or fewer.
         affordable: whether the budget allows one more rollout after so many scored moves.
 
     Raises:
@@ -75,7 +76,7 @@ def collect_live(
         dead = (~live_groups(batch)).reshape(-1).nonzero().squeeze(-1)
         if dead.numel() == 0:
             break
-        further = roll()
+        further = roll(dead.numel())
         require_finite_rewards(further)
         extra, moves, plies = extra + 1, moves + further.scored_moves, plies + further.plies
         live = live_groups(further).reshape(-1).nonzero().squeeze(-1)
@@ -96,7 +97,7 @@ def replace_groups(
 
     Args:
         batch: a rollout.
-        source: another of the same form and number of groups.
+        source: another of the same form.
         into: int64 `[n]` numbers of groups, row-major over `[P, T]`, or over `[P]` in `games`.
         taken: int64 `[n]` likewise, of `source`.
     """

@@ -147,10 +147,10 @@ class Session:
     def rollout(self) -> Collected:
         """Plays on with the behaviour policy: sampled moves with their rewards."""
         self._sync()
-        first = self._collect()
+        first = self._collect(self.config.rollout.num_plies)
         collected = Collected(first, first.scored_moves, first.plies)
         if self.needs.live_groups:
-            collected = collect_live(first, self._collect, self.budget_left)
+            collected = collect_live(first, self._collect_groups, self.budget_left)
         size, batch = self.config.optimizer.minibatch_size, collected.batch
         if self.reference is not None:
             batch = batch.with_reference(
@@ -173,10 +173,17 @@ class Session:
         synced = self.progress.update % self.config.rollout.sync_interval_updates == 0
         return self.policy if synced else self.behaviour
 
-    def _collect(self) -> RolloutBatch:
+    def _collect_groups(self, count: int) -> RolloutBatch:
+        """A rollout with about `count` groups: in `positions` form a ply gives one on each board."""
+        settings = self.config.rollout
+        if settings.form == "games":
+            return self._collect(settings.num_plies)
+        return self._collect(min(settings.num_plies, -(-count // settings.num_envs)))
+
+    def _collect(self, num_plies: int) -> RolloutBatch:
         settings, interval = self.config.rollout, self.config.rollout.sync_interval_updates
         shared: dict[str, Any] = {
-            "num_plies": settings.num_plies,
+            "num_plies": num_plies,
             "group_size": None if self.needs.all_moves else self.algorithm.group_size,
             "temperature": self.temperature,
             "generator": self.sampling,

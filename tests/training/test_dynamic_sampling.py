@@ -86,7 +86,14 @@ def test_a_longer_game_makes_room_for_itself(rollout_of: RolloutOf) -> None:
 
 def test_dead_groups_are_replaced_and_every_scored_move_counts(rollout_of: RolloutOf) -> None:
     first, second = with_dead(rollout_of(), [0, 5]), with_dead(rollout_of(seed=1), [0])
-    collected = collect_live(first, lambda: second, lambda moves: True)
+    wanted: list[int] = []
+
+    def further(groups: int) -> RolloutBatch:
+        wanted.append(groups)
+        return second
+
+    collected = collect_live(first, further, lambda moves: True)
+    assert wanted == [2]
     assert live_groups(collected.batch).all()
     assert collected.metrics == {"rollout/groups_replaced": 2.0, "rollout/extra_rollouts": 1.0}
     assert (collected.scored_moves, collected.plies) == (2 * 48, 2 * 12)
@@ -96,7 +103,7 @@ def test_dead_groups_are_replaced_and_every_scored_move_counts(rollout_of: Rollo
 def test_a_batch_without_dead_groups_is_left_as_it_is(rollout_of: RolloutOf) -> None:
     first = with_dead(rollout_of(), [])
 
-    def never() -> RolloutBatch:
+    def never(groups: int) -> RolloutBatch:
         raise AssertionError("nothing is to be replaced")
 
     collected = collect_live(first, never, lambda moves: True)
@@ -108,11 +115,11 @@ def test_the_number_of_further_rollouts_and_the_budget_bound_the_search(
 ) -> None:
     dead = with_dead(rollout_of(), list(range(12)))
     spent: list[int] = []
-    collected = collect_live(dead, lambda: dead, lambda moves: spent.append(moves) or True)  # type: ignore[func-returns-value]
+    collected = collect_live(dead, lambda groups: dead, lambda moves: spent.append(moves) or True)  # type: ignore[func-returns-value]
     assert collected.metrics["rollout/extra_rollouts"] == MAX_EXTRA_ROLLOUTS
     assert collected.metrics["rollout/groups_replaced"] == 0
     assert spent == [48, 96, 144]
-    poor = collect_live(dead, lambda: dead, lambda moves: moves < 50)
+    poor = collect_live(dead, lambda groups: dead, lambda moves: moves < 50)
     assert poor.metrics["rollout/extra_rollouts"] == 1
 
 
@@ -123,6 +130,6 @@ def test_a_reward_that_is_not_finite_is_an_error_and_no_dead_group(
     clean, spoiled = with_dead(rollout_of(), [0, 5]), with_dead(rollout_of(seed=1), [0])
     spoiled.rewards[2, 1] = broken
     with pytest.raises(ValueError, match="4 of 48 rewards are not finite"):
-        collect_live(spoiled, lambda: clean, lambda moves: True)
+        collect_live(spoiled, lambda groups: clean, lambda moves: True)
     with pytest.raises(ValueError, match="4 of 48 rewards are not finite"):
-        collect_live(clean, lambda: spoiled, lambda moves: True)
+        collect_live(clean, lambda groups: spoiled, lambda moves: True)

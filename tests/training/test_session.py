@@ -217,7 +217,8 @@ def test_dynamic_sampling_is_part_of_the_rollout_where_it_is_asked_for(
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=sharp)
     collected = session.rollout()
     assert collected.metrics["rollout/extra_rollouts"] > 0
-    assert collected.scored_moves == 16 * (1 + collected.metrics["rollout/extra_rollouts"])
+    assert 16 < collected.scored_moves <= 16 * (1 + collected.metrics["rollout/extra_rollouts"])
+    assert collected.scored_moves == 2 * collected.plies
     assert session_of(GRPO(group_size=2)).rollout().metrics == {}
 
 
@@ -249,3 +250,15 @@ def test_a_run_that_sampled_on_another_kind_of_device_is_refused(
     state = saved.state() | {"sampling": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's is
     with pytest.raises(ValueError, match="here sampled on another kind of device than cpu.*--dev"):
         loaded.load(Path("here"), saved.policy.state_dict(), state)
+
+
+def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
+    session_of: Callable[..., Session],
+) -> None:
+    rollout = RolloutConfig(num_envs=4, num_plies=3)
+    session = session_of(GRPO(group_size=2, live_groups=True), rollout=rollout)
+    plies = [session._collect_groups(groups).obs.shape[1] for groups in (1, 4, 5, 12, 40)]
+    assert plies == [1, 1, 2, 3, 3]
+    games = RolloutConfig(form="games", num_envs=2, num_plies=3)
+    session = session_of(GRPO(group_size=2, live_groups=True), rollout=games)
+    assert session._collect_groups(1).form == "games"
