@@ -9,6 +9,7 @@ import os
 import shlex
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,6 +91,7 @@ def train(arguments: Sequence[str]) -> int:
     from algorithms.core.checks import require_choice
     from algorithms.training import config as configuration
     from algorithms.training import config_file, trainer
+    from algorithms.training.choices import check_choices
 
     prog = "chess-lab train"
     try:
@@ -111,12 +113,20 @@ def train(arguments: Sequence[str]) -> int:
                     require_choice("NAME", arguments[0], PRESETS)
                 except ValueError as error:
                     print(f"chess-lab train: {error}", file=sys.stderr)
-            print(f"usage: chess-lab train NAME [options]   (NAME: {' | '.join(PRESETS)})\n"
-                  f"       chess-lab train --resume RUN_DIR\n"
+            known = textwrap.fill(
+                " ".join(PRESETS), 79, initial_indent="NAME:  ", subsequent_indent="       "
+            )
+            print(f"usage: chess-lab train NAME [options]\n"
+                  f"       chess-lab train --resume RUN_DIR\n{known}\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
             return 0 if any(a in ("-h", "--help") for a in arguments) else 2
         if "--smoke" in arguments and resumed is None:
             config = configuration.smoke(config)
+        try:
+            check_choices(arguments, config)
+        except ValueError as error:
+            print(f"chess-lab train: {error}", file=sys.stderr)
+            return 2  # the parser's own code for a command line that makes no sense
         options = tyro.cli(
             configuration.TrainOptions,
             args=list(arguments),

@@ -9,6 +9,12 @@ from collections.abc import Iterable
 from algorithms.core.algorithm import Controls
 
 
+def require(condition: bool, message: str) -> None:
+    """Raises ValueError(message) unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
 def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raises ValueError, suggesting the nearest choice, unless `value` is one of them."""
     known = list(choices)

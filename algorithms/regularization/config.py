@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Literal, get_args
 
-from algorithms.core.checks import require_choice
+from algorithms.core.checks import require, require_choice
 
 EntropyEstimator = Literal["exact", "sampled"]
 KLOldEstimator = Literal["exact", "k1", "k2", "k3", "weighted_k3", "forward_k1"]
@@ -118,17 +118,17 @@ class RegularizerConfig:
                     "punished); set it to a finite number >= 0"
                 )
         for name in _ABOVE_ZERO:
-            _require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: set it above 0")
+            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: set it above 0")
         for name in _COUNTS:
             count = getattr(self, name)
-            _require(
+            require(
                 count is None or (count >= 1 and count == int(count)),
                 f"{name} is {count}: it counts updates; set it to a whole number >= 1",
             )
         for name in ("ent_target", "kl_cov_fraction"):
             share = getattr(self, name)
-            _require(0 < share <= 1, f"{name} is {share}: it is a share; set it in (0, 1]")
-        _require(
+            require(0 < share <= 1, f"{name} is {share}: it is a share; set it in (0, 1]")
+        require(
             self.kl_horizon >= 1,
             f"kl_horizon is {self.kl_horizon}: it counts updates; set it to at least 1",
         )
@@ -140,18 +140,18 @@ class RegularizerConfig:
             ("kl_old", self.kl_old_estimator, self.kl_old_placement),
             ("kl_ref", self.kl_ref_estimator, self.kl_ref_placement),
         ):
-            _require(
+            require(
                 placement == "loss" or estimator in ("k1", "k2", "k3"),
                 f'{term}_placement is "reward" and {term}_estimator "{estimator}": a reward belongs '
                 "to one move, the exact KL to a whole state, and the surrogate applies the ratio of "
                 f'weighted_k3 already; set {term}_estimator to k1 (or k2, k3) or placement to "loss"',
             )
-        _require(
+        require(
             self.repo_coef == 0 or self.repo_r_coef == 0,
             f"repo_coef is {self.repo_coef} and repo_r_coef {self.repo_r_coef}: both reshape the "
             "same advantage and their order would matter; set one of them to 0",
         )
-        _require(
+        require(
             self.ref_refresh_interval is None or self.kl_ref_coef > 0,
             f"ref_refresh_interval is {self.ref_refresh_interval} and kl_ref_coef 0: there is no "
             "reference to refresh; set kl_ref_coef above 0 or leave the interval out",
@@ -162,17 +162,17 @@ class RegularizerConfig:
             self._check_kl_controller()
 
     def _check_ent_controller(self) -> None:
-        _require(
+        require(
             self.ent_coef_final is None,
             f'ent_coef_final is {self.ent_coef_final} and ent_controller "{self.ent_controller}": '
             "both move ent_coef; leave one of them out",
         )
-        _require(
+        require(
             COEF_MIN <= self.ent_coef <= self.ent_coef_max,
             f'ent_coef is {self.ent_coef}: ent_controller "{self.ent_controller}" multiplies it; '
             f"start it in [{COEF_MIN:g}, ent_coef_max = {self.ent_coef_max}]",
         )
-        _require(
+        require(
             self.ent_stop <= self.ent_alert,
             f"ent_stop is {self.ent_stop} and ent_alert {self.ent_alert}: the run would end before "
             "the first alert; set ent_stop <= ent_alert",
@@ -180,12 +180,12 @@ class RegularizerConfig:
 
     def _check_kl_controller(self) -> None:
         coefs = (self.kl_old_coef, self.kl_ref_coef)
-        _require(
+        require(
             sum(coef > 0 for coef in coefs) == 1,
             f'kl_controller is "{self.kl_controller}", kl_old_coef {self.kl_old_coef} and '
             f"kl_ref_coef {self.kl_ref_coef}: it moves one coefficient; set exactly one above 0",
         )
-        _require(
+        require(
             COEF_MIN <= max(coefs) <= self.kl_coef_max,
             f'the KL coefficient is {max(coefs)}: kl_controller "{self.kl_controller}" multiplies '
             f"it; start it in [{COEF_MIN:g}, kl_coef_max = {self.kl_coef_max}]",
@@ -207,9 +207,3 @@ class RegularizerConfig:
             coef > 0 and placement == "loss" and estimator != "exact"
             for coef, placement, estimator in sampled
         )
-
-
-def _require(condition: bool, message: str) -> None:
-    """Raises ValueError(message) unless the condition holds."""
-    if not condition:
-        raise ValueError(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from algorithms.core.algorithm import Algorithm
@@ -48,9 +50,34 @@ def check_settings(config: TrainConfig) -> None:
             f"{name} scores every legal move of a position, where an estimate from sampled moves "
             "means nothing: set the regularizer's estimators to exact, and set kl_cov_coef to 0"
         )
+    _warn_of_terms_without_effect(config)
     batch = _made_up(algorithm, rollout)
     algorithm.advantages(batch)
     algorithm.weights(batch)
+
+
+def _warn_of_terms_without_effect(config: TrainConfig) -> None:
+    """Warns of KL terms that stay 0 because learner and sampler are never apart where they act."""
+    regularizer, needs = config.regularizer, config.algorithm.needs()
+    if regularizer.kl_old_placement == "reward":
+        if regularizer.kl_old_coef > 0 and config.rollout.sync_interval_updates == 1:
+            warnings.warn(
+                "kl_old in the reward is always 0: the learner itself samples at "
+                "rollout.sync_interval_updates 1; raise it, or set kl_old_placement to loss",
+                stacklevel=3,
+            )
+    elif regularizer.kl_old_coef > 0 and needs.single_step:
+        warnings.warn(
+            f"kl_old has no effect in {config.label}: its one step starts at the policy that "
+            "sampled; leave kl_old_coef at 0, or train an algorithm that takes several steps",
+            stacklevel=3,
+        )
+    if regularizer.kl_cov_coef > 0 and needs.single_step:
+        warnings.warn(
+            f"KL-Cov has no effect in {config.label}: its one step starts at the policy that "
+            "sampled; leave kl_cov_coef at 0, or train an algorithm that takes several steps",
+            stacklevel=3,
+        )
 
 
 def _made_up(algorithm: Algorithm, rollout: RolloutConfig) -> RolloutBatch:

@@ -14,18 +14,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from algorithms.core.checks import require_choice, require_count
+from algorithms.core.checks import require, require_choice, require_count
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.policy import PolicyConfig
 
 ALL_MOVES_GUESS = 40
 """Legal moves of a position, on the large side, while a run that scores them all has no figure."""
-
-
-def _require(condition: bool, message: str) -> None:
-    """Raises ValueError(message) unless the condition holds."""
-    if not condition:
-        raise ValueError(message)
 
 
 def _require_positive(name: str, value: float) -> None:
@@ -72,17 +66,17 @@ class RolloutConfig:
         _require_count("rollout.num_plies", self.num_plies)
         _require_positive("rollout.temperature", self.temperature)
         require_choice("rollout.train_sides", self.train_sides, ("both", "start"))
-        _require(
+        require(
             self.train_sides == "both" or self.form == "games",
             f"rollout.train_sides is {self.train_sides!r} and rollout.form {self.form!r}: streams of "
             "positions have no start player; set rollout.form to games, or train_sides to both",
         )
         _require_count("rollout.sync_interval_updates", self.sync_interval_updates)
-        _require(
+        require(
             0 <= self.teacher_fraction <= 1,
             f"rollout.teacher_fraction is {self.teacher_fraction}: it is a share, in [0, 1]",
         )
-        _require(
+        require(
             self.teacher_fraction == 0 or (self.form, self.train_sides) == ("games", "start"),
             f"rollout.teacher_fraction is {self.teacher_fraction}: a teacher plays plies that nobody "
             "learns from; set rollout.form to games and rollout.train_sides to start",
@@ -117,7 +111,7 @@ class EnvConfig:
         _require_count("env.num_engines", self.num_engines)
         if self.max_plies is not None:
             _require_count("env.max_plies", self.max_plies)
-        _require(
+        require(
             self.evaluator != "none",
             "env.evaluator is 'none': training needs scores; "
             "set it to auto, stockfish:depth=4 or builtin",
@@ -149,12 +143,12 @@ class OptimizerConfig:
         _require_positive("optimizer.learning_rate", self.learning_rate)
         _require_positive("optimizer.max_grad_norm", self.max_grad_norm)
         _require_count("optimizer.minibatch_size", self.minibatch_size)
-        _require(
+        require(
             self.lr_final is None or 0 <= self.lr_final < math.inf,
             f"optimizer.lr_final is {self.lr_final!r}: it must be a finite number, at least 0, or "
             "None for constant",
         )
-        _require(
+        require(
             self.warmup_updates >= 0,
             f"optimizer.warmup_updates is {self.warmup_updates}: it must be at least 0",
         )
@@ -221,7 +215,7 @@ class TrainConfig:
         return self.preset or str(self.algorithm.name)
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
         )
@@ -230,8 +224,8 @@ class TrainConfig:
         _require_count("diagnostics_interval_updates", self.diagnostics_interval_updates)
         _require_count("checkpoint_interval_updates", self.checkpoint_interval_updates)
         _require_count("num_threads", self.num_threads)
-        _require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
-        _require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
+        require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
+        require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
         require_choice("device", self.device, ("auto", "cpu", "cuda"))
         if self.track is not None:
             require_choice("track", self.track, ("wandb", "tensorboard"))

@@ -110,8 +110,8 @@ def test_a_mistake_is_answered_in_one_paragraph(
 
 def test_train_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train"]) == 2
-    listed = capsys.readouterr().out.split("NAME: ")[1].split(")")[0]
-    assert listed.split(" | ") == list(PRESETS)
+    listed = capsys.readouterr().out.split("NAME: ")[1].split("`")[0]
+    assert listed.split() == list(PRESETS)
     assert cli.main(["train", "--help"]) == 0
 
 
@@ -199,3 +199,19 @@ def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str]) -> No
     assert cli.main(["train", "ppoo"]) == 2
     error = capsys.readouterr().err
     assert "'ppoo'" in error and "did you mean 'ppo'?" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (["--algorithm.advantage-scale", "grup"], "did you mean 'group'"),
+        (["--regularizer.ent-estimator=sampld"], "did you mean 'sampled'"),
+        (["--device", "cdua"], "did you mean 'cuda'"),
+        (["--track", "wanb"], "did you mean 'wandb'"),
+    ],
+)
+def test_a_wrong_choice_gets_the_nearest_one(
+    arguments: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["train", "grpo", *arguments]) == 2
+    assert nearest in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.rloo import RLOO
 from algorithms.training import session as session_module
+from algorithms.training.combinations import check_settings
 from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.training.frozen import trained_parameters
 from algorithms.training.policy import PolicyConfig, build_policy
@@ -204,7 +206,8 @@ def test_the_learner_s_own_distribution_is_there_where_it_is_asked_for(
     session_of: Callable[..., Session],
 ) -> None:
     config = RegularizerConfig(kl_old_coef=0.1, kl_old_estimator="k1", kl_old_placement="reward")
-    batch = session_of(GRPO(), regularizer=config).rollout().batch
+    with pytest.warns(UserWarning, match="always 0"):
+        batch = session_of(GRPO(), regularizer=config).rollout().batch
     assert batch.learner_legal_logprobs is not None
     torch.testing.assert_close(batch.learner_legal_logprobs.exp(), batch.old_legal_logprobs.exp())
     assert session_of(GRPO()).rollout().batch.learner_legal_logprobs is None
@@ -262,3 +265,25 @@ def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
     games = RolloutConfig(form="games", num_envs=2, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=games)
     assert session._collect_groups(1).form == "games"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "regularizer", "what"),
+    [
+        (RLOO(), RegularizerConfig(kl_cov_coef=1.0), "KL-Cov has no effect"),
+        (RLOO(), RegularizerConfig(kl_old_coef=0.1), "kl_old has no effect"),
+        (
+            GRPO(),
+            RegularizerConfig(kl_old_coef=0.1, kl_old_estimator="k1", kl_old_placement="reward"),
+            "kl_old in the reward is always 0",
+        ),
+    ],
+)
+def test_a_term_that_stays_zero_is_said(
+    algorithm: Any, regularizer: RegularizerConfig, what: str
+) -> None:
+    with pytest.warns(UserWarning, match=what):
+        check_settings(config_of(algorithm, regularizer=regularizer))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_settings(config_of(GRPO(), regularizer=RegularizerConfig(kl_old_coef=0.1)))
