@@ -17,7 +17,8 @@ LAYERS = {
     "algorithms": 2,  # the algorithms themselves, one file each, and regularization
     "algorithms.training": 3,
     "algorithms.collapse": 4,
-    "algorithms.cli": 5,
+    "algorithms.commands": 5,
+    "algorithms.cli": 6,
 }
 LEARNING = {"torch", "algorithms", "stable_baselines3", "sb3_contrib", "wandb", "tensorboard"}
 GAME = {"chess", "chess_env", "gymnasium", "stable_baselines3", "sb3_contrib", "wandb"}
@@ -28,6 +29,7 @@ FORBIDDEN = {
     "algorithms": GAME,
     "algorithms.training": set(),
     "algorithms.collapse": set(),
+    "algorithms.commands": set(),
     "algorithms.cli": set(),
     "algorithms.reports": {"torch", *GAME},
 }

@@ -1,0 +1,1 @@
+"""Collapse on purpose: its causes on switches, the doctor that recognises them, and comparisons."""

@@ -1,0 +1,1 @@
+"""The commands of `chess-lab`, one module each, imported when it runs."""

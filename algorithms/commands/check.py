@@ -1,0 +1,149 @@
+"""`chess-lab check`: what is installed, what was found, and how to mend what is missing."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from algorithms.commands.json_file import write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of `chess-lab check`.
+
+    Attributes:
+        name: what was looked at.
+        state: "ok", "optional" (missing, but everything runs) or "missing" (training cannot run).
+        detail: what was found.
+        remedy: what to do about it; empty where nothing is needed.
+        values: the figures for --json.
+    """
+
+    name: str
+    state: str
+    detail: str
+    remedy: str = ""
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Says what is installed, what was found and how to mend what is missing; 0 when usable."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab check", description="What is installed, and how to fix what is missing."
+    )
+    parser.add_argument("--json", type=Path, help="also write the findings to this file")
+    options = parser.parse_args(list(arguments))
+    version = ".".join(map(str, sys.version_info[:3]))
+    findings = [Finding("python", "ok", version, values={"version": version}), *_check_packages()]
+    usable = all(finding.state != "missing" for finding in findings)
+    if usable:
+        for look in (_check_stockfish, _check_cuda, _check_cache, _check_heldout):
+            findings.append(look())
+    marks = {"ok": "ok      ", "optional": "optional", "missing": "MISSING "}
+    for finding in findings:
+        print(f"{marks[finding.state]}  {finding.name:<12} {finding.detail}")
+        if finding.remedy:
+            print(f"{'':24}-> {finding.remedy}")
+    usable = all(finding.state != "missing" for finding in findings)
+    print(
+        "ready: chess-lab train grpo" if usable else "not usable yet: see the lines marked MISSING"
+    )
+    write_json(
+        options.json, {"usable": usable, "findings": [dataclasses.asdict(f) for f in findings]}
+    )
+    return 0 if usable else 1
+
+
+def _check_packages() -> list[Finding]:
+    from algorithms.training import machine
+
+    optional = {"sb3-contrib": "sb3", "wandb": "wandb", "tensorboard": "tensorboard"}
+    findings = []
+    for name, version in machine.versions((*machine.PACKAGES, *optional)).items():
+        if version is not None:
+            findings.append(Finding(name, "ok", version, values={"version": version}))
+        elif name in optional:
+            remedy = f'pip install -e ".[{optional[name]}]"'
+            findings.append(Finding(name, "optional", "not installed", remedy))
+        else:
+            findings.append(Finding(name, "missing", "not installed", "pip install -e ."))
+    return findings
+
+
+def _check_stockfish() -> Finding:
+    from chess_env.evaluators import EngineError, find_stockfish
+    from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, shake_hands
+
+    remedy = "apt-get install stockfish, brew install stockfish, or set STOCKFISH_PATH"
+    try:
+        path = find_stockfish()
+        if path is None:
+            detail = "not found: the built-in evaluator gives the rewards"
+            return Finding("stockfish", "optional", detail, remedy)
+        engine = EngineProcess(path)
+        try:
+            handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
+            engine.send(b"position startpos\ngo movetime 300\n")
+            reply = engine.read_until(b"bestmove .*", timeout_s=10.0) or ""
+        finally:
+            engine.end()
+    except EngineError as error:
+        return Finding("stockfish", "missing", str(error), remedy)
+    speeds = [line.split(" nps ")[1].split()[0] for line in reply.splitlines() if " nps " in line]
+    if not speeds:
+        return Finding("stockfish", "missing", f"{path} did not search: {reply[-200:]!r}", remedy)
+    network = handshake.options["evalfile"].default if "evalfile" in handshake.options else "none"
+    values = {
+        "path": str(path),
+        "version": handshake.name,
+        "network": network,
+        "nodes_per_s": int(speeds[-1]),
+    }
+    detail = f"{handshake.name}, network {network}, {values['nodes_per_s']:,} nodes/s ({path})"
+    return Finding("stockfish", "ok", detail, values=values)
+
+
+def _check_cuda() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+        return Finding("cuda", "ok", f"{name}, CUDA {torch.version.cuda}", values={"device": name})
+    built = torch.version.cuda
+    if built is None:
+        return Finding(
+            "cuda", "optional", "this torch is built for the CPU only",
+            "with an NVIDIA card: pip install torch from its CUDA index (pytorch.org)",
+        )  # fmt: skip
+    return Finding("cuda", "optional", f"torch has CUDA {built} but sees no device",
+                   "check the driver with nvidia-smi")  # fmt: skip
+
+
+def _check_cache() -> Finding:
+    import chess_env
+    from chess_env import rules  # noqa: F401 - drops machine code of older sources
+
+    folder = Path(chess_env.__file__).parent / "__pycache__"
+    compiled = len(list(folder.glob("*.nbi")))
+    values = {"compiled": compiled}
+    if compiled:
+        return Finding("numba cache", "ok", f"{compiled} compiled functions", values=values)
+    return Finding(
+        "numba cache", "ok", "empty: the first run compiles for about a minute", values=values
+    )
+
+
+def _check_heldout() -> Finding:
+    from chess_env.heldout import load_heldout
+
+    try:
+        heldout = load_heldout()
+    except (OSError, ValueError) as error:
+        return Finding("held-out set", "missing", str(error), "git checkout chess_env/heldout.npz")
+    slices = ", ".join(heldout.slice_names)
+    return Finding("held-out set", "ok", f"{len(heldout):,} positions ({slices})")

@@ -1,0 +1,101 @@
+"""`chess-lab train`: trains a policy by self-play, or continues a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from algorithms.commands.json_file import write_json
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
+
+    Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
+    a script that goes through many runs should go on. The result's `stopped_by` tells.
+    """
+    # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
+    # engines need; torch reads this when it is first imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import tyro
+
+    from algorithms import PRESETS
+    from algorithms.core.checks import require_choice
+    from algorithms.training import config as configuration
+    from algorithms.training import config_file, trainer
+    from algorithms.training.choices import check_choices
+
+    prog = "chess-lab train"
+    try:
+        resumed = _value_of("--resume", arguments)
+        if resumed is not None:
+            config = config_file.load(Path(resumed) / "config.json")
+            config = dataclasses.replace(config, run_dir=Path(resumed))
+            if arguments[0] == config.label:
+                arguments = arguments[1:]
+            elif not arguments[0].startswith("-"):
+                raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
+        elif arguments and arguments[0] in PRESETS:
+            algorithm, regularizer = PRESETS[arguments[0]]
+            config = configuration.TrainConfig(algorithm, regularizer, preset=arguments[0])
+            prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
+        else:
+            if arguments and not arguments[0].startswith("-"):
+                try:
+                    require_choice("NAME", arguments[0], PRESETS)
+                except ValueError as error:
+                    print(f"chess-lab train: {error}", file=sys.stderr)
+            known = textwrap.fill(
+                " ".join(PRESETS), 79, initial_indent="NAME:  ", subsequent_indent="       "
+            )
+            print(f"usage: chess-lab train NAME [options]\n"
+                  f"       chess-lab train --resume RUN_DIR\n{known}\n"
+                  f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
+            return 0 if any(a in ("-h", "--help") for a in arguments) else 2
+        if "--smoke" in arguments and resumed is None:
+            config = configuration.smoke(config)
+        try:
+            check_choices(arguments, config)
+        except ValueError as error:
+            print(f"chess-lab train: {error}", file=sys.stderr)
+            return 2  # the parser's own code for a command line that makes no sense
+        options = tyro.cli(
+            configuration.TrainOptions,
+            args=list(arguments),
+            default=configuration.TrainOptions(config),
+            prog=prog,
+            description="Train by self-play. A run folder under runs/ keeps everything.",
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        write_json(options.json, {})  # a path that cannot be written should fail before the run
+        result = trainer.train(options.config, resume=options.resume is not None)
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        # The errors that a user can mend say what is wrong and how; no traceback is needed.
+        print(f"chess-lab train: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(["", *result.lines()]))
+    write_json(options.json, result.to_dict())
+    if result.stopped_by is None:
+        return 0
+    if result.stopped_by not in signal.Signals.__members__:
+        print(f"stopped: {result.stopped_by}")
+        return 0
+    folder = shlex.quote(str(result.run_dir))
+    print(f"stopped by {result.stopped_by}; continue: chess-lab train --resume {folder}")
+    return 128 + signal.Signals[result.stopped_by].value
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """The value given to an option that decides what the other options mean."""
+    for position, argument in enumerate(arguments):
+        if argument.startswith(f"{option}="):
+            return argument.split("=", 1)[1]
+        if argument == option and position + 1 < len(arguments):
+            return arguments[position + 1]
+    return None
