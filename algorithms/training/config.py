@@ -185,8 +185,12 @@ class TrainConfig:
         preflight: look for faults on the first rollout, before anything is learned from it, and do
             not start a run that has one.
         track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
+        init_from: weights to start from in place of random ones: a run folder (its newest
+            checkpoint), a checkpoint folder, a .safetensors file, or "warm", which comes with the
+            project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         preset: the entry of `PRESETS` that the run started from: a label, which decides nothing.
+        cause: the cause of collapse that `chess-lab causes run` switched on: a label too.
     """
 
     # `Any` and not the algorithm's type: one configuration serves every algorithm, and the command
@@ -206,13 +210,15 @@ class TrainConfig:
     num_threads: int = 1
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
+    init_from: str | None = None
     run_dir: Path | None = None
     preset: tyro.conf.Suppress[str | None] = None
+    cause: tyro.conf.Suppress[str | None] = None
 
     @property
     def label(self) -> str:
-        """What the run is called: its preset, or its algorithm."""
-        return self.preset or str(self.algorithm.name)
+        """What the run is called: its cause, its preset, or its algorithm."""
+        return self.cause or self.preset or str(self.algorithm.name)
 
     def __post_init__(self) -> None:
         require(

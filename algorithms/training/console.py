@@ -26,8 +26,8 @@ class Display(Protocol):
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Shows what is about to run."""
 
-    def show(self, row: Row) -> None:
-        """Shows one row of metrics.jsonl."""
+    def show(self, row: Row, status: str) -> None:
+        """Shows one row of metrics.jsonl, and in a line how the run does ("" if nobody says)."""
 
     def say(self, message: str) -> None:
         """Shows one message that must be read."""
@@ -98,6 +98,7 @@ class PlainDisplay:
         self._console = console
         self._clock = Clock(total_moves)
         self._shown_at = -math.inf
+        self._status = ""
 
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Prints the title and one line for each fact."""
@@ -105,7 +106,7 @@ class PlainDisplay:
         for name, value in facts.items():
             self._print(f"  {name:<12}{value}")
 
-    def show(self, row: Row) -> None:
+    def show(self, row: Row, status: str) -> None:
         """Prints the row if it has an evaluation, or if the last line is ten seconds old."""
         self._clock.add(row["scored_moves"])
         evaluated = "eval/regret_cp" in row
@@ -129,6 +130,9 @@ class PlainDisplay:
         if evaluated:
             parts.append(f"regret {number(row['eval/regret_cp'], 1)} cp")
         self._print("  ".join(parts))
+        if status and status != self._status:
+            self._print(f"doctor: {status}")
+            self._status = status
 
     def say(self, message: str) -> None:
         """Prints the message."""
@@ -150,6 +154,7 @@ class LiveDisplay:
         self._clock = Clock(total_moves)
         self._evaluations: list[dict[str, float]] = []
         self._row: dict[str, float] = {}
+        self._status = ""
         self._live = Live(console=console, auto_refresh=False, transient=False)
 
     def start(self, title: str, facts: Mapping[str, str]) -> None:
@@ -159,8 +164,9 @@ class LiveDisplay:
             self._console.print(Text.assemble((f"  {name:<12}", "dim"), value), overflow="fold")
         self._live.start()
 
-    def show(self, row: Row) -> None:
+    def show(self, row: Row, status: str) -> None:
         """Redraws the table with the row; a value that the row lacks keeps its last one."""
+        self._status = status
         self._clock.add(row["scored_moves"])
         self._row.update(row)
         if "eval/regret_cp" in row:
@@ -177,7 +183,10 @@ class LiveDisplay:
 
     def render(self) -> RenderableType:
         """The table as it stands."""
-        return Group(Text(), self._progress(), Text(), self._figures(), Text(), self._history())
+        parts = [Text(), self._progress(), Text(), self._figures(), Text(), self._history()]
+        if self._status:
+            parts += [Text(), Text.assemble(("doctor  ", "bold cyan"), self._status)]
+        return Group(*parts)
 
     def _progress(self) -> RenderableType:
         moves, total = self._row.get("scored_moves", 0.0), self._clock.total_moves

@@ -22,6 +22,7 @@ from algorithms.training.device import choose_device
 from algorithms.training.dynamic_sampling import Collected, collect_live
 from algorithms.training.frozen import trained_parameters
 from algorithms.training.games import collect_games
+from algorithms.training.initial_weights import initialise
 from algorithms.training.policy import PolicyNet, build_policy
 from algorithms.training.progress import Progress, Questions
 from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
@@ -66,6 +67,8 @@ class Session:
             device=self.device,
             critic=self.needs.critic is not None,
         ).eval()  # a policy that drops features at random is another one in every forward pass
+        if config.init_from is not None:
+            initialise(self.policy, config.init_from)
         trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
         self.behaviour = self.policy
         if config.rollout.sync_interval_updates > 1:

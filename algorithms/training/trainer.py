@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,12 @@ from chess_env.heldout import load_heldout
 
 
 def train(
-    config: TrainConfig, *, resume: bool = False, display: Display | None = None
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    display: Display | None = None,
+    make_session: Callable[[TrainConfig], Session] = Session,
+    watch: Callable[[Mapping[str, float]], str] | None = None,
 ) -> TrainResult:
     """Trains until the budget is used or the process is asked to stop; returns what came of it.
 
@@ -38,6 +43,8 @@ def train(
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
         resume: continue the run in `config.run_dir` from its newest intact checkpoint.
         display: what to show; None chooses a live table or plain lines.
+        make_session: builds the parts of the run; an experiment may hand in altered ones.
+        watch: is given every row of the record and says in a line how the run does.
 
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued.
@@ -48,10 +55,15 @@ def train(
     display = display or make_display(config.total_moves)
     newest = None
     if resume:
+        if config.cause is not None:
+            raise ValueError(
+                f"{run_dir} was made by `chess-lab causes run {config.cause}` and cannot be "
+                "continued, because its fault is in no setting: run that command again"
+            )
         config_file.check_resumable(config_file.load(run_dir / "config.json"), config)
         newest = checkpoint.load_newest(run_dir / "checkpoints")
     log: RunLog | None = None
-    session = Session(config)
+    session = make_session(config)
     try:
         session.check_budget()
         if newest is not None:
@@ -62,7 +74,7 @@ def train(
             config=config_file.to_dict(config),
             resume_at=session.progress.update if newest else None,
         )
-        run = _Run(session, log, display, run_dir)
+        run = _Run(session, log, display, run_dir, watch)
         describe(session, display, run_dir, resumed=newest is not None)
         with stop_on_signal() as stop:
             if newest is None:
@@ -80,11 +92,19 @@ def train(
 class _Run:
     """One process's share of a run."""
 
-    def __init__(self, session: Session, log: RunLog, display: Display, run_dir: Path) -> None:
+    def __init__(
+        self,
+        session: Session,
+        log: RunLog,
+        display: Display,
+        run_dir: Path,
+        watch: Callable[[Mapping[str, float]], str] | None,
+    ) -> None:
         self.session = session
         self.log = log
         self.display = display
         self.run_dir = run_dir
+        self.watch = watch
         heldout = load_heldout()
         self.slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
         self.regret: Regret | None = None
@@ -268,7 +288,7 @@ class _Run:
             "time/cpu_s": done.cpu_s,
         }
         self.log.write(row)
-        self.display.show(row)
+        self.display.show(row, "" if self.watch is None else self.watch(row))
 
     def _clock(self) -> None:
         done, wall, cpu = self.session.progress, time.monotonic(), machine.cpu_seconds()

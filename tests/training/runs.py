@@ -53,7 +53,7 @@ class Watcher:
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         self.messages.append(title)
 
-    def show(self, row: Mapping[str, float]) -> None:
+    def show(self, row: Mapping[str, float], status: str) -> None:
         self.on_row(row)
 
     def say(self, message: str) -> None:

@@ -53,9 +53,9 @@ def test_a_pipe_gets_plain_lines_and_a_terminal_the_table() -> None:
     display = make_display(1_000_000, console)
     assert isinstance(display, PlainDisplay)
     display.start("a run", {"rewards": "builtin"})
-    display.show({"step": 0.0, "scored_moves": 0.0, "eval/regret_cp": 362.0})
-    display.show({k: v for k, v in ROW.items() if not k.startswith("eval/")})  # too soon
-    display.show(ROW)
+    display.show({"step": 0.0, "scored_moves": 0.0, "eval/regret_cp": 362.0}, "")
+    display.show({k: v for k, v in ROW.items() if not k.startswith("eval/")}, "")  # too soon
+    display.show(ROW, "")
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4 and "\x1b" not in stream.getvalue()
     assert "regret 362.0 cp" in lines[2] and "regret 1,362.5 cp" in lines[3]
@@ -70,7 +70,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
         console, stream = _console(terminal=True)
         display = LiveDisplay(1_000_000, console)
         display.start("a run", {})
-        display.show(ROW)
+        display.show(ROW, "")
         display.stop()
         assert (colour in stream.getvalue()) == coloured
 
