@@ -14,6 +14,7 @@ import argparse
 import copy
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,12 +27,13 @@ import torch
 
 from algorithms.core.diagnostics import batch_metrics
 from algorithms.training import update as update_module
+from algorithms.training.probe_policy import PolicyProbe
+from algorithms.training.probe_record import ProbeRecord
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.training.targets import make_targets
 from algorithms.training.update_diagnostics import UpdateDiagnostics
 from benchmarks.entropy_prediction import CPU, Loop
 from benchmarks.report import print_table, save
-from chess_env.heldout import load_heldout
 
 INTERVAL = 10
 WARM_UP = 2
@@ -46,7 +48,13 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def one_round(
-    loop: Loop, diagnostics: UpdateDiagnostics, seen: SeenPositions, *, first: str, second: str
+    loop: Loop,
+    diagnostics: UpdateDiagnostics,
+    record: ProbeRecord,
+    seen: SeenPositions,
+    *,
+    first: str,
+    second: str,
 ) -> dict[str, float]:
     """CPU seconds of the parts of one update, done once `with` and once `without` its metrics."""
     times: dict[str, float] = {}
@@ -69,25 +77,32 @@ def one_round(
             with mock.patch.object(update_module, "_measure", lambda *args: None):
                 times[kind], _ = seconds(lambda: loop.update(batch, rate))
     times["after"], _ = seconds(lambda: diagnostics.after(loop.policy, rate))
+    logprobs = diagnostics.logprobs
+    assert logprobs is not None
+    times["written"], _ = seconds(lambda: record.write(1, logprobs))
     return times
 
 
 def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Medians over the rounds, and the shares of an update."""
     loop = Loop(preset, num_envs, seed)
-    diagnostics = UpdateDiagnostics(load_heldout(), None, loop.settings.temperature, CPU)
+    probe = PolicyProbe(None, loop.settings.temperature, CPU)
+    diagnostics = UpdateDiagnostics(probe)
     seen = SeenPositions()
     kept = []
-    for number in range(rounds + WARM_UP):
-        first, second = ("with", "without") if number % 2 else ("without", "with")
-        times = one_round(loop, diagnostics, seen, first=first, second=second)
-        kept += [times] if number >= WARM_UP else []
+    with tempfile.TemporaryDirectory() as folder:
+        record = ProbeRecord(Path(folder), probe, print)
+        record.begin(loop.policy)
+        for number in range(rounds + WARM_UP):
+            first, second = ("with", "without") if number % 2 else ("without", "with")
+            times = one_round(loop, diagnostics, record, seen, first=first, second=second)
+            kept += [times] if number >= WARM_UP else []
     loop.vec.close()
     middle = {name: statistics.median(times[name] for times in kept) for name in kept[0]}
     inside = statistics.median(times["with"] - times["without"] for times in kept)
     update_s = middle["rollout"] + middle["without"]
     every = inside + middle["metrics"] + middle["seen"]
-    interval = middle["before"] + middle["after"]
+    interval = middle["before"] + middle["after"] + middle["written"]
     return {
         "preset": preset,
         "update_ms": round(1000 * update_s),

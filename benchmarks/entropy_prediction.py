@@ -29,17 +29,17 @@ from algorithms.core.diagnostics import batch_metrics
 from algorithms.regularization import Regularizer
 from algorithms.training.config import OptimizerConfig, RolloutConfig
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.probe_policy import PolicyProbe
 from algorithms.training.rollout import collect_positions, start_rollout
 from algorithms.training.step_guard import StepGuard
 from algorithms.training.targets import make_targets
 from algorithms.training.update import update
 from algorithms.training.update_diagnostics import UpdateDiagnostics
 from benchmarks.report import print_table, save
-from chess_env.heldout import load_heldout
 
 CPU = torch.device("cpu")
 PREDICTORS = ("dh_realised", "dh_gradient", "dh_tabular")
-PROBE_SIZE = 32
+TRAINED_STATES = 32
 STATES = {"held out": "entropy/", "trained batch": "entropy/batch_"}
 
 
@@ -167,9 +167,8 @@ def main() -> None:
     entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
     print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)
 
-    diagnostics = UpdateDiagnostics(
-        load_heldout(), None, start.settings.temperature, CPU, size=PROBE_SIZE
-    )
+    probe = PolicyProbe(None, start.settings.temperature, CPU)
+    diagnostics = UpdateDiagnostics(probe, size=TRAINED_STATES)
     rows: list[dict[str, Any]] = []
     for rate in arguments.rates:
         loop = Loop(arguments.preset, num_envs, arguments.seed + 1)

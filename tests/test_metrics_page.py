@@ -25,6 +25,7 @@ COLUMNS = ["name", "formula", "unit", "coefficient", "aggregated over"]
 FAMILIES = {
     r"^(eval)/(middlegame|endgame|decided)/": r"\1/<slice>/",
     r"^(reg/kl_old|reg/kl_ref)_(k1|k2|k3|weighted_k3)(?=$|_reward$)": r"\1_<estimator>",
+    r"^(clip/up|clip/down)_p_(below_01|01_10|10_50|50_90|above_90)$": r"\1_<bin>",
     r"^(grad_share|grad_cosine|loss_share)/(policy|entropy|kl_old|kl_ref|kl_cov|value)": r"\1/<term>",
 }
 
@@ -46,7 +47,7 @@ RUNS = {
     ),
     "games": ("rloo", "games", RegularizerConfig()),
     "critic": ("ppo", "positions", RegularizerConfig(ent_coef=0.1)),
-    "all moves": ("exact", "positions", RegularizerConfig()),
+    "all moves": ("exact", "positions", RegularizerConfig(kl_ref_coef=0.1)),
     "sampled estimators": (
         "delightful_pg",
         "positions",

@@ -17,6 +17,7 @@ import chess_env
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("chess_env", "algorithms")
+SHIPPED = "algorithms/training/shipped"
 
 HELP = """
 import sys
@@ -77,12 +78,15 @@ def test_the_declared_packages_are_those_in_the_tree() -> None:
 
 @pytest.fixture(scope="module")
 def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Names in a wheel built from a copy of the sources, without the network."""
+    """Names in a wheel built from a copy of the sources with one more policy, without the network."""
     source = tmp_path_factory.mktemp("source")
     for package in PACKAGES:
         shutil.copytree(
             ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__")
         )
+    (source / SHIPPED).mkdir(exist_ok=True)
+    for suffix in (".safetensors", ".sha256"):
+        (source / SHIPPED / f"one_more{suffix}").touch()
     for folder in ("tests", "examples", "benchmarks", "docs"):
         (source / folder).mkdir()
         (source / folder / "__init__.py").touch()
@@ -122,6 +126,10 @@ def test_the_wheel_has_every_module_and_data_file_of_the_packages(wheel_names: l
     }
     assert expected - set(wheel_names) == set()
     assert {"chess_env/py.typed", "chess_env/heldout.npz"} <= expected
+
+
+def test_the_wheel_has_the_policies_that_come_with_the_project(wheel_names: list[str]) -> None:
+    assert {f"{SHIPPED}/one_more.safetensors", f"{SHIPPED}/one_more.sha256"} <= set(wheel_names)
 
 
 def test_the_project_cannot_be_uploaded_by_accident() -> None:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.blind_pairs import blind_pairs
+from algorithms.core.clip_by_probability import clip_counts
 
 PHASES = ("opening", "middlegame", "endgame")
 """Names of the codes in `RolloutBatch.phase`."""
@@ -33,8 +35,9 @@ def ratio_sums(
     clip_low: float,
     clip_high: float,
 ) -> dict[str, Tensor]:
-    """Sums over the valid samples from which `ratio_metrics` builds its means; all inputs `[N, K]`.
+    """Sums over the valid samples, from which means are built; all inputs `[N, K]`.
 
+    `ratio_metrics` makes its means of them, and `clip_metrics` its shares of `clip`, a `clip_counts`.
     Sums of several minibatches are added entry by entry, except `max`, which takes the larger.
     """
     log_ratio = torch.where(valid, logprobs - old_logprobs, 0.0).double()
@@ -49,6 +52,7 @@ def ratio_sums(
         "ratio": (valid * ratio).sum(),
         "ratio_squared": (valid * ratio.square()).sum(),
         "max": torch.where(valid, ratio, 0.0).max(),
+        "clip": clip_counts(old_logprobs, advantages, valid, above, below),
     }
 
 
@@ -186,8 +190,10 @@ def _policy_metrics(row: _Row, batch: RolloutBatch) -> None:
     num_legal = legal.sum(-1)
     free = used & (num_legal >= 2)
     entropy = legal_entropy(logprobs)
+    bound = num_legal.clamp(min=2).double().log()
     row.mean("policy/entropy", entropy, free)
-    row.mean("policy/entropy_normalized", entropy / num_legal.clamp(min=2).log(), free)
+    row.mean("policy/entropy_bound", bound, free)
+    row.mean("policy/entropy_normalized", entropy / bound, free)
     row.mean("policy/effective_moves", entropy.exp(), free)
     for code, phase in enumerate(PHASES):
         row.mean(f"policy/entropy_{phase}", entropy, free & (batch.phase == code))
@@ -210,7 +216,9 @@ def _reward_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
     count = valid.sum()
     row.mean("rollout/reward_mean", rewards, weights)
     row.put("rollout/reward_best", rewards.masked_fill(~valid, -math.inf).max(), count)
-    row.put("rollout/reward_p90", _quantile_90(rewards[valid], weights[valid]), count)
+    median, p90 = _quantiles(rewards[valid], weights[valid], (5, 9))
+    row.put("rollout/reward_median", median, count)
+    row.put("rollout/reward_p90", p90, count)
     row.mean("rollout/terminated_fraction", batch.terminated.double(), weights)
     row.put("rollout/scored_moves", count, torch.ones_like(count))
     if batch.score_cp is not None and batch.before_cp is not None:
@@ -221,13 +229,14 @@ def _reward_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
         row.mean("rollout/step_cp_abs_mean", step.abs(), weights)
 
 
-def _quantile_90(values: Tensor, weights: Tensor) -> Tensor:
-    """The smallest value at or below which 90 % of the weight lies; NaN without values."""
+def _quantiles(values: Tensor, weights: Tensor, tenths: tuple[int, ...]) -> list[Tensor]:
+    """The smallest values at or below which so many tenths of the weight lie; NaN without values."""
     if values.numel() == 0:
-        return torch.full((), math.nan, dtype=values.dtype, device=values.device)
+        return [torch.full((), math.nan, dtype=values.dtype, device=values.device)] * len(tenths)
     ordered, order = values.sort()
     cumulative = weights[order].cumsum(0)
-    return ordered[(10 * cumulative >= 9 * cumulative[-1]).to(torch.uint8).argmax()]
+    reached = [10 * cumulative >= share * cumulative[-1] for share in tenths]
+    return [ordered[there.to(torch.uint8).argmax()] for there in reached]
 
 
 def _sampled_group_metrics(row: _Row, batch: RolloutBatch) -> None:
@@ -256,6 +265,9 @@ def _sampled_group_metrics(row: _Row, batch: RolloutBatch) -> None:
     same = ((actions.unsqueeze(-1) == actions.unsqueeze(-2)) & both).sum((-1, -2)) - members
     pairs = members * (members - 1)
     row.mean("policy/action_agreement", same / pairs.clamp(min=1), pairs > 0)
+    looked_at = blind_pairs(batch)
+    if looked_at is not None:
+        row.mean("rollout/blind_fraction", *looked_at)
 
 
 def _exact_group_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:

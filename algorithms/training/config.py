@@ -265,6 +265,7 @@ class TrainOptions:
         config: the run.
         smoke: a run of a few seconds with a tiny network, to see that everything works.
         resume: continue the run in this folder; it keeps its settings.
+        like: a new run with the settings of the run in this folder, but for those given here.
         json: also write the result to this file.
     """
 
@@ -272,4 +273,5 @@ class TrainOptions:
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     smoke: bool = False
     resume: Path | None = None
+    like: Path | None = None
     json: Path | None = None

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.training.evaluation import HeldoutSlice, prepare_slice
 from algorithms.training.gradient_share import gradients_of
 from algorithms.training.policy import PolicyNet
-from chess_env.heldout import Heldout
+from algorithms.training.probe_set import ProbeSet
+from chess_env.observation import encode_batch
 from chess_env.rewards import MATE_SCORE_CP, make_reward
 from chess_env.rules import CHECKMATE, ONGOING
 
@@ -30,18 +30,29 @@ class ProbeStates:
         pull: probabilities float64 `[M, L]` -> float64 `[M, L]`, the derivative of the objective of
             each state with respect to its own log-probability parameters l, as if every state had
             its own logits (tabular softmax at temperature 1); 0 on padding.
+        counted: bool `[M]`, True for the states that means are taken over, at least one.
     """
 
     obs: Tensor
     legal_ids: Tensor
     pull: Callable[[Tensor], Tensor]
+    counted: Tensor
+
+    @property
+    def legal(self) -> Tensor:
+        """Bool `[M, L]`, True where a slot holds a move."""
+        return self.legal_ids >= 0
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Scalar mean of values `[M]` over the counted states."""
+        return values[self.counted].mean()
 
 
 class EntropyProbe:
     """Remembers a policy on some states, and compares a later one with it.
 
     With z the logits, T the temperature and u = z'/T - z/T the change of one update, all means over
-    the states, nats:
+    the counted states, nats:
 
     - `measured`: H' - H;
     - `dh_realised`: -Cov_{a~pi}(log pi, u), the first order of H in the logits;
@@ -55,6 +66,9 @@ class EntropyProbe:
         policy: before the update, in float64 (`float64_copy`).
         states: where to measure.
         temperature: T.
+
+    Attributes:
+        before: float64 `[M, L]` log-probabilities at T before the update, nats; -inf on padding.
     """
 
     def __init__(self, policy: PolicyNet, states: ProbeStates, temperature: float) -> None:
@@ -63,42 +77,45 @@ class EntropyProbe:
         logits = policy(states.obs, states.legal_ids)
         dist = self._distribution(logits)
         entropy = dist.entropy()
-        grads = gradients_of(entropy.mean(), list(self._named.values()))
+        grads = gradients_of(states.mean(entropy), list(self._named.values()))
         self._gradient = dict(zip(self._named, grads, strict=True))
         self._logits, self._entropy = logits.detach(), entropy.detach()
         # d H / d l_i where l is a shift of the log-probabilities: -pi_i (log pi_i + H).
-        probs, logprobs = dist.probs.detach(), dist.logprobs.detach()
-        centred = torch.where(dist.legal, logprobs + self._entropy[:, None], 0.0)
+        probs, self.before = dist.probs.detach(), dist.logprobs.detach()
+        centred = torch.where(dist.legal, self.before + self._entropy[:, None], 0.0)
         self._slope = -probs * centred
         self._pull = states.pull(probs)
 
     def _distribution(self, logits: Tensor) -> MaskedCategorical:
-        return MaskedCategorical(logits, self._states.legal_ids >= 0, self._temperature)
+        return MaskedCategorical(logits, self._states.legal, self._temperature)
 
     @torch.no_grad()
-    def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
-        """`measured` and the three predictors of this update, nats.
+    def after(self, policy: PolicyNet, learning_rate: float) -> tuple[dict[str, float], Tensor]:
+        """(`measured` and the three predictors of this update, nats; log-probabilities after it).
+
+        The log-probabilities are float64 `[M, L]`, like `before`.
 
         Args:
             policy: the same network after the update, in float64.
             learning_rate: eta, for `dh_tabular`.
         """
-        logits = policy(self._states.obs, self._states.legal_ids)
-        entropy = self._distribution(logits).entropy()
-        legal = self._states.legal_ids >= 0
-        realised = torch.where(legal, logits - self._logits, 0.0) / self._temperature
+        states = self._states
+        logits = policy(states.obs, states.legal_ids)
+        dist = self._distribution(logits)
+        realised = torch.where(states.legal, logits - self._logits, 0.0) / self._temperature
         along = torch.zeros((), dtype=torch.float64, device=logits.device)
         for name, parameter in policy.named_parameters():
             if name in self._gradient:
                 along += (self._gradient[name] * (parameter - self._named[name])).sum()
-        tabular = (self._slope * self._pull).sum(-1).mean() / self._temperature**2
-        return {
-            "measured": float((entropy - self._entropy).mean()),
+        tabular = states.mean((self._slope * self._pull).sum(-1)) / self._temperature**2
+        changes = {
+            "measured": float(states.mean(dist.entropy() - self._entropy)),
             # sum_i slope_i u_i is -Cov(log pi, u): the slopes of a state add up to 0.
-            "dh_realised": float((self._slope * realised).sum(-1).mean()),
+            "dh_realised": float(states.mean((self._slope * realised).sum(-1))),
             "dh_gradient": float(along),
             "dh_tabular": learning_rate * float(tabular),
         }
+        return changes, dist.logprobs
 
 
 def float64_copy(policy: PolicyNet) -> PolicyNet:
@@ -135,14 +152,14 @@ def sampled_pull(slots: Tensor, credit: Tensor) -> Callable[[Tensor], Tensor]:
     return pull
 
 
-def exact_rewards(heldout_slice: HeldoutSlice, reward: str | None) -> NDArray[np.float64]:
+def exact_rewards(probes: ProbeSet, reward: str | None) -> NDArray[np.float64]:
     """Reward `[M, L]` of every legal move from the committed child scores; 0 on padding.
 
     Up to a constant of the position: the score before the move is not in the table, is taken as 0
     and falls out of A.
     """
-    after_cp = -heldout_slice.child_score_cp.astype(np.int64)
-    legal = heldout_slice.legal_ids >= 0
+    after_cp = -probes.child_score_cp.astype(np.int64)
+    legal = probes.legal_ids >= 0
     best = np.where(legal, -after_cp, -MATE_SCORE_CP).max(axis=1, keepdims=True)
     status = np.where(after_cp == -MATE_SCORE_CP, CHECKMATE, ONGOING)
     total, _ = make_reward(reward, has_evaluator=True)(
@@ -155,34 +172,20 @@ def exact_rewards(heldout_slice: HeldoutSlice, reward: str | None) -> NDArray[np
     return np.where(legal, total.reshape(after_cp.shape).astype(np.float64), 0.0)
 
 
-def heldout_states(
-    heldout: Heldout, reward: str | None, device: torch.device, size: int
+def probe_states(
+    probes: ProbeSet, rewards: NDArray[np.float64], device: torch.device
 ) -> ProbeStates:
-    """At most `size` held-out positions with two legal moves or more, the same in every run.
+    """The fixed positions as states; those with a choice of moves are counted.
 
-    Each slice gives an equal share, evenly spaced over its rows.
+    Args:
+        probes: the set.
+        rewards: float64 `[M, L]` of every legal move, from `exact_rewards`.
+        device: where the network runs.
     """
-    share = size // len(heldout.slice_names)
-    if share < 1:
-        raise ValueError(
-            f"size is {size}: set it to at least {len(heldout.slice_names)}, one for each slice"
-        )
-    chosen = []
-    for name in heldout.slice_names:
-        part = prepare_slice(heldout, name)
-        free = np.flatnonzero(part.num_legal >= 2)
-        rows = np.unique(free[np.linspace(0, len(free) - 1, share).round().astype(np.int64)])
-        chosen.append((part.obs[rows], part.legal_ids[rows], exact_rewards(part, reward)[rows]))
-    width = max(ids.shape[1] for _, ids, _ in chosen)
-
-    def stack(arrays: list[NDArray[np.generic]], fill: float) -> Tensor:
-        padded = [
-            np.pad(a, ((0, 0), (0, width - a.shape[1])), constant_values=fill) for a in arrays
-        ]
-        return torch.from_numpy(np.concatenate(padded)).to(device)
-
+    obs = encode_batch(probes.positions)
     return ProbeStates(
-        obs=torch.from_numpy(np.concatenate([obs for obs, _, _ in chosen])).to(device),
-        legal_ids=stack([ids for _, ids, _ in chosen], -1),
-        pull=exact_pull(stack([rewards for _, _, rewards in chosen], 0.0)),
+        obs=torch.from_numpy(obs).to(device),
+        legal_ids=torch.tensor(probes.legal_ids, device=device),
+        pull=exact_pull(torch.tensor(rewards, device=device)),
+        counted=torch.tensor(probes.num_legal >= 2, device=device),
     )

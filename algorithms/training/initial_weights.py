@@ -58,7 +58,8 @@ def read_weights(source: str) -> dict[str, Tensor]:
             return checkpoint.load_newest(path / "checkpoints").weights
         raw = path.read_bytes()
         record = path.with_suffix(".sha256")
-        if record.exists() and record.read_text().split()[0] != hashlib.sha256(raw).hexdigest():
+        digest = hashlib.sha256(raw).hexdigest()
+        if record.exists() and record.read_text().split()[:1] != [digest]:
             raise ValueError(f"{path} is damaged: its SHA-256 is not that in {record.name}")
         return load_tensors(raw)
     except (OSError, checkpoint.CheckpointError, SafetensorError) as error:

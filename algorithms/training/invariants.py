@@ -86,11 +86,46 @@ def plies(batch: RolloutBatch) -> list[Tensor]:
     return [rows[..., ply].reshape(-1) for ply in range(states[-1])]
 
 
-def _slope(sampler: Tensor, learner: Tensor, rounding: float) -> tuple[float, float]:
-    """(least-squares slope of the learner's log-odds on the sampler's, its resolution).
+@torch.no_grad()
+def repeat_error(policy: PolicyNet, batch: RolloutBatch) -> float:
+    """Largest |ratio - 1| over the first ply's legal moves between two passes in the same shape.
 
-    Equal weights at temperatures T_sampler and T_learner give exactly T_sampler / T_learner.
+    0 unless something in the forward pass is drawn at random; dropout then moves torch's global
+    random state, which the caller has to guard.
+
+    Args:
+        policy: in the mode (`train` or `eval`) that is asked about; its mode is left as it is.
+        batch: shows it the states.
     """
+    part = batch.flat().select(plies(batch)[0])
+    one, other = (
+        policy.outputs(part.obs, part.legal_ids, batch.temperature).dist.logprobs for _ in range(2)
+    )
+    return largest_ratio_gap(one, other)
+
+
+def largest_ratio_gap(one: Tensor, other: Tensor) -> float:
+    """Largest |ratio - 1| where two tables of legal log-probabilities are both finite."""
+    legal = one.isfinite() & other.isfinite()
+    return float(torch.where(legal, (one - other).expm1().abs(), 0.0).max())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Line:
+    """The learner's log-odds as a line through the sampler's: least squares over all legal moves.
+
+    Attributes:
+        slope: of the line; equal weights at T_sampler and T_learner give T_sampler / T_learner.
+        resolution: what rounding does to the slope; infinity where there is none to measure.
+        residual: root mean square of the distances from the line, nats.
+    """
+
+    slope: float
+    resolution: float
+    residual: float
+
+
+def _line(sampler: Tensor, learner: Tensor, rounding: float) -> _Line:
     legal = learner.isfinite() & sampler.isfinite()
     count = legal.sum(-1, keepdim=True).clamp(min=1)
 
@@ -99,13 +134,18 @@ def _slope(sampler: Tensor, learner: Tensor, rounding: float) -> tuple[float, fl
         return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
 
     x, y = centred(sampler), centred(learner)
-    variance = float(x.square().sum())
+    variance, moves = float(x.square().sum()), float(legal.sum())
+
+    def residual(slope: float) -> float:
+        return math.sqrt(float((y - slope * x).square().sum()) / max(1.0, moves))
+
     if variance <= 1e-12:
-        return 1.0, math.inf
+        return _Line(1.0, math.inf, residual(1.0))
     # Rounding scatters the slope, and that of x also pulls it towards 0.
-    pull = rounding**2 * float(legal.sum()) / variance
+    pull = rounding**2 * moves / variance
     resolution = _SLOPE_ERRORS * rounding / math.sqrt(variance) + pull + _SLOPE_FLOOR
-    return float((x * y).sum()) / variance, resolution if resolution < 0.05 else math.inf
+    slope = float((x * y).sum()) / variance
+    return _Line(slope, resolution if resolution < 0.05 else math.inf, residual(slope))
 
 
 @torch.no_grad()
@@ -114,8 +154,10 @@ def measure_step0(policy: PolicyNet, batch: RolloutBatch, controls: Controls) ->
 
     `step0/ratio_error` is the largest |ratio - 1|, `step0/clip_fraction` the share of ratios
     outside the clip bounds, `step0/kl_old` the largest exact KL (learner || sampler),
-    `step0/kl_old_mean` its mean, `step0/entropy_excess` the largest entropy - ln(num_legal), and
-    `step0/log_odds_slope` the slope of the learner's log-odds on the sampler's.
+    `step0/kl_old_mean` its mean, `step0/entropy_excess` the largest entropy - ln(num_legal),
+    `step0/log_odds_slope` the slope of the learner's log-odds on the sampler's, and
+    `step0/log_odds_residual` the root mean square of what that line leaves, nats: temperatures
+    alone leave nothing but rounding.
 
     Log-probabilities that are rounded to `logprob_dtype` agree too, unless the last bit of float32
     (the legal lists are padded to another width) decides a rounding; then they differ by one unit
@@ -146,14 +188,15 @@ def measure_step0(policy: PolicyNet, batch: RolloutBatch, controls: Controls) ->
     dtype = DTYPES[policy.config.logprob_dtype]
     largest = _largest(flat, used)
     rounding = torch.finfo(dtype).eps * largest
-    slope, resolution = _slope(sampler, learner, rounding)
+    line = _line(sampler, learner, rounding)
+    log_odds = {"step0/log_odds_slope": line.slope, "step0/log_odds_residual": line.residual}
     rounds = dtype is not torch.float32
     return Step0(
-        metrics=measured | {"step0/log_odds_slope": slope},
+        metrics=measured | log_odds,
         sampler=sampler,
         learner=learner,
         tolerance=TOLERANCE + (math.expm1(rounding) if rounds else 0.0),
-        slope_resolution=resolution,
+        slope_resolution=line.resolution,
         rounds=rounds,
     )
 

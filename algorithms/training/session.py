@@ -36,6 +36,7 @@ class Session:
 
     Args:
         config: what to build.
+        fresh: start from the weights of `config.init_from`; a continued run has its own.
 
     Raises:
         ValueError: settings that cannot go together; no engine has been started then.
@@ -51,7 +52,7 @@ class Session:
         last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, *, fresh: bool = True) -> None:
         check_settings(config)
         self.config = config
         self.device = choose_device(config.device)
@@ -67,7 +68,7 @@ class Session:
             device=self.device,
             critic=self.needs.critic is not None,
         ).eval()  # a policy that drops features at random is another one in every forward pass
-        if config.init_from is not None:
+        if fresh and config.init_from is not None:
             initialise(self.policy, config.init_from)
         trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
         self.behaviour = self.policy

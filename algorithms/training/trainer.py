@@ -10,20 +10,22 @@ from pathlib import Path
 
 from algorithms.core.diagnostics import batch_metrics
 from algorithms.training import checkpoint, config_file, machine
+from algorithms.training.amounts import account
 from algorithms.training.config import TrainConfig
 from algorithms.training.console import Display, make_display
 from algorithms.training.dynamic_sampling import Collected
-from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
 from algorithms.training.preflight import look
+from algorithms.training.probe_policy import PolicyProbe
+from algorithms.training.probe_record import ProbeRecord
+from algorithms.training.run_evaluation import RunEvaluation
 from algorithms.training.run_log import RunLog
-from algorithms.training.run_report import MAIN_SLICE, TrainResult, describe, result_of
+from algorithms.training.run_report import TrainResult, describe, result_of
 from algorithms.training.session import Session
 from algorithms.training.step_guard import BadBatches
 from algorithms.training.stopping import Stop, stop_on_signal
 from algorithms.training.targets import Targets, make_targets
 from algorithms.training.update import update
 from algorithms.training.update_diagnostics import UpdateDiagnostics
-from chess_env.heldout import load_heldout
 
 
 def train(
@@ -63,7 +65,7 @@ def train(
         config_file.check_resumable(config_file.load(run_dir / "config.json"), config)
         newest = checkpoint.load_newest(run_dir / "checkpoints")
     log: RunLog | None = None
-    session = make_session(config)
+    session = make_session(config) if newest is None else Session(config, fresh=False)
     try:
         session.check_budget()
         if newest is not None:
@@ -79,9 +81,12 @@ def train(
         with stop_on_signal() as stop:
             if newest is None:
                 run.begin()
+            else:
+                run.resume()
             reason = run.loop(stop)
-        assert run.regret is not None
-        return result_of(session, run.regret, run_dir, stopped_by=stop.name or reason)
+        regret = run.evaluation.regret
+        assert regret is not None
+        return result_of(session, regret, run_dir, stopped_by=stop.name or reason)
     finally:
         display.stop()
         if log is not None:
@@ -105,13 +110,11 @@ class _Run:
         self.display = display
         self.run_dir = run_dir
         self.watch = watch
-        heldout = load_heldout()
-        self.slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
-        self.regret: Regret | None = None
+        self.evaluation = RunEvaluation(session)
         config = session.config
-        self._diagnostics = UpdateDiagnostics(
-            heldout, config.env.reward, config.rollout.temperature, session.device
-        )
+        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
+        self._diagnostics = UpdateDiagnostics(probe)
+        self._probes = ProbeRecord(run_dir, probe, display.say)
         self._bad = BadBatches(run_dir / "bad_batches", display.say)
         self._wall = time.monotonic()
         self._cpu = machine.cpu_seconds()
@@ -119,11 +122,16 @@ class _Run:
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
         self.session.start()
-        row = self._evaluate(list(self.slices))
-        assert self.regret is not None
-        self.session.progress.start_regret_cp = self.regret.per_position_cp
+        row = self.evaluation.all_slices()
+        assert self.evaluation.regret is not None
+        self.session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
+        self._probes.begin(self.session.policy)
         self._write(row)
         self._checkpoint(best=True)
+
+    def resume(self) -> None:
+        """Brings what lies beside the record to where the checkpoint is."""
+        self._probes.resume(self.session.progress.update)
 
     def loop(self, stop: Stop) -> str | None:
         """Updates until the budget is used or a stop is asked for; a controller's reason for one."""
@@ -157,13 +165,13 @@ class _Run:
             row = {**batch_metrics(batch, targets.advantages), **row, **learned}
             row.update(session.regularizer.metrics())
             update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
-            row.update(self._account(collected, rolled - began, update_s))
+            row.update(account(session, collected, rolled - began, update_s))
             row.update(checked if first else {})
             reason = signals.stop
             last = stop.name is not None or reason is not None or not session.budget_left()
             self._finish_update(row, last=last)
-        if self.regret is None:  # a finished run was resumed
-            self._evaluate(list(self.slices))
+        if self.evaluation.regret is None:  # a finished run was resumed
+            self.evaluation.all_slices()
         return reason
 
     def _update(self, collected: Collected, targets: Targets) -> dict[str, float]:
@@ -181,6 +189,7 @@ class _Run:
                 session.controls,
                 batch,
                 targets,
+                session.reference,
             )
         spent = time.monotonic() - spent
         metrics |= update(
@@ -203,6 +212,8 @@ class _Run:
             began = time.monotonic()
             rate = session.optimizer.param_groups[0]["lr"]
             metrics |= self._diagnostics.after(session.policy, rate)
+            assert self._diagnostics.logprobs is not None
+            self._probes.write(number + 1, self._diagnostics.logprobs)
             metrics["time/diagnostics_s"] = spent + time.monotonic() - began
         return metrics
 
@@ -211,70 +222,12 @@ class _Run:
         best = False
         if last or done.update % config.eval_interval_updates == 0:
             lowest = done.best_regret_cp
-            row.update(self._evaluate(list(self.slices) if last else [MAIN_SLICE]))
+            evaluation = self.evaluation
+            row.update(evaluation.all_slices() if last else evaluation.main_slice())
             best = done.best_regret_cp < lowest
         self._write(row)
         if last or best or done.update % config.checkpoint_interval_updates == 0:
             self._checkpoint(best=best, must=last)
-
-    def _account(self, collected: Collected, rollout_s: float, update_s: float) -> dict[str, float]:
-        """Adds the update to the progress; returns amounts, speeds and the evaluator's counters."""
-        session, done = self.session, self.session.progress
-        before = done.evaluations
-        counters = session.questions.count(done)
-        plies, moves, spent = collected.plies, collected.scored_moves, rollout_s + update_s
-        done.update += 1
-        done.plies += plies
-        done.scored_moves += moves
-        done.largest_rollout = max(done.largest_rollout, moves)
-        batch = collected.batch
-        repeated: dict[str, float] = {}
-        if batch.position_hash is not None:
-            used = batch.valid.any(-1) if batch.form == "positions" else batch.valid
-            fraction = session.seen.fraction(batch.position_hash[used])
-            repeated = {"rollout/repeated_fraction": fraction}
-        hits = counters.get("cache_hits", 0.0)  # only an evaluator with a cache counts them
-        return (
-            collected.metrics
-            | repeated
-            | {
-                "time/rollout_s": rollout_s,
-                "time/update_s": update_s,
-                "time/plies_per_s": plies / spent,
-                "time/moves_per_s": moves / spent,
-                "time/evaluations_per_s": (done.evaluations - before) / rollout_s,
-                "rollout/evaluations": float(done.evaluations),
-                "rollout/engine_queries": float(done.engine_queries),
-                "rollout/cache_hit_fraction": hits / counters["queries"],
-                "rollout/engine_restarts": counters.get("engine_restarts", 0.0),
-            }
-        )
-
-    def _evaluate(self, names: list[str]) -> dict[str, float]:
-        """Exact regret on held-out slices; the main slice's carries no slice in its names.
-
-        At the temperature that the run began with, so that its figures stay comparable where a
-        controller moves that of the rollouts.
-        """
-        began = time.monotonic()
-        session, done = self.session, self.session.progress
-        metrics: dict[str, float] = {}
-        for name in names:
-            regret = regret_cp(
-                session.policy,
-                self.slices[name],
-                temperature=session.config.rollout.temperature,
-                device=session.device,
-            )
-            if name == MAIN_SLICE:
-                self.regret = regret
-                done.best_regret_cp = min(done.best_regret_cp, regret.regret_cp)
-                done.entropy_min = min(done.entropy_min, regret.entropy)
-                metrics.update(regret.metrics())
-            else:
-                metrics.update(regret.metrics(prefix=f"eval/{name}"))
-        metrics["time/eval_s"] = time.monotonic() - began
-        return metrics
 
     def _write(self, metrics: Mapping[str, float]) -> None:
         done = self.session.progress

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm, Controls, Critic
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.clip_by_probability import clip_metrics
 from algorithms.core.diagnostics import add_sums, ratio_metrics, ratio_sums, to_floats
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.value_loss import value_loss
@@ -54,7 +55,8 @@ class _Totals:
             values |= ratio_metrics(self.ratio)
             first = ratio_metrics(self.ratio_first)
             values |= {f"{name}_first_minibatch": value for name, value in first.items()}
-        return to_floats(values)
+        by_probability = clip_metrics(self.ratio["clip"]) if self.ratio else {}
+        return to_floats(values) | by_probability
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""What one update does, looked at from outside: gradient shares before it, entropy change after it."""
+"""What one update does, looked at from outside: gradient shares before it, the probes after it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import torch
@@ -14,44 +15,52 @@ from algorithms.training.entropy_probe import (
     EntropyProbe,
     ProbeStates,
     float64_copy,
-    heldout_states,
     sampled_pull,
 )
 from algorithms.training.gradient_share import gradient_shares
 from algorithms.training.minibatches import Material, make_material
 from algorithms.training.policy import PolicyNet
+from algorithms.training.probe_metrics import Floats
+from algorithms.training.probe_policy import PolicyProbe
 from algorithms.training.targets import Targets
-from chess_env.heldout import Heldout
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Before:
+    """What is remembered from before an update.
+
+    Attributes:
+        fixed: the policy on the probe's positions.
+        trained: the policy on states of the batch.
+        controls: the clip bounds in force.
+    """
+
+    fixed: EntropyProbe
+    trained: EntropyProbe
+    controls: Controls
 
 
 class UpdateDiagnostics:
-    """Measures one update: `before` it, then `after` it; nothing is kept between updates.
+    """Measures one update: `before` it, then `after` it.
 
     It reads the run and changes nothing in it, random streams included.
 
     Args:
-        heldout: where the probe's positions come from.
-        reward: the environment's reward setting, for the exact advantages of the probe.
-        temperature: softmax temperature at which the held-out probe is measured. It stays the same
-            when a controller moves that of the rollouts, so that a run's figures can be compared;
-            the trained states are looked at at their own.
-        device: where the network runs.
-        size: most states in the probe, and most states taken from the batch. With 24 the
-            whole look takes less than an update (benchmarks/diagnostics.py).
+        probe: the fixed positions, which are measured at its temperature; the trained states are
+            looked at at their own.
+        size: most states taken from the batch. With 24 the whole look takes less than an update
+            (benchmarks/diagnostics.py).
+
+    Attributes:
+        logprobs: float64 `[M, L]` of the policy on the probe's positions after the update that was
+            looked at last, nats, -inf on padding; None before the first.
     """
 
-    def __init__(
-        self,
-        heldout: Heldout,
-        reward: str | None,
-        temperature: float,
-        device: torch.device,
-        size: int = 24,
-    ) -> None:
-        self._heldout = heldout_states(heldout, reward, device, size)
-        self._temperature = temperature
+    def __init__(self, probe: PolicyProbe, size: int = 24) -> None:
+        self._probe = probe
         self._size = size
-        self._probes: dict[str, EntropyProbe] = {}
+        self._before: _Before | None = None
+        self.logprobs: Floats | None = None
 
     def before(
         self,
@@ -61,8 +70,11 @@ class UpdateDiagnostics:
         controls: Controls,
         batch: RolloutBatch,
         targets: Targets,
+        reference: PolicyNet | None = None,
     ) -> dict[str, float]:
         """Gradient and loss shares on at most `size` states of the batch; remembers the policy.
+
+        With them the entropy of the regularised optimum, where there is one.
 
         Args:
             policy: not yet updated on `batch`.
@@ -71,6 +83,7 @@ class UpdateDiagnostics:
             controls: current clip bounds.
             batch: one rollout with at least one valid sample.
             targets: from `make_targets`.
+            reference: the policy that `kl_ref` is measured to, where there is one.
         """
         needs = algorithm.needs()
         # A stream of its own, so that the run draws what it would have drawn without this.
@@ -78,31 +91,42 @@ class UpdateDiagnostics:
         material = make_material(algorithm, batch, targets, generator)
         index = chosen_states(material.flat, self._size, whole_games=needs.whole_games)
         part = material.select(index)
-        trained = ProbeStates(part.flat.obs, part.flat.legal_ids, _batch_pull(part, needs))
+        flat = part.flat
+        everywhere = torch.ones(flat.num_states, dtype=torch.bool, device=flat.obs.device)
+        trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(part, needs), everywhere)
         twin = float64_copy(policy)
-        self._probes = {
-            "entropy/": EntropyProbe(twin, self._heldout, self._temperature),
-            "entropy/batch_": EntropyProbe(twin, trained, batch.temperature),
-        }
-        return gradient_shares(policy, algorithm, regularizer, controls, part)
+        self._before = _Before(
+            fixed=EntropyProbe(twin, self._probe.states, self._probe.temperature),
+            trained=EntropyProbe(twin, trained, batch.temperature),
+            controls=dataclasses.replace(controls),
+        )
+        shares = gradient_shares(policy, algorithm, regularizer, controls, part)
+        return shares | self._probe.optimum(algorithm, regularizer, reference)
 
     def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
-        """The entropy change of the update since `before`, measured and predicted, nats.
+        """What the update since `before` did: the entropy's change, and `probe/...`.
+
+        Args:
+            policy: updated.
+            learning_rate: of this update.
 
         Raises:
             RuntimeError: `before` was not called for this update.
         """
-        if not self._probes:
+        if self._before is None:
             raise RuntimeError(
                 "there is nothing to compare with: call before() ahead of the update"
             )
         twin = float64_copy(policy)
-        probes, self._probes = self._probes, {}
-        return {
-            prefix + name: value
-            for prefix, probe in probes.items()
-            for name, value in probe.after(twin, learning_rate).items()
-        }
+        seen, self._before = self._before, None
+        fixed, logprobs = seen.fixed.after(twin, learning_rate)
+        trained, _ = seen.trained.after(twin, learning_rate)
+        self.logprobs = logprobs.cpu().numpy()
+        return (
+            {f"entropy/{name}": value for name, value in fixed.items()}
+            | {f"entropy/batch_{name}": value for name, value in trained.items()}
+            | self._probe.metrics(seen.fixed.before, logprobs, seen.controls)
+        )
 
 
 def chosen_states(flat: FlatBatch, size: int, *, whole_games: bool) -> Tensor:

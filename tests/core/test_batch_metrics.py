@@ -48,10 +48,12 @@ def test_four_equal_moves_are_four_effective_moves_in_their_phase_and_bucket(
     )
     metrics = batch_metrics(batch, torch.zeros_like(batch.rewards))
     assert metrics["policy/effective_moves"] == pytest.approx(4.0)
+    assert metrics["policy/entropy_bound"] == pytest.approx(math.log(4), abs=1e-15)
     assert metrics["policy/entropy_endgame"] == pytest.approx(math.log(4))
     assert metrics["policy/entropy_legal_2_10"] == pytest.approx(math.log(4))
     names = {name for name in metrics if name.startswith("policy/entropy_")}
     assert names == {
+        "policy/entropy_bound",
         "policy/entropy_normalized",
         "policy/entropy_endgame",
         "policy/entropy_legal_2_10",
@@ -137,15 +139,50 @@ def test_centipawn_steps_are_after_minus_before_of_the_mover(batch_of: BatchOf) 
     assert not any(name.startswith("rollout/step_cp") for name in without)
 
 
-def test_best_and_ninetieth_percentile_look_at_valid_samples_only(batch_of: BatchOf) -> None:
+def test_best_median_and_ninetieth_percentile_look_at_valid_samples_only(batch_of: BatchOf) -> None:
     batch = batch_of("positions")
     rewards = torch.arange(24.0).reshape(3, 2, 4)
     valid = rewards < 20
     rewards[~valid] = math.nan
     metrics = batch_metrics(with_fields(batch, rewards=rewards, valid=valid), rewards)
     assert metrics["rollout/reward_best"] == 19.0
+    assert metrics["rollout/reward_median"] == 9.0  # 10 of 20 samples are at most 9
     assert metrics["rollout/reward_p90"] == 17.0  # 18 of 20 samples are at most 17
     assert all(math.isfinite(value) for value in metrics.values())
+
+
+def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of(batch_of: BatchOf) -> None:
+    batch = batch_of("positions")
+    num_legal = torch.tensor([[1, 3], [6, 2], [5, 5]])
+    legal = torch.arange(6) < num_legal.unsqueeze(-1)
+    valid = torch.ones(3, 2, 4, dtype=torch.bool)
+    valid[2, 0] = False
+    even = torch.zeros(3, 2, 6).masked_fill(~legal, -math.inf).log_softmax(-1)
+    metrics = batch_metrics(
+        with_fields(
+            batch,
+            legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
+            old_legal_logprobs=even,
+            slots=torch.zeros_like(batch.slots),
+            valid=valid,
+        ),
+        torch.zeros_like(batch.rewards),
+    )
+    bound = (math.log(3) + math.log(6) + math.log(2) + math.log(5)) / 4
+    assert metrics["policy/entropy_bound"] == pytest.approx(bound, abs=1e-15)
+    assert metrics["policy/entropy"] == pytest.approx(bound)
+
+
+def test_the_median_of_all_scored_moves_weighs_each_by_its_probability(batch_of: BatchOf) -> None:
+    batch = batch_of("positions")
+    probs = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.05, 0.05]).expand(3, 2, 6)
+    batch = with_fields(
+        batch,
+        legal_ids=torch.arange(6).expand(3, 2, 6).to(torch.int16),
+        old_legal_logprobs=probs.log(),
+    )
+    exact = all_moves(batch, torch.arange(6.0).expand(3, 2, 6))
+    assert batch_metrics(exact, exact.rewards)["rollout/reward_median"] == 1.0
 
 
 def test_metrics_of_all_scored_moves_are_expectations_under_the_policy(batch_of: BatchOf) -> None:
@@ -247,4 +284,5 @@ def test_a_batch_of_forced_moves_has_no_entropy_rather_than_zero(batch_of: Batch
     assert math.isnan(metrics["policy/entropy_normalized"])
     assert metrics["rollout/forced_fraction"] == 1.0
     assert "policy/effective_moves" not in metrics
+    assert "policy/entropy_bound" not in metrics
     assert "policy/action_agreement" not in metrics

@@ -64,6 +64,7 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
 
     metrics = {
         "policy/entropy": average(list(entropy.values())),
+        "policy/entropy_bound": average([math.log(n[s]) for s in entropy]),
         "policy/entropy_normalized": average([h / math.log(n[s]) for s, h in entropy.items()]),
         "policy/effective_moves": average([math.exp(h) for h in entropy.values()]),
         "rollout/num_legal_mean": average([n[s] for s in states]),
@@ -82,12 +83,14 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
         chosen = [h for s, h in entropy.items() if low <= n[s] <= high]
         metrics |= {f"policy/entropy_legal_{bucket}": average(chosen)} if chosen else {}
 
-    total, reached = sum(weight(i) for i in samples), 0.0
-    for value, share in sorted((rewards[i], weight(i)) for i in samples):
-        reached += share
-        if reached >= 0.9 * total - 1e-12:
-            metrics["rollout/reward_p90"] = value
-            break
+    total = sum(weight(i) for i in samples)
+    for name, wanted in (("median", 0.5), ("p90", 0.9)):
+        reached = 0.0
+        for value, share in sorted((rewards[i], weight(i)) for i in samples):
+            reached += share
+            if reached >= wanted * total - 1e-12:
+                metrics[f"rollout/reward_{name}"] = value
+                break
 
     steps = [
         (float(arrays["score_cp"][i]) - float(arrays["before_cp"][state(i)]), weight(i))
@@ -99,7 +102,7 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
     metrics["rollout/step_cp_abs_mean"] = mean([(abs(v), w) for v, w in steps])
 
     advantages = np.zeros(rewards.shape)
-    spreads, agreements, regrets, small = [], [], [], 0
+    spreads, agreements, regrets, apart, small = [], [], [], [], 0
     for members in groups(arrays):
         small += len(members) < 2
         if not members:
@@ -118,6 +121,8 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
         else:
             spreads.append(values.std(ddof=1))
         first = positions or members[0][2] == 0
+        if first and not every:
+            apart += [(a, b) for a in members for b in members if a < b]
         free = [i for i in members if n[state(i)] >= 2]
         if every:
             agreements.append(float(((shares / shares.sum()) ** 2).sum()))
@@ -129,6 +134,15 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
     metrics["rollout/reward_std"] = average(spreads)
     metrics["rollout/reward_zero_std_fraction"] = average([float(s == 0) for s in spreads])
     metrics["policy/action_agreement"] = average(agreements)
+    if apart:
+        clipped = np.clip(arrays["score_cp"], -2000, 2000)
+        most = max(abs(rewards[a] - rewards[b]) for a, b in apart)
+        blind = [
+            float(abs(rewards[a] - rewards[b]) <= most / 100)
+            for a, b in apart
+            if abs(int(clipped[a]) - int(clipped[b])) >= 50
+        ]
+        metrics["rollout/blind_fraction"] = average(blind)
     if every:
         metrics["rollout/regret_reward"] = average(regrets)
     elif positions:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
-from algorithms.training.invariants import measure_step0
-from algorithms.training.policy import PolicyNet
+from algorithms.training.invariants import measure_step0, repeat_error
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]
@@ -30,6 +31,7 @@ def test_equal_weights_and_temperature_agree_in_everything(
     assert step0.metrics["step0/kl_old"] < 1e-5
     assert step0.metrics["step0/entropy_excess"] <= 1e-5
     assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.0, abs=1e-4)
+    assert step0.metrics["step0/log_odds_residual"] < 1e-5
 
 
 def test_a_learner_at_another_temperature_has_the_ratio_of_the_two_as_its_slope(
@@ -39,6 +41,7 @@ def test_a_learner_at_another_temperature_has_the_ratio_of_the_two_as_its_slope(
     step0 = measure_step0(policy_of(), batch, CONTROLS)
     assert not step0.agree
     assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-4)
+    assert step0.metrics["step0/log_odds_residual"] < 1e-5
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-5])
@@ -80,6 +83,8 @@ def test_a_policy_without_any_log_odds_has_no_slope_to_judge(
         policy.to_vector.bias.zero_()
     step0 = measure_step0(policy, batch, CONTROLS)
     assert step0.slope_resolution == torch.inf and step0.agree
+    assert step0.metrics["step0/log_odds_slope"] == 1
+    assert step0.metrics["step0/log_odds_residual"] < 1e-6
 
 
 def test_weights_that_changed_since_the_rollout_do_not_agree(
@@ -97,3 +102,55 @@ def test_an_undefined_logprob_is_no_equality(policy_of: PolicyOf, rollout_of: Ro
     batch = rollout_of()
     batch.old_logprobs[0, 0, 0] = torch.nan
     assert not measure_step0(policy_of(), batch, CONTROLS).agree
+
+
+def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    policy, batch = policy_of(), rollout_of()
+    noise = torch.randn(batch.old_legal_logprobs.shape, generator=torch.Generator().manual_seed(0))
+    sampler = (0.7 * batch.old_legal_logprobs + 0.3 * noise).log_softmax(-1)
+    changed = dataclasses.replace(
+        batch,
+        old_legal_logprobs=sampler,
+        old_logprobs=sampler.gather(-1, batch.slots),
+    )
+    metrics = measure_step0(policy, changed, CONTROLS).metrics
+    pairs = []
+    for x, y in zip(
+        sampler.flatten(0, 1).double().numpy(),
+        batch.old_legal_logprobs.flatten(0, 1).double().numpy(),  # the same weights' own
+        strict=True,
+    ):
+        legal = np.isfinite(x)
+        pairs.append(np.stack([x[legal] - x[legal].mean(), y[legal] - y[legal].mean()]))
+    x, y = np.concatenate(pairs, axis=1)
+    slope = np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]
+    residual = np.sqrt(np.mean((y - slope * x) ** 2))
+    assert residual > 0.1
+    assert metrics["step0/log_odds_slope"] == pytest.approx(slope, rel=1e-5)
+    assert metrics["step0/log_odds_residual"] == pytest.approx(residual, rel=1e-5)
+
+
+def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next(
+    rollout_of: RolloutOf,
+) -> None:
+    config = PolicyConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")).eval(), rollout_of()
+    assert repeat_error(policy, batch) == 0
+    assert repeat_error(policy.train(), batch) > 1e-3
+    assert policy.training
+    plain = dataclasses.replace(config, dropout=0.0)
+    assert repeat_error(build_policy(plain, seed=0, device=torch.device("cpu")), batch) == 0
+
+
+def test_dropout_in_the_rollout_alone_leaves_a_residual(rollout_of: RolloutOf) -> None:
+    config = PolicyConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")), rollout_of()
+    with torch.no_grad():
+        seen = policy.outputs(batch.obs.flatten(0, 1), batch.legal_ids.flatten(0, 1), 1.0)
+    sampler = seen.dist.logprobs.reshape(batch.old_legal_logprobs.shape)
+    sampled = dataclasses.replace(
+        batch, old_legal_logprobs=sampler, old_logprobs=sampler.gather(-1, batch.slots)
+    )
+    assert measure_step0(policy.eval(), sampled, CONTROLS).metrics["step0/log_odds_residual"] > 1e-3

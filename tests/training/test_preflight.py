@@ -18,7 +18,7 @@ from algorithms.training import config_file
 from algorithms.training.config import EnvConfig, RolloutConfig
 from algorithms.training.dynamic_sampling import Collected
 from algorithms.training.policy import PolicyConfig
-from algorithms.training.preflight import preflight, staleness
+from algorithms.training.preflight import look, preflight, staleness
 from algorithms.training.preflight.findings import PreflightError
 from algorithms.training.preflight.rollout import check_evaluator
 from algorithms.training.run_log import read_rows
@@ -68,6 +68,8 @@ def test_without_the_preflight_a_faulty_run_starts_says_so_and_is_marked(
     first = read_rows(tmp_path / "metrics.jsonl")[1]
     assert first["step0/preflight"] == 0
     assert first["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-3)
+    assert first["step0/log_odds_residual"] < 1e-5
+    assert first["step0/repeat_error"] == 0
     assert json.loads((tmp_path / "config.json").read_text())["preflight"] is False
 
 
@@ -112,6 +114,36 @@ def test_looking_leaves_the_session_and_the_global_random_state_alone() -> None:
         evaluations = session.progress.evaluations
         session.questions.count(session.progress)
         assert session.progress.evaluations == evaluations
+
+
+SYNCED = dataclasses.replace(ROLLOUT, sync_interval_updates=4)
+DROPPED = PolicyConfig(channels=8, blocks=1, head_dim=8, dropout=0.1)
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_healthy_record_says_that_sampler_and_learner_are_one_with_and_without_it(
+    on: bool,
+) -> None:
+    with session_of(policy=DROPPED, preflight=on) as session:
+        metrics = look(session, rolled(session), lambda message: None)
+    assert metrics["step0/preflight"] == on
+    assert metrics["step0/log_odds_residual"] < 1e-5
+    assert metrics["step0/repeat_error"] == 0
+
+
+def test_a_sampler_that_draws_at_random_is_measured_with_and_without_it() -> None:
+    with session_of(policy=DROPPED, rollout=SYNCED, preflight=False) as session:
+        session.behaviour.train()
+        batch = rolled(session)
+        before = torch.get_rng_state()
+        unjudged = look(session, batch, lambda message: None)
+        assert torch.equal(torch.get_rng_state(), before)
+        report = preflight(session, batch)
+        assert torch.equal(torch.get_rng_state(), before)
+        assert session.behaviour.training and not session.policy.training
+    assert [failure.cause for failure in report.failures] == ["dropout"]
+    for name in ("step0/repeat_error", "step0/log_odds_residual"):
+        assert unjudged[name] == report.metrics[name] > 1e-3
 
 
 def test_a_second_process_looks_again_and_a_resumed_run_may_switch_it_off(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms import ALGORITHMS
+from algorithms import ALGORITHMS, cli
 from algorithms.regularization import RegularizerConfig
 from algorithms.training import checkpoint, config_file
 from algorithms.training.config import (
@@ -184,6 +184,40 @@ def test_a_run_is_not_continued_with_other_settings_or_another_evaluator(
     with pytest.raises(ValueError, match="was rewarded by 'stockfish-99'"):
         train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
     assert read_rows(tmp_path / "metrics.jsonl") == rows
+
+
+def test_a_run_whose_fault_is_in_no_setting_is_not_continued(tmp_path: Path) -> None:
+    made = tiny(tmp_path, updates=1, cause="temperature_mismatch")
+    train(made, display=Watcher())
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    saved = config_file.load(tmp_path / "config.json")
+    assert saved.cause == "temperature_mismatch"
+    longer = dataclasses.replace(saved, total_moves=2 * MOVES_PER_UPDATE)
+    with pytest.raises(ValueError, match="causes run temperature_mismatch` and cannot be cont"):
+        train(longer, resume=True, display=Watcher())
+    with pytest.raises(ValueError, match="cause 'temperature_mismatch' -> None"):
+        train(dataclasses.replace(longer, cause=None), resume=True, display=Watcher())
+    assert cli.main(["train", "--resume", str(tmp_path)]) == 1
+    assert read_rows(tmp_path / "metrics.jsonl") == rows
+
+
+def test_who_watches_sees_every_row_of_the_record_and_the_display_shows_what_they_say(
+    tmp_path: Path,
+) -> None:
+    seen: list[dict[str, float]] = []
+    shown: list[str] = []
+
+    def watch(row: Mapping[str, float]) -> str:
+        seen.append(dict(row))
+        return f"update {row['step']:.0f} looks well"
+
+    display = Watcher()
+    display.show = lambda row, status: shown.append(status)  # type: ignore[method-assign]
+    train(tiny(tmp_path, updates=2), display=display, watch=watch)
+    assert seen == read_rows(tmp_path / "metrics.jsonl")
+    assert shown == [f"update {step} looks well" for step in range(3)]
+    train(tiny(tmp_path, updates=3), resume=True, display=display)
+    assert shown[3:] == [""]
 
 
 def test_a_budget_below_one_rollout_is_refused(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.training.gradient_share import term_metrics
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.probe_policy import PolicyProbe
 from algorithms.training.rollout import collect_positions, start_rollout
 from algorithms.training.step_guard import StepGuard
 from algorithms.training.targets import make_targets
 from algorithms.training.update import update
 from algorithms.training.update_diagnostics import UpdateDiagnostics, chosen_states
-from chess_env.heldout import load_heldout
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")
@@ -75,7 +75,7 @@ def one_update(
     regularizer = Regularizer(config or PRESETS[name][1], TEMPERATURE)
     controls = algorithm.controls()
     targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
     metrics = update(
         policy,
@@ -167,7 +167,7 @@ def test_first_order_predictors_agree_with_a_small_step_on_the_real_network(
         assert run.after[f"{prefix}dh_realised"] == pytest.approx(measured, rel=0.02)
         assert run.after[f"{prefix}dh_gradient"] == pytest.approx(measured, rel=0.02)
         assert math.isfinite(run.after[f"{prefix}dh_tabular"])
-    assert len(run.after) == 8
+    assert sum(name.startswith("entropy/") for name in run.after) == 8
 
 
 def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecOf) -> None:
@@ -181,7 +181,7 @@ def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecO
     )
     regularizer = Regularizer(RegularizerConfig(), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
     result = diagnostics.after(policy, 0.5)["entropy/batch_dh_tabular"]
 
@@ -219,7 +219,7 @@ def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf)
     regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
     weights, state = copy.deepcopy(policy.state_dict()), torch.get_rng_state()
-    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     controls = algorithm.controls()
     first = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
     diagnostics.after(policy, 1e-3)
@@ -231,7 +231,7 @@ def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf)
 
 
 def test_a_second_look_after_one_update_is_refused(vec_of: VecOf) -> None:
-    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     with pytest.raises(RuntimeError, match=r"call before\(\)"):
         diagnostics.after(policy_for("grpo"), 1e-3)
 
@@ -242,7 +242,7 @@ def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
     policy.stem.requires_grad_(False)
     regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
     with torch.no_grad():
         policy.stem.bias += 0.1
@@ -265,9 +265,33 @@ def test_a_term_that_moves_no_trained_parameter_has_no_share(vec_of: VecOf) -> N
         for name, parameter in policy.named_parameters():
             inside = name in head or not name.startswith(("from_", "to_", "action", "promotion"))
             parameter.requires_grad_((name in head) if critic_alone else not inside)
-        diagnostics = UpdateDiagnostics(load_heldout(), None, TEMPERATURE, CPU, size=16)
+        diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
         controls = algorithm.controls()
         before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
         assert before["grad_share/value"] == (1.0 if critic_alone else 0.0)
         assert (before["grad_share/policy"] == 0.0) is critic_alone
         assert diagnostics.after(policy, 1e-3)["entropy/dh_gradient"] == 0.0
+
+
+def test_a_look_hands_out_the_policy_on_the_probe_and_the_optimum_beside_the_shares(
+    vec_of: VecOf,
+) -> None:
+    algorithm, policy = PRESETS["rloo"][0], policy_for("rloo")
+    batch = rollout(vec_of, "rloo", policy)
+    batch = batch.with_reference(batch.old_legal_logprobs)
+    regularizer = Regularizer(RegularizerConfig(kl_ref_coef=0.1), TEMPERATURE)
+    targets = make_targets(algorithm, regularizer, batch)
+    probe = PolicyProbe(None, TEMPERATURE, CPU)
+    diagnostics, controls = UpdateDiagnostics(probe, size=16), algorithm.controls()
+    assert diagnostics.logprobs is None
+    arguments = policy, algorithm, regularizer, controls, batch, targets
+    before = diagnostics.before(*arguments, reference=copy.deepcopy(policy))
+    optimum = probe.optimum(algorithm, regularizer, policy)
+    assert optimum.items() <= before.items() and optimum["probe/optimum_entropy"] > 0
+    with torch.no_grad():
+        policy.action_bias += torch.linspace(-0.5, 0.5, len(policy.action_bias))
+    after = diagnostics.after(policy, 1e-3)
+    assert diagnostics.logprobs is not None
+    assert (diagnostics.logprobs == probe.look(policy)).all()
+    assert after["probe/kl_step"] > 0 and "probe/kl_start" not in after
+    assert "probe/optimum_entropy" not in diagnostics.before(*arguments)

@@ -6,11 +6,12 @@ import copy
 import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.invariants import measure_step0
+from algorithms.training.invariants import measure_step0, repeat_error
 from algorithms.training.preflight import rollout as first_rollout
 from algorithms.training.preflight import staleness
 from algorithms.training.preflight.findings import Finding, PreflightError, Report
@@ -34,9 +35,7 @@ def look(session: Session, batch: RolloutBatch, say: Callable[[str], None]) -> d
     """
     if not session.config.preflight:
         say("WARNING: the preflight is switched off: no fault of the first rollout stops this run")
-        learner = session.sampling_policy
-        metrics = measure_step0(learner, batch, session.controls).metrics
-        return {**metrics, "step0/preflight": 0.0}
+        return {**_distances(session, batch), "step0/preflight": 0.0}
     began = time.monotonic()
     report = preflight(session, batch)
     if report.failures:
@@ -54,9 +53,22 @@ def preflight(session: Session, batch: RolloutBatch) -> Report:
     The session, its random streams and its record stay as they are: what has to be changed is a
     copy, and what the evaluator is asked does not count.
     """
-    devices = [session.device] if session.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), session.questions.aside():
+    with _random_state_kept(session), session.questions.aside():
         return _preflight(session, batch)
+
+
+def _distances(session: Session, batch: RolloutBatch) -> dict[str, float]:
+    """Sampler and learner measured without a judgement; the random streams stay as they are."""
+    with _random_state_kept(session):
+        step0 = measure_step0(session.sampling_policy, batch, session.controls)
+        repeated = repeat_error(session.behaviour, batch)
+    return step0.metrics | {"step0/repeat_error": repeated}
+
+
+def _random_state_kept(session: Session) -> AbstractContextManager[None]:
+    """Gives torch's global random state back as it was: dropout draws from it."""
+    devices = [session.device] if session.device.type == "cuda" else []
+    return torch.random.fork_rng(devices=devices)
 
 
 def _preflight(session: Session, batch: RolloutBatch) -> Report:

@@ -9,9 +9,14 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.training.invariants import measure_step0, plies
+from algorithms.training.invariants import (
+    largest_ratio_gap,
+    measure_step0,
+    plies,
+    repeat_error,
+)
 from algorithms.training.policy import PolicyNet
-from algorithms.training.preflight.causes import explain, first_ply, not_finite, random_learner
+from algorithms.training.preflight.causes import explain, not_finite, random_learner
 from algorithms.training.preflight.findings import Finding
 
 SHAPE_TOLERANCE = 1e-3
@@ -31,17 +36,18 @@ def check_sampler(
 
     Args:
         policy: the learner, whose weights should be those that sampled.
-        behaviour: what the run samples with, where it is not `policy` itself.
+        behaviour: what the run samples with, be it `policy` itself, in the mode that it samples in.
         batch: its first rollout.
         controls: the clip bounds.
         updates: done so far.
         minibatch_size: states that the learner sees at once.
     """
     step0 = measure_step0(policy, batch, controls)
-    metrics = dict(step0.metrics)
+    metrics = step0.metrics | {"step0/repeat_error": repeat_error(behaviour, batch)}
     if not all(math.isfinite(metrics[name]) for name in ("step0/ratio_error", "step0/kl_old")):
         return metrics, [not_finite(step0)]
-    random_by = _two_passes(policy, batch)
+    same = behaviour is policy
+    random_by = metrics["step0/repeat_error"] if same else repeat_error(policy, batch)
     if random_by > step0.tolerance:
         return metrics, [random_learner(policy, random_by)]
     findings = [] if step0.agree else [explain(policy, behaviour, batch, step0, updates)]
@@ -51,17 +57,6 @@ def check_sampler(
     if exact and not metrics["step0/shape_error"] <= SHAPE_TOLERANCE:
         findings.append(_shape(metrics["step0/shape_error"], minibatch_size))
     return metrics, findings
-
-
-def _two_passes(policy: PolicyNet, batch: RolloutBatch) -> float:
-    """Largest |ratio - 1| between two forward passes of the same policy in the same shape."""
-    return _largest_gap(first_ply(policy, batch)[0], first_ply(policy, batch)[0])
-
-
-def _largest_gap(one: Tensor, other: Tensor) -> float:
-    legal = one.isfinite() & other.isfinite()
-    gap = torch.where(legal, (one - other).expm1().abs(), 0.0)
-    return float(gap.max())
 
 
 @torch.no_grad()
@@ -75,7 +70,7 @@ def _shape_error(policy: PolicyNet, batch: RolloutBatch, minibatch_size: int) ->
 
     size = min(minibatch_size, max(1, index.numel() // 2))
     parts = [seen(flat.select(chosen)) for chosen in index.split(size)]
-    return _largest_gap(seen(flat.select(index)), torch.cat(parts))
+    return largest_ratio_gap(seen(flat.select(index)), torch.cat(parts))
 
 
 def _shape(error: float, minibatch_size: int) -> Finding:

@@ -1,0 +1,225 @@
+"""A run starts from the weights it is given, wherever they lie, or says what is wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from algorithms.ppo import PPO
+from algorithms.regularization import RegularizerConfig
+from algorithms.training import checkpoint, config_file, initial_weights
+from algorithms.training.config import TrainConfig
+from algorithms.training.initial_weights import initialise, read_weights, shipped_names
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
+from tests.training.runs import Watcher, assert_same, tiny
+
+SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+
+
+def policy_with(seed: int, *, critic: bool = False, config: PolicyConfig = SMALL) -> PolicyNet:
+    return build_policy(config, seed=seed, device=torch.device("cpu"), critic=critic)
+
+
+def weights_of(policy: PolicyNet) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in policy.state_dict().items()}
+
+
+def checkpoint_in(folder: Path, update: int, policy: PolicyNet) -> Path:
+    return checkpoint.save(folder, update, weights=policy.state_dict(), state={}, best=False)
+
+
+def in_run_folder(folder: Path, policy: PolicyNet) -> str:
+    checkpoint_in(folder / "run" / "checkpoints", 3, policy_with(8))
+    checkpoint_in(folder / "run" / "checkpoints", 7, policy)
+    return str(folder / "run")
+
+
+def in_checkpoint_folder(folder: Path, policy: PolicyNet) -> str:
+    found = checkpoint_in(folder / "run" / "checkpoints", 3, policy)
+    checkpoint_in(folder / "run" / "checkpoints", 7, policy_with(8))
+    return str(found)
+
+
+def in_file(folder: Path, policy: PolicyNet) -> str:
+    save_file(policy.state_dict(), folder / "some.safetensors")
+    return str(folder / "some.safetensors")
+
+
+def in_file_with_record(folder: Path, policy: PolicyNet) -> str:
+    path = Path(in_file(folder, policy))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_suffix(".sha256").write_text(f"{digest}  {path.name}\n")
+    return str(path)
+
+
+PLACES = [in_run_folder, in_checkpoint_folder, in_file, in_file_with_record]
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in place of that of the policies that come with the project."""
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    monkeypatch.setattr(initial_weights, "SHIPPED", folder)
+    return folder
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_weights_are_read_from_wherever_they_lie(
+    tmp_path: Path, place: Callable[[Path, PolicyNet], str]
+) -> None:
+    source = policy_with(1)
+    policy = policy_with(0)
+    initialise(policy, place(tmp_path, source))
+    assert_same(weights_of(policy), weights_of(source))
+
+
+def test_a_shipped_policy_is_read_by_its_name(shipped: Path) -> None:
+    assert shipped_names() == []
+    source, policy = policy_with(1), policy_with(0)
+    Path(in_file_with_record(shipped, source)).rename(shipped / "tepid.safetensors")
+    (shipped / "some.sha256").rename(shipped / "tepid.sha256")
+    assert shipped_names() == ["tepid"]
+    initialise(policy, "tepid")
+    assert_same(weights_of(policy), weights_of(source))
+
+
+@pytest.mark.parametrize("record", ["0" * 64 + "  some.safetensors\n", "", "\n"])
+def test_weights_that_are_not_those_of_their_record_are_refused(
+    tmp_path: Path, record: str
+) -> None:
+    path = Path(in_file(tmp_path, policy_with(1)))
+    path.with_suffix(".sha256").write_text(record)
+    policy = policy_with(0)
+    before = weights_of(policy)
+    with pytest.raises(ValueError, match=r"damaged: its SHA-256 is not that in some\.sha256"):
+        initialise(policy, str(path))
+    assert_same(weights_of(policy), before)
+
+
+def test_a_flipped_bit_is_found_in_a_shipped_policy_and_in_a_checkpoint(
+    shipped: Path, tmp_path: Path
+) -> None:
+    path = Path(in_file_with_record(shipped, policy_with(1)))
+    folder = checkpoint_in(tmp_path / "checkpoints", 1, policy_with(1))
+    for file in (path, folder / "model.safetensors"):
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match="SHA-256"):
+        read_weights("some")
+    with pytest.raises(ValueError, match=r"cannot be read .*model\.safetensors"):
+        read_weights(str(folder))
+
+
+def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_path: Path) -> None:
+    in_file_with_record(shipped, policy_with(1))
+    (tmp_path / "truncated.safetensors").write_bytes(b"\x00\x01")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "no_checkpoints" / "checkpoints").mkdir(parents=True)
+    for name in ("nowhere", "truncated.safetensors", "empty", "no_checkpoints"):
+        with pytest.raises(ValueError, match=r"give a run folder, .* a shipped policy \(some\)"):
+            read_weights(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [PolicyConfig(channels=16, blocks=1, head_dim=8), PolicyConfig(8, blocks=2, head_dim=8)],
+)
+def test_another_network_is_refused_and_the_policy_left_as_it_was(
+    tmp_path: Path, config: PolicyConfig
+) -> None:
+    source = in_file(tmp_path, policy_with(1, config=config))
+    with pytest.raises(ValueError, match="another network than the one configured"):
+        initialise(policy_with(0), source)
+
+
+def test_a_critic_that_the_source_lacks_stays_as_it_is_initialised(tmp_path: Path) -> None:
+    source, policy = policy_with(1), policy_with(0, critic=True)
+    fresh = weights_of(policy)
+    initialise(policy, in_file(tmp_path, source))
+    critic = {name for name in fresh if name.startswith("value_head.")}
+    assert critic
+    assert_same(weights_of(policy), weights_of(source) | {name: fresh[name] for name in critic})
+
+
+def test_a_critic_is_taken_over_where_both_have_one_and_left_out_where_the_policy_has_none(
+    tmp_path: Path,
+) -> None:
+    source = policy_with(1, critic=True)
+    with torch.no_grad():
+        for name, parameter in source.named_parameters():
+            parameter.add_(1.0 if name.startswith("value_head.") else 0.0)
+    path = in_file(tmp_path, source)
+    both, without = policy_with(0, critic=True), policy_with(0)
+    initialise(both, path)
+    initialise(without, path)
+    assert_same(weights_of(both), weights_of(source))
+    assert_same(weights_of(without), weights_of(policy_with(1)))
+
+
+def session_from(config: TrainConfig) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights of (policy, reference) of a session."""
+    session = Session(config)
+    try:
+        assert session.reference is not None
+        return weights_of(session.policy), weights_of(session.reference)
+    finally:
+        session.close()
+
+
+def test_policy_and_kl_reference_of_a_run_start_at_the_given_weights(tmp_path: Path) -> None:
+    source = policy_with(1)
+    config = tiny(
+        tmp_path / "run",
+        updates=1,
+        init_from=in_file(tmp_path, source),
+        regularizer=RegularizerConfig(kl_ref_coef=0.1),
+    )
+    policy, reference = session_from(config)
+    assert_same(policy, weights_of(source))
+    assert_same(reference, weights_of(source))
+    train(config, display=Watcher())
+    first = checkpoint.load(tmp_path / "run" / "checkpoints" / "update-00000000")
+    assert_same(first.weights, weights_of(source))
+    assert_same(first.state["reference"], weights_of(source))
+
+
+def test_a_critic_joins_a_policy_that_was_trained_without_one(tmp_path: Path) -> None:
+    train(tiny(tmp_path / "first", updates=1), display=Watcher())
+    trained = checkpoint.load_newest(tmp_path / "first" / "checkpoints").weights
+    second = tiny(
+        tmp_path / "second",
+        updates=1,
+        init_from=str(tmp_path / "first"),
+        algorithm=PPO(group_size=4, gamma=0.0),
+    )
+    train(second, display=Watcher())
+    start = checkpoint.load(tmp_path / "second" / "checkpoints" / "update-00000000").weights
+    assert_same({name: start[name] for name in trained}, trained)
+    assert any(name.startswith("value_head.") for name in start)
+
+
+def test_a_source_that_cannot_be_read_starts_no_engine_and_no_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="init_from 'nowhere' cannot be read"):
+        train(tiny(tmp_path / "run", init_from="nowhere"), display=Watcher())
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_configuration_keeps_where_the_weights_came_from(tmp_path: Path) -> None:
+    config = tiny(tmp_path, init_from="warm", cause="kl_trap")
+    config_file.save(config, tmp_path / "config.json")
+    assert config_file.load(tmp_path / "config.json") == config
+    values = config_file.to_dict(config)
+    assert (values["init_from"], values["cause"]) == ("warm", "kl_trap")
+    del values["init_from"], values["cause"]  # a configuration of before them
+    old = config_file.from_dict(values)
+    assert (old.init_from, old.cause) == (None, None)
