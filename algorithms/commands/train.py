@@ -41,6 +41,10 @@ def run(arguments: Sequence[str]) -> int:
                 arguments = arguments[1:]
             elif not arguments[0].startswith("-"):
                 raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
+        elif (like := _value_of("--like", arguments)) is not None:
+            config = config_file.load(Path(like) / "config.json")
+            # A fault of `chess-lab causes` is in no setting: this run is the one without it.
+            config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
         elif arguments and arguments[0] in PRESETS:
             algorithm, regularizer = PRESETS[arguments[0]]
             config = configuration.TrainConfig(algorithm, regularizer, preset=arguments[0])
@@ -55,7 +59,8 @@ def run(arguments: Sequence[str]) -> int:
                 " ".join(PRESETS), 79, initial_indent="NAME:  ", subsequent_indent="       "
             )
             print(f"usage: chess-lab train NAME [options]\n"
-                  f"       chess-lab train --resume RUN_DIR\n{known}\n"
+                  f"       chess-lab train --resume RUN_DIR\n"
+                  f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
             return 0 if any(a in ("-h", "--help") for a in arguments) else 2
         if "--smoke" in arguments and resumed is None:

@@ -1,0 +1,24 @@
+"""The causes of collapse that can be switched on, each with its cured twin and its predicates.
+
+The predicates were written down before the runs that judge them (docs/causes.md has the results).
+Figures of others are from the post-mortems of an earlier chess project and from a blog post on
+entropy collapse; which is which stands at each figure.
+"""
+
+from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse.causes.regularisers import REGULARISERS
+from algorithms.collapse.causes.replays import REPLAYS
+from algorithms.collapse.causes.samples import SAMPLES
+from algorithms.collapse.causes.signals import SIGNALS
+from algorithms.collapse.causes.steps import STEPS
+
+_ALL = (*SAMPLES, *STEPS, *REGULARISERS, *SIGNALS)
+
+CAUSES: dict[str, Cause] = {cause.name: cause for cause in _ALL}
+"""Name -> cause, each with its twin."""
+
+COMPOSITES: dict[str, Cause] = {cause.name: cause for cause in REPLAYS}
+"""Name -> a run with several causes at once."""
+
+DOCTOR_CLASSES: tuple[str, ...] = tuple(dict.fromkeys(cause.doctor_class for cause in _ALL))
+"""What the doctor can tell apart: at most 12."""

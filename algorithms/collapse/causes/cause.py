@@ -1,0 +1,172 @@
+"""What a cause of collapse is: a diff, its cured twin, and what must tell them apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from algorithms import PRESETS
+from algorithms.collapse.causes.faults import Fault
+from algorithms.regularization import RegularizerConfig
+from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
+
+Settings = Mapping[str, Any]
+"""Dotted names of a run's settings and their values; "preset" brings its algorithm along."""
+
+
+UNSCALED: Settings = {"preset": "dr_grpo", "regularizer.ent_coef": 0.0}
+"""Advantages in reward units and no bonus."""
+
+FOUR_PASSES: Settings = {"algorithm.update_epochs": 4, "total_moves": 24 * 1024}
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicate:
+    """What a run with the cause shows and its cured twin does not; written down before the runs.
+
+    Attributes:
+        reading: what is read off a run's record ("last eval/entropy", see readings.py).
+        direction: on which side of the bound the run with the cause lies.
+        bound: what the run is beyond, and the twin is not.
+        margin: least distance of the two on the same seed.
+    """
+
+    reading: str
+    direction: Literal["above", "below"]
+    bound: float
+    margin: float
+
+    def holds(self, value: float) -> bool:
+        """Whether a reading lies beyond the bound; False for NaN."""
+        return value > self.bound if self.direction == "above" else value < self.bound
+
+    def holds_against(self, value: float, twin: float) -> bool:
+        """Whether it holds for the run, not for its twin, and they are `margin` apart.
+
+        A twin whose record lacks the quantity (NaN) is as far away as can be.
+        """
+        apart = value - twin if self.direction == "above" else twin - value
+        far = math.isnan(twin) or apart >= self.margin
+        return self.holds(value) and not self.holds(twin) and far
+
+    @property
+    def beyond(self) -> str:
+        """The side of the bound in words."""
+        return f"{self.direction} {self.bound:g}"
+
+    def __str__(self) -> str:
+        """The predicate in words."""
+        return f"{self.reading} {self.beyond}, and {self.margin:g} from the twin's"
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A figure that somebody published of this cause.
+
+    Attributes:
+        quantity: what it is.
+        theirs: their figure, as they give it.
+        source: who.
+        reading: what of ours stands beside it.
+    """
+
+    quantity: str
+    theirs: str
+    source: str
+    reading: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """A collapse that can be switched on.
+
+    Attributes:
+        name: its name.
+        doctor_class: what the doctor calls it; causes that no record tells apart share one.
+        title: in a few words.
+        because: what goes wrong, and why.
+        shared: settings of both runs.
+        settings: those that switch it on, besides the fault.
+        cured: what the twin has in their place.
+        fault: what is done to the run beyond its settings.
+        fault_says: the same in words.
+        fault_in_twin: it is done to the twin too: then it only sets the scene.
+        predicates: all must hold.
+        published: figures of others.
+        remedy: what to change.
+        blocked_by_preflight: the run starts only with `--no-preflight`.
+        composite: the classes of a run with several causes; it has no twin and no predicates.
+    """
+
+    name: str
+    doctor_class: str
+    title: str
+    because: str
+    remedy: str
+    predicates: tuple[Predicate, ...]
+    shared: Settings = dataclasses.field(default_factory=dict)
+    settings: Settings = dataclasses.field(default_factory=dict)
+    cured: Settings = dataclasses.field(default_factory=dict)
+    fault: Fault | None = None
+    fault_says: str = ""
+    fault_in_twin: bool = False
+    published: tuple[Published, ...] = ()
+    blocked_by_preflight: bool = False
+    composite: tuple[str, ...] = ()
+
+    def config(self, *, cured: bool, seed: int) -> TrainConfig:
+        """The run's settings: the baseline's, those of both runs, and those of this one.
+
+        Raises:
+            ValueError: a composite has no cured twin.
+        """
+        if cured and self.composite:
+            raise ValueError(
+                f"{self.name} is a composite of several causes and has no cured twin: leave --cured "
+                f"out, or cure its causes one by one ({', '.join(self.composite)})"
+            )
+        own = self.cured if cured else self.settings
+        label = f"{self.name}-cured" if cured else self.name
+        return applied(baseline(), {**self.shared, **own, "seed": seed, "cause": label})
+
+
+def baseline() -> TrainConfig:
+    """The healthy run that every cause differs from: 40 updates from the policy `warm`."""
+    return TrainConfig(
+        PRESETS["grpo"][0],
+        RegularizerConfig(ent_coef=0.2),
+        rollout=RolloutConfig(num_envs=32, num_plies=4),
+        env=EnvConfig(evaluator="builtin"),
+        optimizer=OptimizerConfig(learning_rate=5e-4, lr_final=None, warmup_updates=5),
+        total_moves=40 * 1024,
+        eval_interval_updates=5,
+        diagnostics_interval_updates=5,
+        checkpoint_interval_updates=1000,
+        preset="grpo",
+        init_from="warm",
+    )
+
+
+def applied(config: Any, settings: Settings) -> Any:
+    """The configuration with the dotted settings in place of its own.
+
+    Raises:
+        ValueError: a setting that it does not have.
+    """
+    if "preset" in settings:
+        config = dataclasses.replace(config, algorithm=PRESETS[settings["preset"]][0])
+    nested: dict[str, dict[str, Any]] = {}
+    own: dict[str, Any] = {}
+    known = {field.name for field in dataclasses.fields(config)}
+    for name, value in settings.items():
+        first, _, rest = name.partition(".")
+        if first not in known:
+            raise ValueError(f"setting is {name!r}: known here: {', '.join(sorted(known))}")
+        if rest:
+            nested.setdefault(first, {})[rest] = value
+        else:
+            own[first] = value
+    own |= {name: applied(getattr(config, name), inner) for name, inner in nested.items()}
+    return dataclasses.replace(config, **own)

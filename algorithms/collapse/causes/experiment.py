@@ -1,0 +1,119 @@
+"""Runs a cause or its cured twin, and reads off the record what the predicates ask for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
+from algorithms.reports.readings import read
+from algorithms.reports.run_files import read_run
+from algorithms.training.config import TrainConfig
+from algorithms.training.run_report import TrainResult
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run of a cause came to.
+
+    Attributes:
+        cause: the cause.
+        cured: whether it was the twin.
+        seed: the run's seed.
+        result: of the training run.
+        readings: reading -> value, of the predicates and of what stands beside published figures.
+        diagnosis: the doctor's.
+    """
+
+    cause: Cause
+    cured: bool
+    seed: int
+    result: TrainResult
+    readings: dict[str, float]
+    diagnosis: Diagnosis
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "cause": self.cause.name,
+            "doctor_class": self.cause.doctor_class,
+            "cured": self.cured,
+            "seed": self.seed,
+            "readings": {k: v if math.isfinite(v) else None for k, v in self.readings.items()},
+            "diagnosis": self.diagnosis.to_dict(),
+            "result": self.result.to_dict(),
+        }
+
+    def lines(self) -> list[str]:
+        """The outcome for people."""
+        who = "cured twin" if self.cured else "cause"
+        lines = [f"{self.cause.name} ({who}), seed {self.seed}"]
+        for predicate in self.cause.predicates:
+            value = self.readings[predicate.reading]
+            says = "holds" if predicate.holds(value) else "does not hold"
+            lines.append(f"  {predicate.reading} = {value:.4g}: {predicate.beyond} {says}")
+        return [*lines, f"  doctor: {self.diagnosis.line()}"]
+
+
+def smaller(config: TrainConfig) -> TrainConfig:
+    """The run in a few seconds: four updates of 64 moves, to see that its parts work."""
+    return dataclasses.replace(
+        config,
+        rollout=dataclasses.replace(config.rollout, num_envs=8, num_plies=2),
+        total_moves=4 * 8 * 2 * config.algorithm.group_size,
+        eval_interval_updates=2,
+        diagnostics_interval_updates=2,
+    )
+
+
+def run_cause(
+    cause: Cause,
+    *,
+    cured: bool,
+    seed: int,
+    run_dir: Path | None = None,
+    preflight: bool = True,
+    smoke: bool = False,
+) -> Outcome:
+    """Runs the cause, or its cured twin, and returns what came of it.
+
+    Args:
+        cause: from `CAUSES`.
+        cured: run the twin.
+        seed: of everything that is random.
+        run_dir: a new folder; None makes one under runs/.
+        preflight: let the preflight stop a run with a fault.
+        smoke: a few seconds, to see that the parts work; predicates mean nothing then.
+
+    Raises:
+        PreflightError: the preflight found the fault, as it should.
+        ValueError, RunFolderError: as of `train`.
+    """
+    config = cause.config(cured=cured, seed=seed)
+    config = dataclasses.replace(config, run_dir=run_dir, preflight=preflight)
+    if smoke:
+        config = smaller(config)
+    fault = cause.fault if cause.fault_in_twin or not cured else None
+
+    def make_session(settings: TrainConfig) -> Session:
+        session = Session(settings)
+        if fault is not None:
+            fault(session)
+        return session
+
+    result = train(config, make_session=make_session, watch=Watch())
+    rows = read_run(result.run_dir).rows
+    asked = [p.reading for p in cause.predicates] + [f.reading for f in cause.published]
+    return Outcome(
+        cause,
+        cured,
+        seed,
+        result,
+        {reading: read(rows, reading) for reading in dict.fromkeys(asked)},
+        diagnose_run(result.run_dir),
+    )

@@ -1,0 +1,112 @@
+"""Makes the policy `warm`, from which the runs of causes.py start: `python -m algorithms.collapse.causes.warm`.
+
+A policy that is sure of itself and a little better than chance: its logits begin nine times as large
+as usual and are then trained for 20 updates. At random initialisation all logits are so nearly equal
+that several faults cannot be seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+
+from algorithms import PRESETS
+from algorithms.collapse.causes.faults import sharpened_start
+from algorithms.regularization import RegularizerConfig
+from algorithms.training.config import EnvConfig, OptimizerConfig, TrainConfig
+from algorithms.training.evaluation import prepare_slice, regret_cp
+from algorithms.training.initial_weights import SHIPPED, initialise
+from algorithms.training.policy import PolicyNet, build_policy
+from algorithms.training.run_report import MAIN_SLICE
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
+from chess_env.heldout import load_heldout
+
+NAME = "warm"
+
+
+def settings(run_dir: Path) -> TrainConfig:
+    """The run that makes it; the same on every machine up to the rounding of float32."""
+    return TrainConfig(
+        PRESETS["dr_grpo"][0],
+        RegularizerConfig(ent_coef=0.03),
+        env=EnvConfig(evaluator="builtin"),
+        optimizer=OptimizerConfig(learning_rate=1e-3),
+        total_moves=20_000,
+        run_dir=run_dir,
+        device="cpu",
+    )
+
+
+def _sharp_session(config: TrainConfig) -> Session:
+    session = Session(config)
+    sharpened_start(9.0)(session)
+    return session
+
+
+def rebuild(folder: Path) -> None:
+    """None; trains it and writes its weights and their SHA-256 into `folder`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run_dir = Path(scratch) / NAME
+        train(settings(run_dir), make_session=_sharp_session)
+        raw = (run_dir / "checkpoints" / "latest" / "model.safetensors").read_bytes()
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(
+            run_dir / "checkpoints" / "latest" / "model.safetensors", folder / f"{NAME}.safetensors"
+        )
+    digest = hashlib.sha256(raw).hexdigest()
+    (folder / f"{NAME}.sha256").write_text(f"{digest}  {NAME}.safetensors\n", encoding="utf-8")
+
+
+@torch.no_grad()
+def describe(policy: PolicyNet) -> dict[str, float]:
+    """What makes a policy `warm`, on the held-out slice random_2_40.
+
+    `logit_std` is the mean over positions of the standard deviation of the legal logits;
+    `entropy_<T>` the mean entropy at temperature T, nats; `uniform` the mean of ln(legal moves);
+    `regret_cp` that of temperature 1.
+    """
+    part = prepare_slice(load_heldout(), MAIN_SLICE)
+    logits = policy(torch.from_numpy(part.obs), torch.from_numpy(part.legal_ids))
+    legal = torch.from_numpy(part.legal_ids) >= 0
+    free = part.num_legal >= 2
+    spread = [float(z[m].std()) for z, m, f in zip(logits, legal, free, strict=True) if f]
+    cpu = torch.device("cpu")
+    at = {t: regret_cp(policy, part, temperature=t, device=cpu) for t in (1.0, 1.3)}
+    return {
+        "logit_std": sum(spread) / len(spread),
+        "entropy_1.0": at[1.0].entropy,
+        "entropy_1.3": at[1.3].entropy,
+        "uniform": sum(math.log(n) for n in part.num_legal[free]) / int(free.sum()),
+        "regret_cp": at[1.0].regret_cp,
+    }
+
+
+def main() -> None:
+    """None; the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m algorithms.collapse.causes.warm", description="The shipped policy `warm`."
+    )
+    parser.add_argument("--rebuild", action="store_true", help="make it anew (half a minute)")
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="folder to write or read")
+    arguments = parser.parse_args()
+    if arguments.rebuild:
+        rebuild(arguments.out)
+    path = arguments.out / f"{NAME}.safetensors"
+    policy = build_policy(
+        TrainConfig(PRESETS["dr_grpo"][0]).policy, seed=0, device=torch.device("cpu")
+    )
+    initialise(policy, str(path))
+    print(f"{path}: {path.stat().st_size:,} bytes")
+    for name, value in describe(policy.eval()).items():
+        print(f"  {name:<12} {value:.3f}")
+
+
+if __name__ == "__main__":
+    main()

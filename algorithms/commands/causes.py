@@ -1,0 +1,169 @@
+"""`chess-lab causes`: lists, shows and runs the causes of collapse."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algorithms.commands.json_file import write_json
+
+if TYPE_CHECKING:
+    from algorithms.collapse.causes.cause import Cause
+
+MATRIX = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "causes.json"
+"""What the runs of all causes came to; committed."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exit code: 0; 1 where a run could not be made, 2 for a command line that makes no sense."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab causes",
+        description="Causes of entropy collapse that can be switched on, each with a cured twin.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | show | run")
+    commands.add_parser("list", help="name them")
+    show = commands.add_parser("show", help="what is switched on, what others measured, the remedy")
+    show.add_argument("name", metavar="NAME")
+    start = commands.add_parser("run", help="run one, or its cured twin")
+    start.add_argument("name", metavar="NAME")
+    start.add_argument("--cured", action="store_true", help="run the twin without the cause")
+    start.add_argument("--seed", type=int, default=0, help="of everything that is random")
+    start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
+    start.add_argument(
+        "--no-preflight", action="store_true", help="start although the preflight finds the fault"
+    )
+    start.add_argument("--run-dir", type=Path, help="a new folder; else one under runs/ is made")
+    start.add_argument("--json", type=Path, help="also write the outcome to this file")
+    options = parser.parse_args(list(arguments))
+
+    from algorithms.core.checks import require_choice
+
+    if options.command == "list":
+        print("\n".join(listed()))
+        return 0
+    from algorithms.collapse.causes import CAUSES, COMPOSITES
+
+    known = CAUSES | COMPOSITES
+    try:
+        require_choice("NAME", options.name, known)
+    except ValueError as error:
+        print(f"chess-lab causes: {error}", file=sys.stderr)
+        return 2
+    cause = known[options.name]
+    if options.command == "show":
+        print("\n".join(shown(cause, measured(cause.name))))
+        return 0
+    return _start(cause, options)
+
+
+def _start(cause: Cause, options: argparse.Namespace) -> int:
+    from algorithms.collapse.causes.experiment import run_cause
+    from algorithms.training.preflight.findings import PreflightError
+
+    write_json(options.json, {})  # a path that cannot be written should fail before the run
+    try:
+        outcome = run_cause(
+            cause,
+            cured=options.cured,
+            seed=options.seed,
+            run_dir=options.run_dir,
+            preflight=not options.no_preflight,
+            smoke=options.smoke,
+        )
+    except PreflightError as error:
+        print(f"chess-lab causes: {error}\nThis is what the preflight is for. To see what the run "
+              "would have come to, add --no-preflight.", file=sys.stderr)  # fmt: skip
+        return 1
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"chess-lab causes: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(["", *outcome.lines(), f"  run folder: {outcome.result.run_dir}"]))
+    write_json(options.json, outcome.to_dict())
+    stopped_by = outcome.result.stopped_by
+    if stopped_by in ("SIGINT", "SIGTERM"):
+        return 130 if stopped_by == "SIGINT" else 143
+    return 0
+
+
+def listed() -> list[str]:
+    """A line for each cause."""
+    from algorithms.collapse.causes import CAUSES, COMPOSITES
+
+    lines = [f"{'cause':<23}{'doctor calls it':<23}what is switched on"]
+    for cause in CAUSES.values():
+        lines.append(f"{cause.name:<23}{cause.doctor_class:<23}{cause.title}")
+    lines += ["", "several at once (the runs of the post-mortems, at most 300 updates):"]
+    for cause in COMPOSITES.values():
+        lines.append(f"{cause.name:<23}{len(cause.composite)} classes{'':<14}{cause.title}")
+    return lines
+
+
+def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
+    """All that is known of a cause.
+
+    Args:
+        cause: which.
+        runs: its entry in the committed matrix; empty where there is none.
+    """
+    from algorithms.collapse.causes.cause import baseline
+    from algorithms.training.config_file import differences
+
+    with_it = cause.config(cured=False, seed=0)
+    without = baseline() if cause.composite else cause.config(cured=True, seed=0)
+    changed = differences(without, with_it)
+    lines = [f"{cause.name}: {cause.title}", "", *_wrapped(cause.because), ""]
+    lines += ["switched on, against the cured twin:"]
+    lines += [
+        f"  {name}: {was} -> {now}" for name, (was, now) in changed.items() if name != "cause"
+    ]
+    if cause.fault is not None:
+        lines.append(f"  fault: {cause.fault_says}")
+    called = ", ".join(cause.composite) or cause.doctor_class
+    lines += ["", f"the doctor calls it {called}"]
+    if cause.blocked_by_preflight:
+        lines.append("the preflight stops it before the first update; --no-preflight lets it run")
+    if cause.predicates:
+        lines += ["", "predicates (all must hold, and fail for the twin of the same seed):"]
+    for predicate in cause.predicates:
+        lines.append(f"  {predicate}{_median(runs, predicate.reading)}")
+    if cause.published:
+        lines += ["", "published, and ours:"]
+    for figure in cause.published:
+        lines.append(f"  {figure.quantity}: {figure.theirs} ({figure.source})")
+        lines.append(
+            f"    ours, {figure.reading}{_median(runs, figure.reading) or ': not run yet'}"
+        )
+    lines += ["", "remedy:", *_wrapped(cause.remedy)]
+    lines += ["", f"chess-lab causes run {cause.name} --no-preflight"]
+    if not cause.composite:
+        lines.append(f"chess-lab causes run {cause.name} --cured")
+    return lines
+
+
+def measured(name: str) -> dict[str, Any]:
+    """The cause's readings in the committed matrix; empty where it has none."""
+    if not MATRIX.exists():
+        return {}
+    readings: dict[str, Any] = json.loads(MATRIX.read_text(encoding="utf-8"))["causes"]
+    return dict(readings.get(name, {}))
+
+
+def _median(runs: Mapping[str, Any], reading: str) -> str:
+    found = runs.get("readings", {}).get(reading)
+    if not found:
+        return ""
+    on, off = (sorted(v for v in found[side] if v is not None) for side in ("on", "cured"))
+
+    def middle(values: list[float]) -> str:
+        return f"{values[len(values) // 2]:.3g}" if values else "not measured"
+
+    return f": {middle(on)}, cured {middle(off)} (medians of {len(found['on'])} seeds)"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 88, initial_indent="  ", subsequent_indent="  ")

@@ -1,0 +1,287 @@
+"""Run folders read from disk: metrics.jsonl, config.json and environment.json, with NumPy only.
+
+Whatever lies in a run folder was written by a process that may have been killed, or by somebody else.
+A last line cut by a kill is left out and noted; any other damage is an error that names file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+METRICS_FILE = "metrics.jsonl"
+CONFIG_FILE = "config.json"
+ENVIRONMENT_FILE = "environment.json"
+# Where `chess-lab compare` keeps the runs on its tuning seeds.
+NEVER_REPORTED = ("tuning", "calibration")
+MAX_STEP = 2**53  # floats count no further
+
+
+class RunFileError(ValueError):
+    """A run folder cannot be read; the message names the file, what is wrong and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One metric of one run, at the rows that have it.
+
+    Attributes:
+        step: int64 [K], updates done, rising.
+        scored_moves: float64 [K], the budget spent so far; nan where the row does not say.
+        value: float64 [K]; nan where the record holds null, because the value was not finite.
+    """
+
+    step: NDArray[np.int64]
+    scored_moves: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def finite(self) -> NDArray[np.float64]:
+        """float64 [F]: the values that are numbers, in order."""
+        return self.value[np.isfinite(self.value)]
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """What a run folder says.
+
+    Attributes:
+        path: the folder.
+        name: how a page calls the run; unprintable characters are replaced.
+        rows: the rows of metrics.jsonl, their values float or None (null).
+        config: config.json; empty where it is missing.
+        environment: environment.json; empty where it is missing.
+        notes: what a reader should know about the files, as sentences.
+    """
+
+    path: Path
+    name: str
+    rows: Sequence[Mapping[str, float | None]]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def series(self, metric: str) -> Series:
+        """The metric at the rows that have it; of length 0 where none has."""
+        at, values = self._columns.get(metric, ([], []))
+        rows = np.array(at, np.int64)
+        return Series(self._step[rows], self._scored_moves[rows], np.array(values, np.float64))
+
+    def metrics(self, prefix: str) -> list[str]:
+        """Names that begin with `prefix`, in the order of their first appearance."""
+        return [name for name in self._columns if name.startswith(prefix)]
+
+    @cached_property
+    def _columns(self) -> dict[str, tuple[list[int], list[float]]]:
+        """Metric -> (rows that have it, values there): a page asks for each metric several times."""
+        columns: dict[str, tuple[list[int], list[float]]] = {}
+        for i, row in enumerate(self.rows):
+            for name, value in row.items():
+                at, values = columns.setdefault(name, ([], []))
+                at.append(i)
+                values.append(_number(value))
+        return columns
+
+    @cached_property
+    def _step(self) -> NDArray[np.int64]:
+        return np.array([_number(row["step"]) for row in self.rows], np.int64)
+
+    @cached_property
+    def _scored_moves(self) -> NDArray[np.float64]:
+        return np.array([_number(row.get("scored_moves")) for row in self.rows], np.float64)
+
+    @property
+    def seed(self) -> int | None:
+        """The run's seed; None where config.json does not say."""
+        seed = self.config.get("seed")
+        return seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+
+    @property
+    def label(self) -> str:
+        """What was trained: the preset, or the algorithm's name; the folder's name where unknown."""
+        algorithm = self.config.get("algorithm")
+        named = algorithm.get("name") if isinstance(algorithm, Mapping) else None
+        for candidate in (self.config.get("preset"), named):
+            if isinstance(candidate, str) and candidate:
+                return printable(candidate)
+        return self.name
+
+
+def printable(text: str) -> str:
+    """`text` with every control, direction-changing or undecodable character replaced by U+FFFD."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
+    """(run folders, notes): the folders with a metrics.jsonl at `root` or below, sorted by path.
+
+    A symbolic link below `root` is not followed; each such link that is a folder or a metrics.jsonl is
+    noted. Inside a run folder no further run is looked for, nor in a folder of `NEVER_REPORTED` name.
+
+    Raises:
+        RunFileError: `root` is no folder.
+    """
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise RunFileError(f"{str(root)!r} {what}: give a run folder or a folder of run folders")
+    found: list[Path] = []
+    notes: list[str] = []
+    for folder, below, files in os.walk(root, followlinks=False):
+        here = Path(folder)
+        links = [name for name in below if (here / name).is_symlink()]
+        record = here / METRICS_FILE
+        if METRICS_FILE in files and record.is_symlink():
+            links.append(METRICS_FILE)
+        elif METRICS_FILE in files:
+            found.append(here)
+            below.clear()
+        hidden = [name for name in below if name in NEVER_REPORTED and (here / name).is_dir()]
+        below[:] = [name for name in below if name not in hidden]
+        notes += [
+            f"{printable(str((here / name).relative_to(root)))} was left out: what is chosen on tuning "
+            "seeds is not reported. Give that folder itself to see its runs."
+            for name in hidden
+        ]
+        notes += [
+            f"{printable(str((here / name).relative_to(root)))} is a symbolic link and was not followed."
+            for name in sorted(links)
+            if here not in found
+        ]
+    return sorted(found), sorted(notes)
+
+
+def read_metrics(run_dir: Path) -> list[dict[str, float | None]]:
+    """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
+
+    Raises:
+        RunFileError: it is missing, holds no complete row, or is damaged before its last line.
+    """
+    return _complete_rows(run_dir / METRICS_FILE, [])
+
+
+def read_run(folder: Path, name: str | None = None) -> RunRecord:
+    """The record of one run folder.
+
+    Args:
+        folder: it must hold a metrics.jsonl; config.json and environment.json may be missing.
+        name: how to call the run; the folder's own name where None.
+
+    Raises:
+        RunFileError: a file is missing, is damaged before its last line, or says what no run says.
+    """
+    notes: list[str] = []
+    rows = _complete_rows(folder / METRICS_FILE, notes)
+    return RunRecord(
+        path=folder,
+        name=printable(name if name is not None else folder.resolve().name),
+        rows=rows,
+        config=_object_or_note(folder / CONFIG_FILE, notes),
+        environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
+        notes=tuple(notes),
+    )
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        RunFileError: it is missing, a symbolic link, damaged, or holds no object.
+    """
+    try:
+        values = json.loads(_text(path))
+    except RunFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise RunFileError(f"{path} is damaged ({error})") from None
+    if not isinstance(values, dict):
+        raise RunFileError(f"{path} holds {str(values)[:40]!r}, expected an object")
+    return values
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_symlink():
+            raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
+        return path.read_bytes().decode("utf-8", errors="strict")
+    except UnicodeDecodeError as error:
+        raise RunFileError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _complete_rows(path: Path, notes: list[str]) -> list[dict[str, float | None]]:
+    rows = list(_rows(path, notes))
+    if not rows:
+        raise RunFileError(f"{path} holds no complete row yet: let the run go on")
+    return rows
+
+
+def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
+    lines = _text(path).splitlines(keepends=True)
+    last_step, nulls = -1, 0
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if number == len(lines) and not line.endswith("\n"):
+                notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
+                break
+            raise RunFileError(f"{where} is damaged: {line[:80]!r}") from None
+        last_step = _check_row(row, last_step, where)
+        clean = {key: _finite(value) for key, value in row.items()}
+        nulls += sum(value is None for value in clean.values())
+        yield clean
+    if nulls:
+        notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")
+
+
+def _check_row(row: object, last_step: int, where: str) -> int:
+    """The row's step, after the row was found to be one: a flat object of numbers, later than the last."""
+    if not isinstance(row, dict):
+        raise RunFileError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
+    for name, value in row.items():
+        if value is not None and not isinstance(value, int | float):
+            raise RunFileError(
+                f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
+            )
+    step = row.get("step")
+    number = _finite(step)
+    if number is None or not last_step < number < MAX_STEP or number != int(number):
+        raise RunFileError(
+            f"{where}: step is {step!r}, expected a whole number above {last_step}: "
+            "were two runs written into one file?"
+        )
+    return int(number)
+
+
+def _finite(value: float | None) -> float | None:
+    # A whole number too long for a float is as little a measurement as infinity is.
+    try:
+        number = math.nan if value is None else float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _object_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
+    if path.exists() or path.is_symlink():
+        return read_object(path)
+    notes.append(f"{path.name} is missing.")
+    return {}
