@@ -22,6 +22,10 @@ commands:
 # Command -> what it does. Each is the function `run` of the module of its name in algorithms/commands.
 COMMANDS = {
     "train": "train a policy by self-play, or continue a run",
+    "compare": "run algorithms side by side over seeds, and say what may be claimed",
+    "report": "make one HTML page of a run, or of a folder of runs",
+    "causes": "list, show or run the causes of entropy collapse",
+    "diagnose": "say what a run's record shows, and its likeliest cause",
     "check": "say what is installed and how to fix what is missing",
 }
 

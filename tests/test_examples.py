@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("train_*.py"))
+COMPARISON = ROOT / "examples" / "compare_algorithms.py"
 MAX_LINES = 60
 
 
@@ -20,7 +21,7 @@ def test_there_is_an_example() -> None:
     assert ROOT / "examples" / "train_grpo.py" in EXAMPLES
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*EXAMPLES, COMPARISON], ids=lambda path: path.stem)
 def test_an_example_fits_on_a_screen_and_is_documented(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= MAX_LINES
@@ -43,3 +44,20 @@ def test_an_example_runs_uninstalled_from_another_folder(path: Path, tmp_path: P
     assert f"run folder: {run_dir}" in done.stdout
     assert (run_dir / "metrics.jsonl").read_text().count("\n") > 2
     assert json.loads((run_dir / "environment.json").read_text())["evaluator"]
+
+
+@pytest.mark.slow
+def test_the_comparison_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
+    out = tmp_path / "a comparison"
+    done = subprocess.run(
+        [sys.executable, str(COMPARISON), "--smoke", "--out", str(out)],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"result: {out / 'comparison.json'}" in done.stdout
+    assert "nothing: " in done.stdout
+    assert len(json.loads((out / "comparison.json").read_text())["cells"]) == 4

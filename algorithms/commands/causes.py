@@ -97,9 +97,9 @@ def listed() -> list[str]:
     lines = [f"{'cause':<23}{'doctor calls it':<23}what is switched on"]
     for cause in CAUSES.values():
         lines.append(f"{cause.name:<23}{cause.doctor_class:<23}{cause.title}")
-    lines += ["", "several at once (the runs of the post-mortems, at most 300 updates):"]
+    lines += ["", "several at once (the runs of the post-mortems):"]
     for cause in COMPOSITES.values():
-        lines.append(f"{cause.name:<23}{len(cause.composite)} classes{'':<14}{cause.title}")
+        lines.append(f"{cause.name:<23}{len(cause.composite)} of them{'':<14}{cause.title}")
     return lines
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0 where no cause was found, 1 where one was, 2 where nothing could be read."""
+    """Exit code: 0 where all is well, 1 where a cause or a collapse was found, 2 where nothing could be read."""
     parser = argparse.ArgumentParser(
         prog="chess-lab diagnose",
         description="Reads RUN/metrics.jsonl and names the likeliest cause of what it shows. No "
         "setting of the run is looked at.",
-        epilog="exit code: 0 no cause found, 1 a cause found, 2 the record cannot be read",
+        epilog="exit code: 0 all well, 1 a cause or a collapse found, 2 the record cannot be read",
     )
     parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -51,7 +51,7 @@ def written(diagnosis: Diagnosis, run: str) -> list[str]:
             *_item("measured", cause.measured),
             *_item("without it", cause.without),
             *_item("remedy", cause.remedy),
-            *_item("to confirm", cause.confirm.replace("RUN", run)),
+            f"   {'to confirm':<12}{cause.confirm.replace('RUN', run)}",  # one line, to be copied
         ]
     if diagnosis.notes:
         lines.append("")

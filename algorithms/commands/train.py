@@ -26,14 +26,18 @@ def run(arguments: Sequence[str]) -> int:
     import tyro
 
     from algorithms import PRESETS
+    from algorithms.collapse.doctor import Watch
     from algorithms.core.checks import require_choice
+    from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
     from algorithms.training import config_file, trainer
     from algorithms.training.choices import check_choices
 
     prog = "chess-lab train"
     try:
-        resumed = _value_of("--resume", arguments)
+        resumed, like = _value_of("--resume", arguments), _value_of("--like", arguments)
+        if resumed is not None and like is not None:
+            raise ValueError("--resume continues a run, --like begins one: leave one of them out")
         if resumed is not None:
             config = config_file.load(Path(resumed) / "config.json")
             config = dataclasses.replace(config, run_dir=Path(resumed))
@@ -41,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
                 arguments = arguments[1:]
             elif not arguments[0].startswith("-"):
                 raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
-        elif (like := _value_of("--like", arguments)) is not None:
+        elif like is not None:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.
             config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
@@ -79,7 +83,8 @@ def run(arguments: Sequence[str]) -> int:
             config=(tyro.conf.FlagCreatePairsOff,),
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
-        result = trainer.train(options.config, resume=options.resume is not None)
+        so_far = [] if resumed is None else read_metrics(Path(resumed))
+        result = trainer.train(options.config, resume=resumed is not None, watch=Watch(so_far))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)

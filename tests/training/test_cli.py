@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from algorithms import PRESETS, cli
-from algorithms.training import checkpoint
+from algorithms.training import checkpoint, config_file, trainer
+from algorithms.training.config import TrainConfig
 from algorithms.training.run_log import read_rows
+from algorithms.training.session import Session
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -215,3 +218,78 @@ def test_a_wrong_choice_gets_the_nearest_one(
 ) -> None:
     assert cli.main(["train", "grpo", *arguments]) == 2
     assert nearest in capsys.readouterr().err
+
+
+def _saved(folder: Path, **changes: Any) -> Path:
+    """A run folder with nothing but its settings, of a cause and with a fault that is in no setting."""
+    settings: dict[str, Any] = {"total_moves": 4_096, "seed": 7, "cause": "temperature_mismatch",
+                                "preflight": False, "run_dir": folder}  # fmt: skip
+    folder.mkdir()
+    algorithm, regularizer = PRESETS["dr_grpo"]
+    config = TrainConfig(algorithm, regularizer, preset="dr_grpo", **{**settings, **changes})
+    config_file.save(config, folder / "config.json")
+    return folder
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[TrainConfig]:
+    """What would have been trained."""
+    configs: list[TrainConfig] = []
+
+    def no_training(config: TrainConfig, *, make_session: Any = Session, **_: Any) -> None:
+        assert make_session is Session  # without a fault
+        configs.append(config)
+        raise ValueError("nothing is trained here")
+
+    monkeypatch.setattr(trainer, "train", no_training)
+    return configs
+
+
+def test_a_run_like_another_has_its_settings_but_not_its_folder_its_label_and_its_fault(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    old = _saved(tmp_path / "old")
+    assert cli.main(["train", "--like", str(old)]) == 1
+    (config,) = asked
+    changed = config_file.differences(config_file.load(old / "config.json"), config)
+    assert changed == {
+        "cause": ("temperature_mismatch", None),
+        "preflight": (False, True),
+        "run_dir": (str(old), None),
+    }
+    assert config.label == "dr_grpo"
+
+
+def test_a_run_like_another_takes_the_changes_given(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    old, new = _saved(tmp_path / "old"), tmp_path / "new"
+    changes = ["--regularizer.ent-coef", "0.25", "--algorithm.update-epochs", "3"]
+    arguments = ["train", f"--like={old}", *changes, "--seed", "8", "--run-dir", str(new)]
+    assert cli.main([*arguments, "--no-preflight"]) == 1
+    (config,) = asked
+    changed = config_file.differences(config_file.load(old / "config.json"), config)
+    assert changed == {
+        "cause": ("temperature_mismatch", None),
+        "regularizer.ent_coef": (0.03, 0.25),
+        "algorithm.update_epochs": (1, 3),
+        "seed": (7, 8),
+        "run_dir": (str(old), str(new)),
+    }
+
+
+def test_a_run_like_one_that_is_not_there_or_damaged_is_named(
+    tmp_path: Path, asked: list[TrainConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = _saved(tmp_path / "damaged")
+    (damaged / "config.json").write_text("{")
+    for folder in (tmp_path / "nowhere", damaged):
+        assert cli.main(["train", "--like", str(folder)]) == 1
+        error = capsys.readouterr().err
+        assert f"{folder / 'config.json'} is not a readable run configuration" in error
+    old = _saved(tmp_path / "old")
+    assert cli.main(["train", "--like", str(old), "--resume", str(old)]) == 1
+    assert "leave one of them out" in capsys.readouterr().err
+    assert cli.main(["train", "--like", str(old), "--regularizer.ent-estimator", "sampld"]) == 2
+    assert "did you mean 'sampled'" in capsys.readouterr().err
+    assert asked == []

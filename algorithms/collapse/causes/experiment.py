@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from algorithms.collapse.causes.cause import Cause
 from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.reports.readings import read
@@ -61,7 +63,7 @@ class Outcome:
 
 
 def smaller(config: TrainConfig) -> TrainConfig:
-    """The run in a few seconds: four updates of 64 moves, to see that its parts work."""
+    """The run in a few seconds: 64 groups in four updates or a few more, to see that its parts work."""
     return dataclasses.replace(
         config,
         rollout=dataclasses.replace(config.rollout, num_envs=8, num_plies=2),
@@ -103,6 +105,8 @@ def run_cause(
     def make_session(settings: TrainConfig) -> Session:
         session = Session(settings)
         if fault is not None:
+            # Dropout in the sampler draws from torch's global stream, which no setting seeds.
+            torch.manual_seed(settings.seed)
             fault(session)
         return session
 

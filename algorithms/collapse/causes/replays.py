@@ -1,10 +1,13 @@
-"""The four post-mortem runs once more: their coefficients, our network, at most 300 updates.
+"""The four post-mortem runs once more: their coefficients, our network, 64 updates (the first: 112).
 
 Each had several causes at once, so the doctor is judged by the set that it finds. Theirs sampled 512
 fixed starts by 16 games of 16 plies and updated a policy of 4 layers four times a batch; ours has two
-starts out of 32 in a batch, which is small enough for two minutes and repeats them about as often.
+starts out of 32 in a batch, which fits into a few minutes and repeats them too.
 Their dropout (.1, active on both sides) is left out: it is a cause of its own here. Their temperature
-mismatch was found by them only after the last of the four runs.
+mismatch was found by them only after the last of the four runs. The sets were written down after runs
+on seed 0 and are judged on others. What theirs had and ours does not show: at learning rates of 3e-6
+and 1e-6 nothing moves far enough in 64 updates for samples to be stale, and starts that repeat do not
+make states that repeat while games are long and random.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ _SETTING = {
     "regularizer.ent_coef": 0.0,
     "regularizer.kl_old_coef": 0.001,
     "regularizer.kl_old_estimator": "forward_k1",
-    "total_moves": 300 * 256,
-    "eval_interval_updates": 20,
-    "diagnostics_interval_updates": 20,
+    "total_moves": 64 * 256,
+    "optimizer.minibatch_size": 64,
+    "eval_interval_updates": 8,
+    "diagnostics_interval_updates": 8,
 }
 _SAMPLED = {"regularizer.ent_estimator": "sampled"}
 _HOT = {"rollout.temperature": 1.3}
@@ -44,7 +48,8 @@ REPLAYS = (
         because="A learning rate of 1e-3 against a sampled bonus of .01; samples are up to 16 updates "
         "old and their starts repeat.",
         remedy="a lower learning rate, the exact entropy, fresh samples, fresh starts",
-        settings={**_SETTING, **_SAMPLED, "init_from": None, "optimizer.learning_rate": 1e-3,
+        settings={**_SETTING, **_SAMPLED, "init_from": None, "total_moves": 112 * 256,
+                  "optimizer.learning_rate": 1e-3,
                   "regularizer.ent_coef": 0.01, "algorithm.clip_range": 0.15},
         predicates=(),
         published=(
@@ -58,8 +63,7 @@ REPLAYS = (
     Cause(
         name="zjij66xd",
         doctor_class="sampled_entropy_bonus",
-        composite=("sampled_entropy_bonus", "saturated_controller", "stale_behaviour",
-                   "fixed_positions"),
+        composite=("sampled_entropy_bonus", "stale_behaviour"),
         title="Post-mortem 2: the KL trap",
         because="A sampled bonus that a floor controller multiplies, against an adaptive KL to the "
         "old policy whose target it makes unreachable.",
@@ -81,8 +85,7 @@ REPLAYS = (
     Cause(
         name="xkbkwo4s",
         doctor_class="temperature_mismatch",
-        composite=("temperature_mismatch", "sampled_entropy_bonus", "saturated_controller",
-                   "stale_behaviour", "fixed_positions"),
+        composite=("temperature_mismatch", "sampled_entropy_bonus", "saturated_controller"),
         title="Post-mortem 3: loss budget and dead monitors",
         because="A temperature mismatch puts the KL above its target before anything is learned: the "
         "controller saturates, and at a learning rate of 3e-6 nothing moves.",
@@ -107,7 +110,7 @@ REPLAYS = (
     Cause(
         name="p9u63rgu",
         doctor_class="temperature_mismatch",
-        composite=("temperature_mismatch", "fixed_positions"),
+        composite=("temperature_mismatch",),
         title="Post-mortem 4: temperature mismatch",
         because="Sampled at 1.3, learned at 1.0, at a learning rate of 1e-6 and without a bonus.",
         remedy="one temperature, then a learning rate that learns",

@@ -57,7 +57,7 @@ SIGNALS = (
         predicates=(
             Predicate("early rollout/reward_zero_std_fraction", "above", 0.35, 0.2),
             Predicate("mean rollout/distinct_moves_mean", "below", 2.2, 1.0),
-            Predicate("last eval/pass_at_8", "below", 0.55, 0.08),
+            Predicate("last eval/pass_at_8", "below", 0.61, 0.06),
         ),
         published=(
             Published("what RL does to a base model", "reweights within its support",

@@ -11,7 +11,7 @@ from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_
 from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record
 from algorithms.reports.peaks import judge_peak
 from algorithms.reports.readings import Rows
-from algorithms.reports.run_files import read_run
+from algorithms.reports.run_files import read_metrics
 
 RULES = (
     sampler_rules.temperature_mismatch,
@@ -37,11 +37,12 @@ quantities are 0, 1 or equal by theory where the cause is absent, unless the rul
 NEEDED_UPDATES = 4
 """With fewer the record says too little."""
 
-HEALTHY, SPENT, COLLAPSE, IMPAIRED, SHORT = (
+HEALTHY, SPENT, COLLAPSE, IMPAIRED, UNEXPLAINED, SHORT = (
     "healthy",
     "not a collapse",
     "collapse",
     "impaired",
+    "unexplained collapse",
     "too short",
 )
 
@@ -53,7 +54,8 @@ class Diagnosis:
     Attributes:
         verdict: "healthy"; "not a collapse" (entropy fell while held-out regret improved);
             "collapse" (a cause, and entropy lost without what it should have bought); "impaired" (a
-            cause, and no collapse so far); "too short".
+            cause, and no collapse so far); "unexplained collapse" (that loss, and no cause found);
+            "too short".
         causes: ranked, the likeliest first.
         notes: what else stands out: impossible values, peaks that are noise, what was lost for what.
     """
@@ -64,8 +66,8 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0 where no cause was found, otherwise 1."""
-        return 1 if self.causes else 0
+        """1 where a cause was found or entropy was lost for nothing, otherwise 0."""
+        return 1 if self.causes or self.verdict == UNEXPLAINED else 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values: {"verdict", "causes": [{"name", "confidence", ...}], "notes"}."""
@@ -98,6 +100,10 @@ def diagnose(rows: Rows) -> Diagnosis:
         return Diagnosis(SHORT, (), (note, *_impossible(record)))
     found = [evidence for rule in RULES if (evidence := rule(record)) is not None]
     found.sort(key=lambda evidence: -evidence.confidence)  # stable: equals stay in rank
+    evaluations = len(record.series("eval/regret_cp"))
+    if not found and evaluations < 2:  # "healthy" is a judgement on what entropy bought
+        note = f"{evaluations} evaluations on record: without a cause, a verdict needs two"
+        return Diagnosis(SHORT, (), (note, *_impossible(record)))
     verdict = _verdict(record, bool(found))
     return Diagnosis(verdict, tuple(found), tuple(_notes(record, verdict)))
 
@@ -108,18 +114,25 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
     Raises:
         ValueError: there is no record, or it cannot be read.
     """
-    return diagnose(read_run(run_dir).rows)
+    return diagnose(read_metrics(run_dir))
 
 
 class Watch:
-    """Follows a run row by row: a line on its state, renewed at every evaluation."""
+    """Follows a run row by row: a line on its state, renewed at every evaluation.
 
-    def __init__(self) -> None:
-        self._rows: list[Mapping[str, float]] = []
+    Args:
+        rows: what is on record already, of a run that is continued.
+    """
+
+    def __init__(self, rows: Rows = ()) -> None:
+        self._rows: list[Mapping[str, float | None]] = list(rows)
         self._line = ""
 
     def __call__(self, row: Mapping[str, float]) -> str:
         """The line after this row of the record."""
+        # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
+        while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
+            self._rows.pop()
         self._rows.append(row)
         if "eval/regret_cp" in row:
             diagnosis = diagnose(self._rows)
@@ -132,7 +145,9 @@ def _verdict(record: Record, has_cause: bool) -> str:
     improved = record.regret_kept < 0.85
     if has_cause:
         return COLLAPSE if lost else IMPAIRED
-    return SPENT if lost and improved else HEALTHY
+    if lost:
+        return SPENT if improved else UNEXPLAINED
+    return HEALTHY
 
 
 def _notes(record: Record, verdict: str) -> list[str]:
@@ -142,9 +157,14 @@ def _notes(record: Record, verdict: str) -> list[str]:
             f"entropy fell to {record.entropy_kept:.0%} of its start while held-out regret fell to "
             f"{record.regret_kept:.0%} of its own: the entropy was spent on learning"
         )
+    if verdict == UNEXPLAINED:
+        notes.append(
+            f"entropy fell to {record.entropy_kept:.0%} of its start and held-out regret is "
+            f"{record.regret_kept:.0%} of its own: nothing was bought with it, and no rule fires"
+        )
     rewards = record.series("rollout/reward_mean")
     # Only where nothing was learned: there a lucky batch is easily read as progress.
-    if len(rewards) >= 8 and record.regret_kept > 0.9:
+    if len(rewards) >= 8 and max(rewards) > min(rewards) and record.regret_kept > 0.9:
         peak = judge_peak(rewards, higher_is_better=True, trend=True)
         if peak.is_noise:
             notes.append(

@@ -99,5 +99,9 @@ def _finite(row: Mapping[str, float | None], name: str) -> bool:
 
 
 def rerun(*changes: str) -> str:
-    """The command of a counterfactual run: the settings of RUN, changed in these."""
-    return " ".join(["chess-lab train --like RUN", *changes])
+    """The command of a counterfactual run: the settings of RUN, changed in these.
+
+    A change whose number the record does not give ("nan") is left out: no run can be given it.
+    """
+    known = [change for change in changes if not change.endswith(" nan")]
+    return " ".join(["chess-lab train --like RUN", *known])

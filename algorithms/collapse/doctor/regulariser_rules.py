@@ -98,7 +98,10 @@ def sharp_optimum(record: Record) -> Evidence | None:
     optimum = record("last probe/optimum_entropy")
     if not optimum < 0.7:
         return None
-    now = record("last probe/entropy")
+    now, anchor = record("last probe/entropy"), record("last reg/kl_ref_coef")
+    change = f"--regularizer.kl-ref-coef {100 * anchor:.3g}"
+    if not anchor > 0:  # nothing to multiply: then only the bonus shapes the optimum
+        change = f"--regularizer.ent-coef {10 * record('last reg/ent_coef'):.3g}"
     return Evidence(
         "sharp_optimum",
         0.9 if record.entropy_kept < 0.6 else 0.6,
@@ -107,5 +110,5 @@ def sharp_optimum(record: Record) -> Evidence | None:
         f"KL to the reference has {record('median grad_share/kl_ref'):.1%} of the gradient norm",
         "an optimum with the entropy that is wanted",
         "raise regularizer.kl_ref_coef, or add an entropy bonus (regularizer.ent_coef)",
-        rerun(f"--regularizer.kl-ref-coef {record('last reg/kl_ref_coef') * 100:.3g}"),
+        rerun(change),
     )

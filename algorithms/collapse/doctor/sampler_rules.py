@@ -27,7 +27,7 @@ def temperature_mismatch(record: Record) -> Evidence | None:
         "a factor of 1 and a share of 0",
         "give sampling and learning one temperature (rollout.temperature is meant for both): "
         f"sampler's / learner's is {slope:.4g} now",
-        rerun("--preflight"),
+        rerun(),  # without the fault, and with the preflight
     )
 
 
@@ -56,7 +56,7 @@ def forward_mismatch(record: Record) -> Evidence | None:
         f"nats, and the ratio's standard deviation before any step is {first:.2g} (median); {kind}",
         "0 for both",
         remedy,
-        rerun("--preflight", "--policy.head-dtype float32", "--policy.dropout 0"),
+        rerun("--policy.head-dtype float32", "--policy.dropout 0"),
     )
 
 

@@ -1,0 +1,161 @@
+"""`chess-lab report`: run folders as one page that opens offline in any browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from algorithms.reports.run_files import RunRecord
+
+DEFAULT_NAME = "report.html"
+
+
+class ReportError(Exception):
+    """No page can be made; the message says why and what to do."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Writes the page and says where it is; 0, or 1 where no page could be made."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab report",
+        description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
+        "one HTML file that needs neither network nor script.",
+    )
+    parser.add_argument("dir", type=Path, metavar="DIR", help="a run folder, or a folder of them")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: DIR/{DEFAULT_NAME}")
+    options = parser.parse_args(list(arguments))
+    try:
+        out = _checked_target(options.out or options.dir / DEFAULT_NAME)
+        runs, page = make_page(options.dir)
+        _write(out, page)
+    except (ReportError, ValueError) as error:
+        print(f"chess-lab report: {error}", file=sys.stderr)
+        return 1
+    size_kb = len(page.encode()) / 1000
+    print(f"{runs} run{'' if runs == 1 else 's'}, {size_kb:,.0f} kB: {out}")
+    return 0
+
+
+def make_page(root: Path) -> tuple[int, str]:
+    """(number of runs shown, HTML) of the run folder or the folder of run folders `root`.
+
+    Of several runs one that cannot be read is left out and named on the page.
+
+    Raises:
+        ReportError: there is no run, or none that can be read.
+        ValueError: `root` is no folder.
+    """
+    from algorithms.reports.page import Findings, build_page, read_claims
+    from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
+
+    folders, notes = find_run_folders(root)
+    if not folders:
+        linked = f" ({' '.join(notes)})" if notes else ""
+        raise ReportError(
+            f"no metrics.jsonl in or below {str(root)!r}{linked}: train first, for example "
+            "`chess-lab train grpo --run-dir DIR`"
+        )
+    runs, broken = [], []
+    for folder in folders:
+        try:
+            name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
+            runs.append(read_run(folder, name))
+        except RunFileError as error:
+            broken.append(str(error))
+    if not runs:
+        raise ReportError("; ".join(broken))
+    notes += [f"Left out: {reason}" for reason in broken]
+    try:
+        claims = read_claims(root)
+    except RunFileError as error:
+        claims = []
+        notes.append(f"No claims: {error}")
+    findings = Findings(
+        diagnoses=_diagnoses(runs, notes),
+        probes=_probes(runs, notes),
+        presets=_presets(runs),
+        claims=claims,
+        notes=notes,
+    )
+    return len(runs), build_page(root.resolve().name or str(root), runs, findings)
+
+
+def _diagnoses(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Mapping[str, Any]]:
+    """The doctor's findings by the run's folder; a run that it cannot judge is noted."""
+    from algorithms.collapse.doctor import diagnose_run
+
+    found: dict[str, Mapping[str, Any]] = {}
+    for run in runs:
+        try:
+            found[str(run.path)] = diagnose_run(run.path).to_dict()
+        except (ValueError, OSError) as error:
+            notes.append(f"{run.name}: not diagnosed ({error}).")
+    return found
+
+
+def _probes(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Any]:
+    """Pictures of the probe positions by the run's folder; a record that cannot be read is noted."""
+    from algorithms.reports.probe_files import FOLDER
+
+    found = {}
+    for run in runs:
+        folder = run.path / FOLDER
+        if not folder.is_dir():
+            continue
+        # numba and python-chess take a second to load; a run without probes does not need them.
+        from algorithms.commands.probe_pictures import probe_pictures
+
+        if folder.is_symlink() or any(file.is_symlink() for file in folder.iterdir()):
+            notes.append(f"{run.name}: {FOLDER} is or holds a symbolic link and was not followed.")
+            continue
+        try:
+            found[str(run.path)] = probe_pictures(run.path)
+        except (ValueError, OSError) as error:
+            notes.append(f"{run.name}: no boards ({error}).")
+    return found
+
+
+def _presets(runs: Sequence[RunRecord]) -> dict[str, Mapping[str, str]]:
+    """The preset's settings as it comes, by the first run's folder; empty where columns are compared."""
+    from algorithms.reports.page import flatten, group_runs
+
+    if len(group_runs(runs)) > 1:
+        return {}
+    from algorithms import PRESETS
+    from algorithms.training.config import TrainConfig
+    from algorithms.training.config_file import to_dict
+
+    first = runs[0]
+    if first.label not in PRESETS:
+        return {}
+    algorithm, regularizer = PRESETS[first.label]
+    return {str(first.path): flatten(to_dict(TrainConfig(algorithm, regularizer)))}
+
+
+def _checked_target(out: Path) -> Path:
+    """`out`, if a page may be written there: it must be an .html file, so that no record is replaced."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ReportError(f"--out {str(out)!r} does not end in .html: give the name of a page")
+    if out.is_dir():
+        raise ReportError(f"--out {str(out)!r} is a folder: give the name of a page in it")
+    return out
+
+
+def _write(out: Path, page: str) -> None:
+    """Writes the page whole or not at all."""
+    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, out)
+    except OSError as error:
+        if partial.is_file():
+            partial.unlink()
+        raise ReportError(
+            f"{str(out)!r} cannot be written ({error.strerror}): choose another --out"
+        ) from None

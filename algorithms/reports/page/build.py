@@ -1,0 +1,194 @@
+"""The page put together: one HTML file that asks for nothing, runs nothing and escapes everything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from algorithms.reports.page import boards, figures, mechanism, summary, tables
+from algorithms.reports.page.boards import Probe
+from algorithms.reports.page.claims import Claims
+from algorithms.reports.page.columns import Column, group_runs
+from algorithms.reports.page.summary import Diagnoses
+from algorithms.reports.run_files import RunRecord, printable
+
+_HERE = Path(__file__).parent
+_TEMPLATE, _STYLE = "page.html.j2", "page.css"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a page shows beside the run folders' own files: all of it optional, each by the run's folder.
+
+    Attributes:
+        diagnoses: the doctor's, as `Diagnosis.to_dict()` gives them.
+        probes: probe positions with the policy's moves.
+        presets: settings of a run's preset as it comes, flat; shown where there is one column.
+        claims: what a comparison of the runs allows one to say.
+        notes: sentences on what was left out, and why.
+    """
+
+    diagnoses: Diagnoses = field(default_factory=dict)
+    probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    claims: Sequence[Claims] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A heading with its figures, and sentences for what is not on record."""
+
+    title: str
+    lead: str
+    figures: Sequence[figures.Figure]
+    sentences: Sequence[str]
+
+
+def build_page(title: str, runs: Sequence[RunRecord], findings: Findings | None = None) -> str:
+    """The HTML of the page; the same files give the same page, byte for byte.
+
+    Args:
+        title: heading, escaped like every other text.
+        runs: at least one.
+        findings: what the caller knows besides.
+
+    Raises:
+        ValueError: no run.
+    """
+    if not runs:
+        raise ValueError("0 runs: a page needs at least one")
+    findings = Findings() if findings is None else findings
+    columns = group_runs(runs)
+    template, style = _sources()
+    return template.render(
+        title=printable(title),
+        style=Markup(style),  # our own file
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        headline=summary.headline(columns),
+        cards=summary.cards(columns, findings.diagnoses),
+        claims=findings.claims,
+        sections=[*_curves(columns)],
+        causes=summary.cause_rows(columns, findings.diagnoses),
+        cause_notes=summary.diagnosis_notes(columns, findings.diagnoses),
+        mechanism=[*_mechanism(columns)],
+        definitions=boards.definitions() if findings.probes else "",
+        boards=_boards(columns, findings.probes),
+        settings=_settings(columns, findings),
+        several=len(columns) > 1,
+        provenance=tables.provenance_table(columns),
+        machine=tables.machine_table(columns),
+        notes=_notes(columns, findings),
+    )
+
+
+@lru_cache(maxsize=1)
+def _sources() -> tuple[Template, str]:
+    """(template, style sheet) of the page."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["swatch"] = figures.swatch
+    return environment.get_template(_TEMPLATE), (_HERE / _STYLE).read_text(encoding="utf-8")
+
+
+def _curves(columns: Sequence[Column]) -> list[_Section]:
+    learning, lacking = figures.curve_figures(columns, figures.LEARNING)
+    phase = figures.phase_figure(columns)
+    if isinstance(phase, str):
+        lacking.append(phase)
+    else:
+        learning.insert(1, phase)
+    several = any(len(column.runs) > 1 for column in columns)
+    how = "Lines are means over the seeds, bands reach from the lowest to the highest seed. "
+    return [
+        _Section("Learning", (how if several else "") + "Hover over a point for its numbers.",
+                 learning, lacking),
+        _Section("How far an update moves the policy", "",
+                 *figures.curve_figures(columns, figures.STEP_SIZE)),
+        _Section("Coefficients", "", *figures.curve_figures(columns, figures.COEFFICIENTS)),
+    ]  # fmt: skip
+
+
+def _mechanism(columns: Sequence[Column]) -> list[_Section]:
+    shares = [figure for column in columns for figure in mechanism.share_figures(column)]
+    return [
+        _section(
+            "Who spends the gradient",
+            "Share of each loss term in the gradient, beside its share of the loss' value. The value says "
+            "nothing about who pulls: centred advantages make the policy's loss 0.",
+            shares,
+        ),
+        _section(
+            "Entropy change: predicted and measured",
+            "On the fixed probe positions; a dot is one look at one update.",
+            mechanism.prediction_figures(columns),
+        ),
+        _section(
+            "Clips and moved mass, by the probability of the move",
+            "A move that the policy rarely plays and one that it nearly always plays meet the clips differently.",
+            mechanism.probability_figures(columns),
+        ),
+    ]
+
+
+def _section(title: str, lead: str, found: Sequence[figures.Figure | str]) -> _Section:
+    drawn = [one for one in found if not isinstance(one, str)]
+    return _Section(title, lead, drawn, [one for one in found if isinstance(one, str)])
+
+
+def _boards(columns: Sequence[Column], probes: Mapping[str, Sequence[Probe]]) -> list[dict]:
+    """For each column with probes its first run's: titles and pictures."""
+    shown = []
+    for column in columns:
+        run = next((run for run in column.runs if probes.get(str(run.path))), None)
+        if run is not None:
+            found = probes[str(run.path)]
+            pictures = [
+                {
+                    "probe": probe,
+                    "side": boards.side_to_move(probe.fen),
+                    "policies": [
+                        (policy, boards.board_svg(probe, policy), boards.summary(policy))
+                        for policy in (probe.before, probe.after)
+                    ],
+                }
+                for probe in found
+            ]
+            shown.append({"name": column.name, "run": run.name, "pictures": pictures})
+    return shown
+
+
+def _settings(columns: Sequence[Column], findings: Findings) -> tables.Table:
+    first = columns[0].runs[0]
+    return tables.settings_table(columns, findings.presets.get(str(first.path)))
+
+
+def _notes(columns: Sequence[Column], findings: Findings) -> list[str]:
+    notes = list(findings.notes)
+    notes += filter(None, [tables.mixed_evaluators(columns)])
+    for column in columns:
+        if column.repeated_seeds:
+            notes.append(
+                f"{column.name}: two runs have the same seed ({column.seeds}), so the band is too narrow."
+            )
+        lengths = sorted({int(run.rows[-1]["step"] or 0) for run in column.runs})
+        if len(lengths) > 1:
+            notes.append(
+                f"{column.name}: its runs have {lengths[0]} to {lengths[-1]} updates; lines end where the "
+                "shortest does, the headline has each run's own end."
+            )
+        notes += [f"{run.name}: {note}" for run in column.runs for note in run.notes]
+    return notes

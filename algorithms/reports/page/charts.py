@@ -1,0 +1,291 @@
+"""The charts of the page as inline SVG: lines with bands, paths, scatters, stacked bars, dots by category.
+
+Colours are CSS classes (`c0` .. `c7`), so that one drawing serves light and dark; hovering over a point
+tells its values. Every chart is 560 x 320 and scales with its column of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from algorithms.reports.page.svg import Scale, bounds, colour, element, short, tick_texts
+
+WIDTH, HEIGHT = 560.0, 320.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 546.0, 40.0, 268.0
+MAX_TIPS = 24  # points of one line that answer to the mouse
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart.
+
+    Attributes:
+        name: in the legend and the tooltips.
+        index: its colour.
+        x: float64 [K].
+        y: float64 [K]; nan leaves a gap.
+        low: float64 [K], lower edge of the band; None draws none.
+        high: float64 [K], upper edge.
+        thin: drawn fine and without points: a single run behind a mean.
+        tips: a text for each point, shown when hovering; made from x and y where empty.
+    """
+
+    name: str
+    index: int
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    thin: bool = False
+    tips: Sequence[str] = field(default=())
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What the axes of a chart say.
+
+    Attributes:
+        title: the chart's name, for readers that do not see it.
+        x_label: quantity and unit.
+        y_label: quantity and unit.
+        x_zero: whether the x axis includes 0.
+        y_zero: whether the y axis includes 0.
+        x_reach: a value that the x axis includes too, so that all charts over time are equally long.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    x_zero: bool = True
+    y_zero: bool = True
+    x_reach: float = 0.0
+
+
+def line_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
+    """SVG: the lines with their bands; a point that has gaps on both sides is a dot.
+
+    Raises:
+        ValueError: no line has a finite value.
+    """
+    x_scale, y_scale = _scales(axes, lines)
+    parts = [*_frame(axes, x_scale, y_scale)]
+    for line in lines:
+        parts += _band(line, x_scale, y_scale)
+    for line in lines:
+        parts += _strokes(line, x_scale, y_scale)
+    for line in lines:
+        parts += _tips(line, x_scale, y_scale, visible=len(line.x) <= 16)
+    return _svg(axes, parts)
+
+
+def path_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
+    """SVG: paths through a plane, time along the line: a ring where each begins, a disc where it ends.
+
+    Raises:
+        ValueError: no line has a finite value.
+    """
+    x_scale, y_scale = _scales(axes, lines)
+    parts = [*_frame(axes, x_scale, y_scale)]
+    for line in lines:
+        parts += _strokes(line, x_scale, y_scale)
+    for line in (line for line in lines if not line.thin):
+        parts += _tips(line, x_scale, y_scale, visible=True)
+        seen = np.flatnonzero(np.isfinite(line.x) & np.isfinite(line.y))
+        for at, shape in ((seen[:1], "ring"), (seen[-1:], "disc")):
+            parts += [
+                element("circle", class_=f"{shape} {colour(line.index)}", cx=x_scale(line.x[i]),
+                        cy=y_scale(line.y[i]), r=6)
+                for i in at
+            ]  # fmt: skip
+    return _svg(axes, parts)
+
+
+def scatter_chart(axes: Axes, clouds: Sequence[Line], identity: bool) -> Markup:
+    """SVG: one dot per point; with `identity` both axes share a scale and the line y = x is drawn.
+
+    Raises:
+        ValueError: no cloud has a finite point.
+    """
+    if identity:
+        both = np.concatenate([np.concatenate([cloud.x, cloud.y]) for cloud in clouds])
+        low, high = bounds(both, True)
+        x_scale, y_scale = Scale(low, high, LEFT, RIGHT), Scale(low, high, BOTTOM, TOP)
+    else:
+        x_scale, y_scale = _scales(axes, clouds)
+    parts = [*_frame(axes, x_scale, y_scale)]
+    if identity:
+        parts.append(element("line", class_="guide", x1=LEFT, y1=BOTTOM, x2=RIGHT, y2=TOP))
+    for cloud in clouds:
+        for x, y, tip in zip(cloud.x, cloud.y, _tip_texts(cloud), strict=True):
+            if np.isfinite(x) and np.isfinite(y):
+                parts.append(_dot(cloud, x_scale(x), y_scale(y), tip, visible=True))
+    return _svg(axes, parts)
+
+
+def stack_chart(axes: Axes, layers: Sequence[Line]) -> Markup:
+    """SVG: at each x of the layers (the same in all) their shares stacked to a bar; nan counts as absent.
+
+    Raises:
+        ValueError: the layers are empty or hold nothing finite.
+    """
+    x = layers[0].x
+    bounds(np.concatenate([layer.y for layer in layers]), True)
+    x_low, x_high = _x_bounds(axes, x)
+    x_scale, y_scale = Scale(x_low, x_high, LEFT, RIGHT), Scale(0.0, 1.0, BOTTOM, TOP)
+    centres = np.array([x_scale(value) for value in x])
+    width = min(26.0, max(2.0, 0.8 * float(np.diff(centres).min()))) if len(x) > 1 else 26.0
+    parts = [*_frame(axes, x_scale, y_scale)]
+    floor = np.zeros(len(x))
+    for layer in layers:
+        for i, tip in enumerate(_tip_texts(layer)):
+            share = layer.y[i]
+            if np.isfinite(share) and share > 0:
+                top, foot = y_scale(min(1.0, floor[i] + share)), y_scale(floor[i])
+                left = min(max(centres[i] - width / 2, LEFT), RIGHT - width)
+                parts.append(
+                    element("rect", element("title", tip), class_=f"area {colour(layer.index)}",
+                            x=left, y=top, width=width, height=max(foot - top, 0.1))
+                )  # fmt: skip
+                floor[i] += share
+    return _svg(axes, parts)
+
+
+def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line]) -> Markup:
+    """SVG: for each category one dot per line (its mean) on a bar from `low` to `high`, side by side.
+
+    `line.x` is the index of the category.
+
+    Raises:
+        ValueError: no line has a finite value.
+    """
+    values = [edge for line in lines for edge in (line.y, line.low, line.high) if edge is not None]
+    low, high = bounds(np.concatenate(values), axes.y_zero)
+    y_scale = Scale(low, high, BOTTOM, TOP)
+    x_scale = Scale(-0.5, len(categories) - 0.5, LEFT, RIGHT)
+    parts = [*_frame(axes, x_scale, y_scale, categories)]
+    apart = min(14.0, 0.8 * (RIGHT - LEFT) / len(categories) / max(len(lines), 1))
+    for place, line in enumerate(lines):
+        shift = (place - (len(lines) - 1) / 2) * apart
+        for i, tip in enumerate(_tip_texts(line)):
+            if not np.isfinite(line.y[i]):
+                continue
+            x = x_scale(line.x[i]) + shift
+            if line.low is not None and line.high is not None:
+                parts.append(
+                    element("line", class_=f"whisker {colour(line.index)}", x1=x, x2=x,
+                            y1=y_scale(line.low[i]), y2=y_scale(line.high[i]))
+                )  # fmt: skip
+            parts.append(_dot(line, x, y_scale(line.y[i]), tip, visible=True))
+    return _svg(axes, parts)
+
+
+def _scales(axes: Axes, lines: Sequence[Line]) -> tuple[Scale, Scale]:
+    edges = [edge for line in lines for edge in (line.y, line.low, line.high) if edge is not None]
+    # Where y is a gap, x has nothing to show either.
+    drawn = np.concatenate([line.x[np.isfinite(line.y)] for line in lines])
+    x_low, x_high = _x_bounds(axes, drawn)
+    y_low, y_high = bounds(np.concatenate(edges), axes.y_zero)
+    return Scale(x_low, x_high, LEFT, RIGHT), Scale(y_low, y_high, BOTTOM, TOP)
+
+
+def _x_bounds(axes: Axes, x: NDArray[np.float64]) -> tuple[float, float]:
+    reach = [axes.x_reach] if axes.x_reach else []
+    return bounds(np.concatenate([x, reach]), axes.x_zero)
+
+
+def _svg(axes: Axes, parts: Sequence[Markup]) -> Markup:
+    return element("svg", *parts, class_="chart", viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+                   role="img", aria_label=f"{axes.title}: {axes.y_label} over {axes.x_label}")  # fmt: skip
+
+
+def _frame(
+    axes: Axes, x_scale: Scale, y_scale: Scale, categories: Sequence[str] | None = None
+) -> Iterator[Markup]:
+    """Grid, tick labels, axis and labels; behind everything else."""
+    heights = y_scale.ticks()
+    for value, text in zip(heights, tick_texts(heights), strict=True):
+        y = y_scale(value)
+        yield element("line", class_="grid", x1=LEFT, y1=y, x2=RIGHT, y2=y)
+        yield element("text", text, x=LEFT - 8, y=y + 4.5, text_anchor="end")
+    places = x_scale.ticks() if categories is None else list(range(len(categories)))
+    texts = tick_texts(places) if categories is None else categories
+    for value, text in zip(places, texts, strict=True):
+        x = x_scale(value)
+        yield element("line", class_="tick", x1=x, y1=BOTTOM, x2=x, y2=BOTTOM + 5)
+        anchor = "end" if categories is None and x > RIGHT - 12 else "middle"
+        place = min(x, RIGHT + 8) if anchor == "end" else x
+        yield element("text", text, x=place, y=BOTTOM + 22, text_anchor=anchor)
+    zero_inside = y_scale.low < 0 < y_scale.high
+    if zero_inside:
+        yield element("line", class_="axis", x1=LEFT, y1=y_scale(0), x2=RIGHT, y2=y_scale(0))
+    yield element("line", class_="axis", x1=LEFT, y1=BOTTOM, x2=RIGHT, y2=BOTTOM)
+    yield element("text", axes.y_label, class_="label", x=4, y=18)
+    yield element("text", axes.x_label, class_="label", x=RIGHT, y=HEIGHT - 6, text_anchor="end")
+
+
+def _pieces(line: Line) -> Iterator[NDArray[np.int64]]:
+    """Indices of each stretch of the line without a gap."""
+    seen = np.flatnonzero(np.isfinite(line.x) & np.isfinite(line.y))
+    if len(seen):
+        yield from np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1)
+
+
+def _points(x: NDArray[np.float64], y: NDArray[np.float64], x_scale: Scale, y_scale: Scale) -> str:
+    return " ".join(f"{x_scale(a):.1f},{y_scale(b):.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _band(line: Line, x_scale: Scale, y_scale: Scale) -> Iterator[Markup]:
+    if line.low is None or line.high is None or np.array_equal(line.low, line.high, equal_nan=True):
+        return
+    for at in _pieces(line):
+        edge = np.concatenate([line.high[at], line.low[at][::-1]])
+        around = np.concatenate([line.x[at], line.x[at][::-1]])
+        yield element("polygon", class_=f"band {colour(line.index)}",
+                      points=_points(around, edge, x_scale, y_scale))  # fmt: skip
+
+
+def _strokes(line: Line, x_scale: Scale, y_scale: Scale) -> Iterator[Markup]:
+    thin = " thin" if line.thin else ""
+    for at in _pieces(line):
+        if len(at) == 1:
+            yield element("circle", class_=f"dot {colour(line.index)}", cx=x_scale(line.x[at[0]]),
+                          cy=y_scale(line.y[at[0]]), r=3)  # fmt: skip
+        else:
+            yield element("polyline", class_=f"line {colour(line.index)}{thin}",
+                          points=_points(line.x[at], line.y[at], x_scale, y_scale))  # fmt: skip
+
+
+def _tips(line: Line, x_scale: Scale, y_scale: Scale, visible: bool) -> Iterator[Markup]:
+    """Points that answer to the mouse: at most MAX_TIPS of a line, evenly chosen, the ends among them."""
+    seen = np.flatnonzero(np.isfinite(line.x) & np.isfinite(line.y))
+    if line.thin or not len(seen):
+        return
+    chosen = np.unique(np.linspace(0, len(seen) - 1, min(len(seen), MAX_TIPS)).round().astype(int))
+    texts = _tip_texts(line)
+    for i in seen[chosen]:
+        yield _dot(line, x_scale(line.x[i]), y_scale(line.y[i]), texts[i], visible)
+
+
+def _dot(line: Line, x: float, y: float, tip: str, visible: bool) -> Markup:
+    shape = f"dot {colour(line.index)}" if visible else "tip"
+    return element(
+        "circle", element("title", tip), class_=shape, cx=x, cy=y, r=3.5 if visible else 8
+    )
+
+
+def _tip_texts(line: Line) -> Sequence[str]:
+    if line.tips:
+        return line.tips
+    write: Callable[[float], str] = short
+    texts = []
+    for i in range(len(line.x)):
+        spread = ""
+        if line.low is not None and line.high is not None and line.high[i] > line.low[i]:
+            spread = f" ({write(line.low[i])} to {write(line.high[i])})"
+        texts.append(f"{line.name}: {write(line.y[i])}{spread} at {write(line.x[i])}")
+    return texts

@@ -1,0 +1,219 @@
+"""What the page says before its charts: what happened to each column, and what the doctor makes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from algorithms.reports.page.columns import Column
+from algorithms.reports.page.svg import colour
+from algorithms.reports.run_files import RunRecord, printable
+
+NO_VERDICT = "not diagnosed"
+FEW_SEEDS = 8  # below this, no claim about columns is made on this page
+
+# A run's folder -> what `Diagnosis.to_dict()` gives: verdict, causes, notes.
+Diagnoses = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """The headline of one column.
+
+    Attributes:
+        name: the column's.
+        classes: of its colour.
+        seeds: its runs, in words.
+        regret: held-out regret, start to end; None where it is not on record.
+        regret_share: the end as a share of the start, in words.
+        entropy: held-out entropy, start to end.
+        verdicts: the doctor's, with their counts.
+    """
+
+    name: str
+    classes: str
+    seeds: str
+    regret: tuple[str, str] | None
+    regret_share: str
+    entropy: tuple[str, str] | None
+    verdicts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """One row of the table of causes; `first` rows begin a run.
+
+    Attributes:
+        column: the column's name.
+        run: the run's name and seed.
+        verdict: the doctor's.
+        name: of the cause; "none found" where the doctor names none.
+        confidence: in words or as a number.
+        evidence: what was measured.
+        remedy: what would help.
+        confirm: the command that would confirm it.
+        first: whether this is the run's first row.
+    """
+
+    column: str
+    run: str
+    verdict: str
+    name: str
+    confidence: str
+    evidence: Sequence[str]
+    remedy: str
+    confirm: str
+    first: bool
+
+
+def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
+    """A headline for each column: means over its runs' first and last evaluation."""
+    return [_card(column, diagnoses) for column in columns]
+
+
+def headline(columns: Sequence[Column]) -> list[str]:
+    """Sentences: how many runs there are, who ended where, and what a reader must not conclude."""
+    runs = sum(len(column.runs) for column in columns)
+    sentences = [f"{_counted(runs, 'run')} in {_counted(len(columns), 'column')}."]
+    ends = {c: e for c in columns if (e := _ends(c.runs, "eval/regret_cp")) is not None}
+    entropies = {c: e for c in columns if (e := _ends(c.runs, "eval/entropy")) is not None}
+    if len(columns) == 1:
+        return [*sentences, *_one_column(ends.get(columns[0]), entropies.get(columns[0]))]
+    if ends:
+        best = min(ends, key=lambda column: ends[column][1])
+        sentences.append(
+            f"Lowest held-out regret at the end: {best.name}, {ends[best][1]:.0f} centipawns "
+            f"(start {ends[best][0]:.0f})."
+        )
+    if entropies:
+        widest = max(entropies, key=lambda column: entropies[column][1])
+        sentences.append(
+            f"Most held-out entropy left: {widest.name}, {entropies[widest][1]:.2f} nats."
+        )
+    fewest = min(len(column.runs) for column in columns)
+    if fewest < FEW_SEEDS:
+        sentences.append(
+            f"With {_counted(fewest, 'seed')} in a column, a difference between columns may be chance: "
+            "the curves describe, chess-lab compare tests."
+        )
+    return sentences
+
+
+def cause_rows(columns: Sequence[Column], diagnoses: Diagnoses) -> list[CauseRow]:
+    """The doctor's causes, a row each, ranked as the doctor has them; runs without a diagnosis are absent."""
+    rows = []
+    for column in columns:
+        for run in column.runs:
+            diagnosis = diagnoses.get(str(run.path))
+            if diagnosis is None:
+                continue
+            seed = "" if run.seed is None else f", seed {run.seed}"
+            causes = [
+                cause for cause in diagnosis.get("causes") or [{}] if isinstance(cause, Mapping)
+            ]
+            rows += [
+                CauseRow(
+                    column=column.name,
+                    run=f"{run.name}{seed}",
+                    verdict=_text(diagnosis.get("verdict", NO_VERDICT)),
+                    name=_text(cause.get("name", "none found")),
+                    confidence=_confidence(cause.get("confidence")),
+                    evidence=_sentences(cause.get("evidence")),
+                    remedy=_text(cause.get("remedy", "")),
+                    confirm=_text(cause.get("confirm", "")),
+                    first=place == 0,
+                )
+                for place, cause in enumerate(causes)
+            ]
+    return rows
+
+
+def diagnosis_notes(columns: Sequence[Column], diagnoses: Diagnoses) -> list[str]:
+    """The doctor's notes, each with the name of its run."""
+    return [
+        f"{run.name}: {_text(note)}"
+        for column in columns
+        for run in column.runs
+        for note in _sentences(diagnoses.get(str(run.path), {}).get("notes"))
+    ]
+
+
+def _card(column: Column, diagnoses: Diagnoses) -> Card:
+    regret, entropy = (_ends(column.runs, f"eval/{name}") for name in ("regret_cp", "entropy"))
+    verdicts = Counter(
+        _text(diagnoses.get(str(run.path), {}).get("verdict", NO_VERDICT)) for run in column.runs
+    )
+    total = len(column.runs)
+    share = ""
+    if regret is not None and regret[0] > 0:
+        share = f"{regret[1] / regret[0]:.0%} of the start"
+    return Card(
+        name=column.name,
+        classes=colour(column.index),
+        seeds=f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
+        regret=None if regret is None else (f"{regret[0]:.0f}", f"{regret[1]:.0f}"),
+        regret_share=share,
+        entropy=None if entropy is None else (f"{entropy[0]:.2f}", f"{entropy[1]:.2f}"),
+        verdicts=[
+            text if total == 1 else f"{text} ({count} of {total})"
+            for text, count in verdicts.most_common()
+        ],
+    )
+
+
+def _one_column(
+    regret: tuple[float, float] | None, entropy: tuple[float, float] | None
+) -> list[str]:
+    sentences = []
+    if regret is not None:
+        sentences.append(
+            f"Held-out regret {_verb(*regret)} {regret[0]:.0f} to {regret[1]:.0f} centipawns per move."
+        )
+    if entropy is not None:
+        sentences.append(
+            f"Held-out entropy {_verb(*entropy)} {entropy[0]:.2f} to {entropy[1]:.2f} nats."
+        )
+    return sentences or ["No evaluation is on record: neither regret nor entropy can be told."]
+
+
+def _verb(start: float, end: float) -> str:
+    return "fell from" if end < start else "went from"
+
+
+def _ends(runs: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
+    """(first, last) finite value, means over the runs; None where a run has none."""
+    values = [run.series(metric).finite for run in runs]
+    if not all(len(found) for found in values):
+        return None
+    return float(np.mean([v[0] for v in values])), float(np.mean([v[-1] for v in values]))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _confidence(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.0%}"
+    return "" if value is None else _text(value)
+
+
+def _sentences(value: Any) -> list[str]:
+    """The parts of an evidence or a list of notes, as texts."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [f"{_text(name)}: {_text(part)}" for name, part in value.items()]
+    if isinstance(value, list | tuple):
+        return [_text(part) for part in value]
+    return [_text(value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(_sentences(value))
+    return printable(f"{value:.4g}" if isinstance(value, float) else str(value))

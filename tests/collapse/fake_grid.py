@@ -1,0 +1,101 @@
+"""A stand-in for `run_grid` that writes run folders from a formula in place of training."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from algorithms import PRESETS
+from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cells import Cell, GridResult, Outcome
+from algorithms.collapse.grid_files import write_atomically
+from algorithms.training import config_file
+from algorithms.training.config import TrainConfig
+
+Curve = Sequence[tuple[float, float]]
+"""(held-out regret, held-out entropy) at each evaluation."""
+
+
+def config_of(arguments: Sequence[str]) -> TrainConfig:
+    """The run that `train` arguments ask for."""
+    assert arguments[0] == "train"
+    algorithm, regularizer = PRESETS[arguments[1]]
+    settings: dict[str, Any] = {}
+    flags = list(arguments[2:])
+    while flags:
+        name = flags.pop(0).removeprefix("--").replace("-", "_")
+        if flags and not flags[0].startswith("--"):
+            text = flags.pop(0)
+            try:
+                settings[name] = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                settings[name] = text
+        else:
+            settings[name.replace(".no_", ".")] = ".no_" not in name
+    return applied(TrainConfig(algorithm, regularizer, preset=arguments[1]), settings)
+
+
+@dataclasses.dataclass
+class FakeGrid:
+    """Attributes: the formula, what it ran, and which cells break.
+
+    `norms` is the ratio of bonus to policy gradient norm at ent_coef 1.
+    """
+
+    curve: Callable[[str, TrainConfig], Curve]
+    norms: Callable[[TrainConfig], float] = lambda config: 1.0
+    evaluator: Callable[[str], str] = lambda name: "builtin-v1"
+    breaks: frozenset[str] = frozenset()
+    ran: list[str] = dataclasses.field(default_factory=list)
+    arguments: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def __call__(
+        self, cells: Sequence[Cell], out: Path, *, jobs: int, say: Any, retry_failed: bool
+    ) -> GridResult:
+        outcomes = []
+        out.mkdir(parents=True, exist_ok=True)
+        for cell in cells:
+            if cell.result() is None:
+                self.ran.append(cell.name)
+                self.arguments[cell.name] = cell.arguments
+                if cell.name not in self.breaks:
+                    self._write(cell)
+            done = cell.result() is not None
+            outcomes.append(Outcome(cell, "finished" if done else "failed", 0 if done else 1))
+        records = {
+            c.name: {"folder": str(c.folder.relative_to(out)), "arguments": list(c.arguments)}
+            for c in cells
+        }
+        write_atomically(out / "cells.json", records)
+        return GridResult(tuple(outcomes), tuple(self.ran), None)
+
+    def _write(self, cell: Cell) -> None:
+        if cell.arguments[0] == "train":
+            config = config_of(cell.arguments)
+        else:
+            seed = int(cell.arguments[cell.arguments.index("--seed") + 1])
+            config = TrainConfig(*PRESETS["grpo"], seed=seed)
+        config = dataclasses.replace(config, run_dir=cell.folder)
+        ratio = self.norms(config) * config.regularizer.ent_coef
+        rows: list[Mapping[str, Any]] = [
+            {
+                "step": step,
+                "scored_moves": step * 256,
+                "eval/regret_cp": regret,
+                "eval/entropy": entropy,
+                **({"grad_share/policy_norm": 2.0} if step else {}),
+                **({"grad_share/entropy_norm": 2.0 * ratio} if step and ratio else {}),
+            }
+            for step, (regret, entropy) in enumerate(self.curve(cell.name, config))
+        ]
+        cell.folder.mkdir(parents=True)
+        config_file.save(config, cell.folder / "config.json")
+        lines = [json.dumps(row) + "\n" for row in rows]
+        (cell.folder / "metrics.jsonl").write_text("".join(lines))
+        environment = {"evaluator": self.evaluator(cell.name), "git": {"commit": "abc"}}
+        (cell.folder / "environment.json").write_text(json.dumps(environment))
+        (cell.folder / "result.json").write_text(json.dumps({"stopped_by": None}))

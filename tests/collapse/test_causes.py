@@ -1,0 +1,160 @@
+"""Every cause differs from its cured twin in what it says and nothing else, and is judged by known names."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
+from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
+from algorithms.reports.readings import READINGS
+from algorithms.training import config_file
+from algorithms.training.combinations import check_settings
+
+ROOT = Path(__file__).parents[2]
+ALL = CAUSES | COMPOSITES
+
+
+@pytest.mark.parametrize("name", list(CAUSES))
+def test_a_cause_differs_from_its_twin_only_in_the_settings_that_it_names(name: str) -> None:
+    cause = CAUSES[name]
+    on, cured = (cause.config(cured=cured, seed=3) for cured in (False, True))
+    for config in (on, cured):
+        check_settings(config)
+        assert config.seed == 3 and config.init_from == "warm"
+        assert config_file.from_dict(config_file.to_dict(config)) == config
+    changed = config_file.differences(cured, on)
+    assert changed.pop("cause") == (f"{name}-cured", name)
+    assert set(changed) <= set(cause.settings) | set(cause.cured)
+    settled = {s for s in cause.settings if cause.settings[s] != cause.cured.get(s, math.nan)}
+    assert set(changed) == settled  # none of its settings is the twin's already
+    assert changed or cause.fault is not None
+    for setting, (_, now) in changed.items():
+        assert now == cause.settings[setting]
+
+
+@pytest.mark.parametrize("name", list(CAUSES))
+def test_a_twin_differs_from_the_baseline_only_in_what_the_cause_names(name: str) -> None:
+    cause = CAUSES[name]
+    named = {**cause.shared, **cause.cured}
+    start = applied(baseline(), {k: v for k, v in named.items() if k == "preset"})
+    changed = config_file.differences(start, cause.config(cured=True, seed=0))
+    assert set(changed) <= {*named, "cause"} and changed["cause"] == (None, f"{name}-cured")
+
+
+@pytest.mark.parametrize("name", list(COMPOSITES))
+def test_a_composite_is_a_run_of_at_most_300_updates_with_known_classes(name: str) -> None:
+    cause = COMPOSITES[name]
+    config = cause.config(cured=False, seed=1)
+    check_settings(config)
+    assert config.cause == name and config.total_moves <= 300 * 256
+    assert set(cause.composite) <= set(DOCTOR_CLASSES)
+    assert len(set(cause.composite)) == len(cause.composite)
+    assert cause.doctor_class in cause.composite and not cause.predicates
+    with pytest.raises(ValueError, match=f"{name} is a composite .* leave --cured out"):
+        cause.config(cured=True, seed=1)
+
+
+def test_there_are_the_causes_of_the_plan_and_at_most_twelve_classes() -> None:
+    wanted = {
+        "weak_entropy_high_lr", "sampled_entropy_bonus", "kl_trap", "saturated_controller",
+        "loss_budget", "temperature_mismatch", "stale_behaviour", "update_epochs", "clip_asymmetry",
+        "low_precision", "forward_mismatch", "sharp_optimum", "support_limit", "fixed_positions",
+        "dropout_in_rollout", "zero_variance_groups", "reward_squash",
+    }  # fmt: skip
+    assert set(CAUSES) == wanted
+    assert set(COMPOSITES) == {"p26atclv", "zjij66xd", "xkbkwo4s", "p9u63rgu"}
+    assert not set(CAUSES) & set(COMPOSITES)
+    assert len(DOCTOR_CLASSES) == len(set(DOCTOR_CLASSES)) <= 12
+    assert {cause.doctor_class for cause in CAUSES.values()} == set(DOCTOR_CLASSES)
+
+
+def known_metric(metric: str, page: str) -> bool:
+    """Whether docs/metrics.md defines it, by itself or in a family."""
+    family = re.sub(r"_p_(below_01|01_10|10_50|50_90|above_90)$", "_<bin>", metric)
+    family = re.sub(r"^(loss_share|grad_share)/entropy$", r"\1/<term>", family)
+    return f"`{metric}`" in page or f"`{family}`" in page
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_what_a_cause_says_of_itself_is_complete_and_its_readings_exist(name: str) -> None:
+    cause = ALL[name]
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert cause.name == name and re.fullmatch(r"[a-z0-9_]+", name)
+    assert cause.title and cause.because.endswith(".") and cause.remedy
+    assert (cause.fault is None) == (cause.fault_says == "")
+    assert cause.fault is not None or not (cause.blocked_by_preflight or cause.fault_in_twin)
+    assert cause.composite or cause.predicates
+    for predicate in cause.predicates:
+        assert predicate.margin > 0 and math.isfinite(predicate.bound)
+    readings = [p.reading for p in cause.predicates] + [f.reading for f in cause.published]
+    for reading in readings:
+        how, _, metric = reading.partition(" ")
+        assert how in READINGS and known_metric(metric, page), reading
+
+
+def test_a_setting_that_is_not_there_is_refused_with_the_known_ones() -> None:
+    for settings, wrong in (
+        ({"regulariser.ent_coef": 1.0}, "regulariser.ent_coef"),
+        ({"regularizer.ent_coeff": 1.0}, "ent_coeff"),
+        ({"sed": 1}, "sed"),
+    ):
+        with pytest.raises(ValueError, match=f"setting is '{wrong}': known here: .*, "):
+            applied(baseline(), settings)
+
+
+def test_a_preset_brings_its_algorithm_and_settings_change_it_after_that() -> None:
+    config = applied(baseline(), {"algorithm.update_epochs": 4, "preset": "dr_grpo"})
+    assert config.preset == "dr_grpo" and config.algorithm.update_epochs == 4
+    assert config.algorithm.advantage_scale != baseline().algorithm.advantage_scale
+    assert dataclasses.replace(config.algorithm, update_epochs=1) == (
+        applied(baseline(), {"preset": "dr_grpo"}).algorithm
+    )
+
+
+ABOVE = Predicate("last a/b", "above", 5.0, 2.0)
+BELOW = Predicate("last a/b", "below", 5.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "value", "twin", "alone", "against"),
+    [
+        (ABOVE, 7.0, 4.0, True, True),
+        (ABOVE, 7.0, 5.0, True, True),  # the bound itself is not beyond it; exactly the margin
+        (ABOVE, 5.0, 0.0, False, False),
+        (ABOVE, 6.0, 4.5, True, False),  # beyond, and nearer than the margin
+        (ABOVE, 9.0, 6.0, True, False),  # the twin is beyond it too
+        (ABOVE, math.inf, 4.0, True, True),
+        (ABOVE, 7.0, math.nan, True, True),  # the twin's record lacks it
+        (ABOVE, math.nan, 4.0, False, False),
+        (ABOVE, math.nan, math.nan, False, False),
+        (ABOVE, 4.0, math.nan, False, False),
+        (BELOW, 3.0, 6.0, True, True),
+        (BELOW, 3.0, 5.0, True, True),
+        (BELOW, 5.0, 9.0, False, False),
+        (BELOW, 4.5, 6.0, True, False),
+        (BELOW, 1.0, 4.0, True, False),
+        (BELOW, 3.0, math.nan, True, True),
+        (BELOW, math.nan, 6.0, False, False),
+    ],
+)
+def test_a_predicate_holds_beyond_its_bound_and_away_from_the_twin(
+    predicate: Predicate, value: float, twin: float, alone: bool, against: bool
+) -> None:
+    assert predicate.holds(value) is alone
+    assert predicate.holds_against(value, twin) is against
+
+
+def test_a_predicate_says_itself_in_words() -> None:
+    assert str(ABOVE) == "last a/b above 5, and 2 from the twin's"
+    assert BELOW.beyond == "below 5"
+
+
+def test_the_twin_of_a_cause_without_settings_of_its_own_has_the_shared_ones() -> None:
+    cause = Cause("x", "no_signal", "t", "b.", "r", (), shared={"total_moves": 2048})
+    assert cause.config(cured=True, seed=0).total_moves == 2048
+    assert cause.config(cured=True, seed=0).label == "x-cured"

@@ -1,0 +1,180 @@
+"""`chess-lab causes`: what it prints, what it refuses, and that every run of it goes through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithms import cli
+from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
+from algorithms.collapse.causes.cause import baseline
+from algorithms.commands import causes as command
+from algorithms.training.config_file import differences
+from algorithms.training.run_log import read_rows
+
+ALL = CAUSES | COMPOSITES
+
+
+@pytest.fixture
+def no_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "MATRIX", tmp_path / "no-such.json")
+
+
+def smoke(name: str, folder: Path, *more: str) -> int:
+    return cli.main(["causes", "run", name, "--smoke", "--run-dir", str(folder), *more])
+
+
+def test_list_names_every_cause_with_its_class(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["causes", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, cause in ALL.items():
+        (line,) = (line for line in lines if line.split()[:1] == [name])
+        called = f"{len(cause.composite)} classes" if cause.composite else cause.doctor_class
+        assert called in line and cause.title in line
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_show_prints_all_of_a_cause_without_the_matrix(
+    name: str, no_matrix: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["causes", "show", name]) == 0
+    out, cause = capsys.readouterr().out, ALL[name]
+    flat = " ".join(out.split())
+    assert out.startswith(f"{name}: {cause.title}\n") and cause.remedy in flat
+    assert all(str(predicate) in out for predicate in cause.predicates)
+    assert all(figure.theirs in out for figure in cause.published)
+    assert out.count(": not run yet") == len(cause.published)
+    assert ("fault: " + cause.fault_says in out) == (cause.fault is not None)
+    on = cause.config(cured=False, seed=0)
+    without = baseline() if cause.composite else cause.config(cured=True, seed=0)
+    for setting, (was, now) in differences(without, on).items():
+        assert (f"  {setting}: {was} -> {now}\n" in out) == (setting != "cause")
+    assert f"chess-lab causes run {name} --no-preflight" in out
+    assert (f"chess-lab causes run {name} --cured" in out) != bool(cause.composite)
+
+
+def test_show_puts_the_measured_medians_beside_predicates_and_published_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on, cured = [0.5, 0.1, 0.625, 0.4, 0.5], [0.0, None, None, None, None]
+    readings = {"first step0/clip_fraction": {"on": on, "cured": cured},
+                "first policy/entropy": {"on": [None] * 5, "cured": [2.0] * 5}}  # fmt: skip
+    matrix = tmp_path / "causes.json"
+    matrix.write_text(json.dumps({"causes": {"temperature_mismatch": {"readings": readings}}}))
+    monkeypatch.setattr(command, "MATRIX", matrix)
+    assert cli.main(["causes", "show", "temperature_mismatch"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("first step0/clip_fraction above 0.3") == 1
+    assert out.count(": 0.5, cured 0 (medians of 5 seeds)") == 2
+    assert "ours, first policy/entropy: not measured, cured 2 (medians of 5 seeds)" in out
+    assert cli.main(["causes", "show", "kl_trap"]) == 0  # which that matrix does not have
+    assert ": not run yet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["show", "run"])
+def test_an_unknown_name_gets_the_nearest_one(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["causes", verb, "temperature_missmatch"]) == 2
+    out = capsys.readouterr()
+    assert out.out == "" and "did you mean 'temperature_mismatch'?" in out.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["lst"], ["run"], ["run", "kl_trap", "--seed", "x"]])
+def test_a_command_line_that_makes_no_sense_ends_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["causes", *arguments])
+    assert left.value.code == 2 and "usage: chess-lab causes" in capsys.readouterr().err
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was run")
+
+    monkeypatch.setattr(experiment, "train", train)
+
+
+@pytest.mark.parametrize("name", list(COMPOSITES))
+def test_a_composite_has_no_cured_twin_and_nothing_is_run(
+    name: str, tmp_path: Path, no_training: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert smoke(name, tmp_path / "run", "--cured") == 1
+    assert f"{name} is a composite" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_result_that_cannot_be_written_and_a_seed_below_0_are_refused_first(
+    tmp_path: Path, no_training: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert smoke("kl_trap", tmp_path / "run", "--json", str(tmp_path)) == 1
+    assert "give the path of a file" in capsys.readouterr().err
+    assert smoke("kl_trap", tmp_path / "run", "--seed", "-1") == 1
+    assert "seed is -1" in capsys.readouterr().err
+
+
+def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert smoke("temperature_mismatch", tmp_path / "run") == 1
+    error = capsys.readouterr().err
+    assert "temperature: " in error and "1.3000 times the sampler's" in error
+    assert "rollout.temperature" in error and "add --no-preflight" in error
+    assert [row["step"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == [0]
+
+
+def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir, target = tmp_path / "run", tmp_path / "outcome.json"
+    arguments = ["--no-preflight", "--seed", "2", "--json", str(target)]
+    assert smoke("temperature_mismatch", run_dir, *arguments) == 0
+    out = capsys.readouterr().out
+    assert "temperature_mismatch (cause), seed 2" in out and f"run folder: {run_dir}" in out
+    outcome = json.loads(target.read_text())
+    assert (outcome["cause"], outcome["cured"], outcome["seed"]) == (
+        "temperature_mismatch",
+        False,
+        2,
+    )
+    assert set(outcome["readings"]) == {
+        "first step0/clip_fraction", "first step0/kl_old_mean", "last eval/regret_cp",
+        "first policy/entropy",
+    }  # fmt: skip
+    assert outcome["readings"]["first step0/clip_fraction"] > 0.3
+    assert outcome["diagnosis"]["causes"][0]["name"] == "temperature_mismatch"
+    config = json.loads((run_dir / "config.json").read_text())
+    assert config["cause"] == "temperature_mismatch" and config["preflight"] is False
+    for name in ("config.json", "environment.json"):
+        (run_dir / name).unlink()
+    moved = run_dir.rename(tmp_path / "x")
+    assert cli.main(["diagnose", str(moved), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == outcome["diagnosis"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ALL))
+def test_every_cause_and_replay_runs(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "outcome.json"
+    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", str(target)) == 0
+    outcome = json.loads(target.read_text())
+    # Every reading has a number already in this short run: its metric is in the record.
+    assert None not in outcome["readings"].values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CAUSES))
+def test_every_twin_runs_with_the_preflight(name: str, tmp_path: Path) -> None:
+    assert smoke(name, tmp_path / "run", "--cured") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, c in ALL.items() if c.fault is not None])
+def test_the_preflight_stops_exactly_the_causes_that_say_so(name: str, tmp_path: Path) -> None:
+    blocked = ALL[name].blocked_by_preflight
+    assert smoke(name, tmp_path / "run") == (1 if blocked else 0)

@@ -1,0 +1,144 @@
+"""Columns share what a fair comparison shares, and a mistake is answered before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import tyro
+
+from algorithms import PRESETS, cli
+from algorithms.collapse.comparison.columns import (
+    Column,
+    make_columns,
+    mixed_settings,
+    train_arguments,
+)
+from algorithms.collapse.comparison.plan import Plan
+from algorithms.training.config import TrainConfig, TrainOptions
+from tests.collapse.fake_grid import config_of
+
+FOUR = ("grpo", "ppo", "rloo", "delightful_pg")
+
+
+def test_all_columns_share_budget_network_starts_and_credit_horizon() -> None:
+    columns = make_columns(Plan(FOUR))
+    assert [column.name for column in columns[:4]] == [f"{name}+none" for name in FOUR]
+    assert len(columns) == 12 and mixed_settings(columns) == []
+    for column in columns:
+        config = column.config
+        assert config.algorithm.gamma == 0 and config.algorithm.group_size == 8
+        states = config.rollout.num_envs * config.rollout.num_plies
+        assert config.optimizer.minibatch_size == states and config.rollout.form == "positions"
+    assert {c.config.regularizer.ent_coef for c in columns if c.family == "none"} == {0}
+    assert {c.config.regularizer.ent_coef for c in columns if c.family == "equal"} == {0.03}
+
+
+def test_in_games_the_credit_reaches_the_end_of_the_game_in_all_columns() -> None:
+    columns = make_columns(Plan(FOUR, form="games", treatments=("none",)))
+    assert {column.config.algorithm.gamma for column in columns} == {1.0}
+    assert {getattr(column.config.algorithm, "credit", "return_to_go") for column in columns} == {
+        "return_to_go"
+    }
+    assert {column.config.rollout.form for column in columns} == {"games"}
+
+
+def test_a_presets_other_regularisation_stays_and_its_own_bonus_is_an_option() -> None:
+    none, preset = make_columns(Plan(("kl_cov",), treatments=("none", "preset")))
+    assert none.config.regularizer.kl_cov_coef == preset.config.regularizer.kl_cov_coef == 1.0
+    (grpo,) = make_columns(Plan(("grpo",), treatments=("preset",)))
+    assert grpo.config.regularizer == PRESETS["grpo"][1]
+
+
+def test_the_grid_multiplies_the_columns_that_have_the_setting() -> None:
+    plan = Plan(
+        ("grpo", "ppo"), grid=("advantage_scale=group,none", "temperature=1"), treatments=("none",)
+    )
+    names = [column.name for column in make_columns(plan)]
+    assert names == [
+        "grpo+advantage_scale=group+temperature=1.0+none",
+        "grpo+advantage_scale=none+temperature=1.0+none",
+        "ppo+temperature=1.0+none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "which"),
+    [
+        (Plan(FOUR, treatments=("equal",)), 1),
+        (Plan(("dapo",), form="games", grid=("live_groups=False,True",), treatments=("none",)), 0),
+    ],
+)
+def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
+    config = dataclasses.replace(make_columns(plan)[which].config, seed=7)
+    arguments = train_arguments(config)
+    default = TrainConfig(*PRESETS[arguments[1]], preset=arguments[1])
+    parsed = tyro.cli(
+        TrainOptions,
+        args=list(arguments[2:]),
+        default=TrainOptions(default),
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    assert parsed.config == config
+    assert config_of(arguments) == config
+
+
+def test_columns_that_differ_in_what_they_share_are_named() -> None:
+    (column,) = make_columns(Plan(("grpo",), treatments=("none",)))
+    other = column.with_settings({"policy.channels": 32, "total_moves": 10_000})
+    other = dataclasses.replace(other, name="other")
+    assert isinstance(other, Column)
+    assert mixed_settings([column, other]) == [
+        "the columns differ in policy.channels (64 in grpo+none, 32 in other)",
+        "the columns differ in total_moves (150000 in grpo+none, 10000 in other)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "no column"),
+        ("../grpo", "NAME is '../grpo': expected one of"),
+        ("grop", "did you mean 'grpo'?"),
+        ("grpo grpo", "more than once"),
+        ("grpo --seeds 0", "--seeds is 0"),
+        ("grpo --seeds 3 --first-seed 999", "seeds [1000, 1001] are those of tuning"),
+        ("grpo --first-seed -1", "--first-seed is -1"),
+        (
+            "grpo --budget-moves 100",
+            "--budget-moves is 100 and one rollout of grpo+none scores 256",
+        ),
+        ("grpo --budget-moves 0", "--budget-moves is 0"),
+        ("grpo --grid grop_size=4,8", "did you mean 'group_size'?"),
+        ("grpo --grid algorithm.grop_size=4", "did you mean 'algorithm.group_size'?"),
+        ("grpo --grid seed=4,8", "--grid is 'seed'"),
+        ("grpo --grid group_size", "--grid is 'group_size': expected a setting and its values"),
+        ("grpo --grid group_size=four", "'four' is no number"),
+        ("grpo --grid group_size=4,4", "two columns would have one name"),
+        ("grpo --grid advantage_scale=grup", "did you mean 'group'?"),
+        ("grpo --grid live_groups=yes", "expected one of 'True', 'False'"),
+        ("grpo --grid ent_coef=0,1", "give --regularization preset"),
+        ("grpo --grid channels=16,32", "differ in policy.channels (16 in"),
+        ("grpo --grid total_moves=5000,9000", "--allow-mixed compares them anyway"),
+        ("rloo --grid update_epochs=1,2", "RLOO is strictly on-policy"),
+        ("exact --form games", "set rollout.form to positions"),
+        ("ppo --gamma 0.5", "gamma is 0.5 with 8 samples per position"),
+        ("grpo --gamma 2", "--gamma is 2.0"),
+        ("grpo --form game", "did you mean 'games'?"),
+        ("grpo --regularization nome", "did you mean 'none'?"),
+        ("grpo --regularization none,none", "give each treatment once"),
+        ("grpo --evaluator stokfish", "'stokfish'"),
+        ("grpo --ent-coef 0", "--ent-coef is 0.0"),
+        ("grpo --grad-share 1", "--grad-share is 1.0"),
+        ("--causes temperature_mismatc", "did you mean 'temperature_mismatch'?"),
+    ],
+)
+def test_a_mistake_is_answered_before_anything_runs(
+    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["compare", *arguments.split(), "--out", str(out)]) == 1
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error
+    assert not out.exists()

@@ -1,0 +1,65 @@
+"""A comparison of real runs survives SIGKILL: nothing is repeated, nothing is lost, nothing changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithms.collapse.grid_files import read_json
+
+ROOT = Path(__file__).parents[2]
+ARGUMENTS = (
+    "grpo", "rloo", "--smoke", "--regularization", "none", "--budget-moves", "10240", "--jobs", "2",
+)  # fmt: skip
+
+
+def start(out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "algorithms.cli", "compare", *ARGUMENTS, "--out", str(out)],
+        cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def states(out: Path) -> list[str]:
+    return [each["state"] for each in read_json(out / "runs" / "cells.json").values()]
+
+
+def result(out: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((out / "comparison.json").read_text())
+    return values
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children die with it on Linux")
+def test_a_comparison_that_was_killed_ends_like_one_that_was_not(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    process = start(whole)
+    assert process.wait(timeout=250) == 0
+
+    process = start(killed)
+    deadline = time.monotonic() + 250
+    second = killed / "runs" / "grpo+none" / "seed-2" / "checkpoints" / "latest"
+    while not (states(killed).count("finished") >= 1 and second.exists()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = states(killed).count("finished")
+    assert 1 <= done < 4
+
+    process = start(killed)
+    output, _ = process.communicate(timeout=250)
+    assert process.returncode == 0, output
+    assert f"4 cells, {done} finished before, {4 - done} to run" in output
+    assert "resumed at update" in (second.parents[2] / "seed-2.log").read_text()
+    assert result(killed)["cells"] == result(whole)["cells"]
+    assert result(killed)["families"] == result(whole)["families"]

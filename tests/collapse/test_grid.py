@@ -1,0 +1,234 @@
+"""A grid repeats no finished cell, hides no broken one, and may be killed at any instant."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from algorithms.collapse.cells import Cell
+from algorithms.collapse.grid import run_grid
+from algorithms.collapse.grid_files import GridError, locked, read_json, write_atomically
+
+ROOT = Path(__file__).parents[2]
+FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
+DRIVER = """
+import sys
+from pathlib import Path
+from algorithms.collapse.cells import Cell
+from algorithms.collapse.grid import run_grid
+out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
+cells = [Cell(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
+sys.exit(run_grid(cells, out, jobs=2, command=command).exit_code)
+"""
+
+
+def cells(out: Path, *pairs: str, resume: bool = True) -> list[Cell]:
+    """Cells from "behaviour:name"."""
+    split = [pair.split(":") for pair in pairs]
+    return [Cell(name, (behaviour,), out / name, resume) for behaviour, name in split]
+
+
+def starts(out: Path, name: str) -> list[str]:
+    path = out / f"{name}.starts"
+    return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def drive(out: Path, *pairs: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(out), *FAKE, *pairs], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_finished_cells_are_not_repeated_and_a_failure_stops_nothing_and_is_told(
+    tmp_path: Path,
+) -> None:
+    asked = cells(tmp_path, "fails:a", "ends:b", "is-unfinished-at-exit-0:c", "is-killed:d")
+    first = run_grid(asked, tmp_path, jobs=2, command=FAKE, say=quiet)
+    assert [each.state for each in first.outcomes] == ["failed", "finished", "failed", "failed"]
+    assert first.exit_code == 1 and first.stopped_by is None
+    assert first.outcomes[3].exit_code == -signal.SIGKILL
+    record = read_json(tmp_path / "cells.json")["a"]
+    assert record["exit_code"] == 3 and record["log_tail"] == ["the reason", "is here"]
+    told = "\n".join(first.lines())
+    assert "FAILED a: exit code 3" in told and "is here" in told and "b" not in told.split()
+
+    again = run_grid([*asked, *cells(tmp_path, "ends:e")], tmp_path, command=FAKE, say=quiet)
+    assert again.ran == ("e",) and again.exit_code == 1
+    assert "is here" in "\n".join(again.lines())
+    run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True)
+    assert [len(starts(tmp_path, name)) for name in "abc"] == [2, 1, 2]
+    assert list(read_json(tmp_path / "cells.json")) == ["a", "b", "c", "d", "e"]
+
+
+def test_after_sigkill_the_children_are_dead_and_the_rest_is_continued(tmp_path: Path) -> None:
+    pairs = "ends:done", "waits-with-checkpoint:half", "waits-without:begun", "ends:later"
+    driver = drive(tmp_path, *pairs)
+    ready = [tmp_path / name / "ready" for name in ("half", "begun")]
+    wait_for(lambda: all(path.exists() for path in ready))
+    children = [
+        int((tmp_path / f"{name}.starts").read_text().split()[1]) for name in ("half", "begun")
+    ]
+    driver.kill()
+    driver.wait()
+    if sys.platform.startswith("linux"):
+        wait_for(lambda: not any(map(alive, children)))
+    else:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
+    (tmp_path / "go").write_text("")
+    result = run_grid(cells(tmp_path, *pairs), tmp_path, jobs=2, command=FAKE, say=quiet)
+    assert result.exit_code == 0 and set(result.ran) == {"half", "begun", "later"}
+    assert starts(tmp_path, "done") == ["begun"]
+    assert starts(tmp_path, "half") == ["begun", "resumed"]
+    assert starts(tmp_path, "begun") == ["begun", "begun"]
+    assert not (tmp_path / "begun" / "checkpoints").exists()
+
+
+def test_sigterm_reaches_the_children_and_the_same_call_continues(tmp_path: Path) -> None:
+    pairs = "waits-with-checkpoint:a", "waits-with-checkpoint:b", "ends:c"
+    driver = drive(tmp_path, *pairs)
+    wait_for(lambda: all((tmp_path / name / "ready").exists() for name in "ab"))
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait(timeout=20) == 143
+    states = {name: each["state"] for name, each in read_json(tmp_path / "cells.json").items()}
+    assert states == {"a": "stopped", "b": "stopped", "c": "waiting"}
+    assert starts(tmp_path, "c") == []
+    result = run_grid(cells(tmp_path, *pairs), tmp_path, command=FAKE, say=quiet)
+    assert result.exit_code == 0 and starts(tmp_path, "a") == ["begun", "resumed"]
+
+
+def test_a_cell_that_failed_stays_failed_whatever_it_wrote(tmp_path: Path) -> None:
+    asked = cells(tmp_path, "fails-with-a-result:a")
+    for _ in range(2):
+        (outcome,) = run_grid(asked, tmp_path, command=FAKE, say=quiet).outcomes
+        assert (outcome.state, outcome.exit_code) == ("failed", 1)
+    assert len(starts(tmp_path, "a")) == 1
+    assert run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True).ran == ("a",)
+
+
+def test_a_cell_that_cannot_be_resumed_starts_anew_without_what_it_left(tmp_path: Path) -> None:
+    asked = cells(tmp_path, "fails:a", resume=False)
+    run_grid(asked, tmp_path, command=FAKE, say=quiet)
+    (tmp_path / "a" / "checkpoints" / "update-00000001").mkdir(parents=True)
+    (tmp_path / "a" / "config.json").write_text('{"a": 1}')
+    run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True)
+    assert starts(tmp_path, "a") == ["begun", "begun"]
+    assert not (tmp_path / "a" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "",
+        '{"stopped',
+        "{}",
+        '{"stopped_by": "SIGTERM"}',
+        '{"result": {"stopped_by": "SIGINT"}}',
+        "[1]",
+    ],
+)
+def test_a_result_that_a_kill_cut_or_that_tells_of_a_signal_is_no_end(
+    tmp_path: Path, result: str
+) -> None:
+    cell = cells(tmp_path, "ends:a")[0]
+    assert cell.result() is None
+    cell.folder.mkdir()
+    (cell.folder / "result.json").write_text(result)
+    assert cell.result() is None
+    (cell.folder / "result.json").write_text('{"stopped_by": "entropy below 0.5"}')
+    assert cell.result() == {"stopped_by": "entropy below 0.5"}
+
+
+def test_a_config_that_a_kill_cut_makes_the_cell_start_anew(tmp_path: Path) -> None:
+    asked = cells(tmp_path, "ends:a")
+    run_grid(asked, tmp_path, command=FAKE, say=quiet)
+    for name, text in (("result.json", ""), ("config.json", '{"algo')):
+        (tmp_path / "a" / name).write_text(text)
+    (tmp_path / "a" / "checkpoints" / "update-00000001").mkdir(parents=True)
+    assert run_grid(asked, tmp_path, command=FAKE, say=quiet).exit_code == 0
+    assert starts(tmp_path, "a") == ["begun", "begun"]
+
+
+def test_other_settings_in_the_same_folder_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
+    with pytest.raises(GridError, match="then: ends\n  now:  fails"):
+        run_grid(cells(tmp_path, "fails:a"), tmp_path, command=FAKE, say=quiet)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(GridError, match="does not know it: move it away"):
+        run_grid(cells(tmp_path, "ends:mine"), tmp_path, command=FAKE, say=quiet)
+    assert (tmp_path / "mine").is_dir() and cells(tmp_path, "ends:a")[0].result() is not None
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
+        run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
+    assert run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "jobs", "message"),
+    [
+        (("ends:a",), 0, "jobs is 0"),
+        (("ends:a", "fails:a"), 1, r"names \['a'\] occur more than once"),
+        (("ends:../a",), 1, "is not below"),
+        (("ends:.",), 1, "is not below"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(
+    tmp_path: Path, pairs: tuple[str, ...], jobs: int, message: str
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match=message):
+        run_grid(cells(out, *pairs), out, jobs=jobs, command=FAKE, say=quiet)
+    assert not out.exists()
+
+
+def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    write_atomically(path, {"a": 1})
+    monkeypatch.setattr(json, "dumps", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_atomically(path, {"a": 2})
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_a_real_cell_trains_once(tmp_path: Path) -> None:
+    arguments = (
+        "train", "grpo", "--smoke", "--policy.channels", "8", "--env.evaluator", "builtin",
+        "--device", "cpu", "--total-moves", "1024",
+    )  # fmt: skip
+    cell = Cell("grpo", arguments, tmp_path / "grpo")
+    assert run_grid([cell], tmp_path, say=quiet).exit_code == 0
+    result = cell.result()
+    assert result is not None and result["scored_moves"] == 1024
+    assert (tmp_path / "grpo" / "metrics.jsonl").exists() and "regret" in cell.log.read_text()
+    assert run_grid([cell], tmp_path, say=quiet).ran == ()

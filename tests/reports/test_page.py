@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from algorithms.reports.page import (
+    Findings,
+    MoveChance,
+    PolicyPicture,
+    Probe,
+    build_page,
+    flatten,
+    group_runs,
+    read_claims,
+)
+from algorithms.reports.run_files import RunFileError, RunRecord, read_run
+from tests.reports.run_folders import ENVIRONMENT, config, learning_rows, row, write_run
+
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
+VOID = {"meta", "input", "br", "link"}
+
+
+class Tags(HTMLParser):
+    """Every element with its attributes, and whether each is closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.found)
+
+
+def text_of(page: str) -> str:
+    """What a reader sees: no markup, entities resolved, white space as single spaces."""
+    import html
+
+    body = page[page.index("</style>") :]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+def run_of(folder: Path, **settings: object) -> RunRecord:
+    return read_run(write_run(folder, config=config(**settings)))
+
+
+@pytest.fixture
+def four_runs(tmp_path: Path) -> list[RunRecord]:
+    runs = []
+    for preset, end in (("grpo", 200.0), ("rloo", 100.0)):
+        for seed in (1, 2):
+            folder = tmp_path / f"{preset}-{seed}"
+            write_run(folder, learning_rows(end), config(preset, seed))
+            runs.append(read_run(folder))
+    return runs
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing(four_runs: list[RunRecord]) -> None:
+    page = build_page("runs", four_runs)
+    tags = Tags(page)
+    assert tags.open == []
+    assert {"script", "link", "img", "iframe", "object", "embed", "base", "form"}.isdisjoint(
+        tag for tag, _ in tags.found
+    )
+    attributes = [(name, value) for _, found in tags.found for name, value in found.items()]
+    assert [
+        name for name, _ in attributes if name.startswith("on") or name in ("src", "style")
+    ] == []
+    assert all(value.startswith("#") for name, value in attributes if name == "href")
+    assert re.findall(r"(?:https?:)?//|url\(|@import", page) == []
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert f'content="{policy}"' in page
+
+
+def test_the_headline_says_who_ended_where_and_how_many_seeds_there_are(
+    four_runs: list[RunRecord],
+) -> None:
+    text = text_of(build_page("runs", four_runs))
+    assert "4 runs in 2 columns. Lowest held-out regret at the end: rloo, 100 centipawns" in text
+    assert "With 2 seeds in a column, a difference between columns may be chance" in text
+    assert "400 → 100 25% of the start" in text
+    assert "3.00 → 2.00" in text
+
+
+def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a", ent_coef=0.35)
+    presets = {str(run.path): flatten(config(ent_coef=0.1, seed=9))}
+    text = text_of(build_page("a", [run], Findings(presets=presets)))
+    assert "Held-out regret fell from 400 to 100 centipawns per move." in text
+    assert "Held-out entropy fell from 3.00 to 2.00 nats." in text
+    assert "setting the preset grpo regularizer.ent_coef 0.1 0.35 " in text
+    assert "No probe positions are on record." in text
+    assert "No diagnosis was made" in text
+    assert "5c299d56d63d with changes builtin-v1 cpu" in text
+    assert "chess-lab train grpo --seed 1" in text
+
+
+def test_a_page_is_the_same_each_time(four_runs: list[RunRecord]) -> None:
+    assert build_page("runs", four_runs) == build_page("runs", four_runs)
+
+
+def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
+    folder = write_run(
+        tmp_path / "a",
+        [*learning_rows(), row(6, **{f"grad_share/{EVIL}": 0.5, EVIL: 1.0})],
+        config(f"../{EVIL}", cause=EVIL, **{EVIL: EVIL}),
+        ENVIRONMENT | {"evaluator": EVIL, "command": [EVIL], "packages": {EVIL: EVIL}, "git": EVIL},
+    )
+    run = read_run(folder, f"../../{EVIL}")
+    cause = {name: EVIL for name in ("name", "confidence", "evidence", "remedy", "confirm")}
+    policy = PolicyPicture(0, 1.0, [MoveChance(0, 8, EVIL, 0.5)])
+    probe = Probe(EVIL, "8/8/8/8/8/8/8/R7 w", 3, policy, policy)
+    where = str(folder)
+    findings = Findings(
+        diagnoses={where: {"verdict": EVIL, "causes": [cause], "notes": [EVIL]}},
+        probes={where: [probe]},
+        presets={where: {EVIL: EVIL}},
+        notes=[EVIL],
+    )
+    tags = Tags(build_page(EVIL, [run, run_of(tmp_path / "b")], findings))
+    assert tags.open == []
+    assert tags.count("script") == tags.count("img") == 0
+    assert not any("onerror" in found for _, found in tags.found)
+
+
+def test_seeds_are_one_column_and_settings_set_columns_of_one_label_apart(tmp_path: Path) -> None:
+    runs = [
+        run_of(tmp_path / "a", seed=2, ent_coef=0.1, run_dir="x"),
+        run_of(tmp_path / "b", seed=1, ent_coef=0.1, run_dir="y"),
+        run_of(tmp_path / "c", seed=1, ent_coef=0.3),
+        run_of(tmp_path / "d", preset="rloo", ent_coef=0.7),
+    ]
+    columns = group_runs(runs)
+    assert [(c.name, c.seeds) for c in columns] == [
+        ("grpo, ent_coef 0.1", "1, 2"), ("grpo, ent_coef 0.3", "1"), ("rloo", "1"),
+    ]  # fmt: skip
+    assert not any(column.repeated_seeds for column in columns)
+    twice = group_runs([runs[0], run_of(tmp_path / "e", seed=2, ent_coef=0.1)])
+    assert twice[0].repeated_seeds
+    assert "two runs have the same seed (2, 2)" in text_of(build_page("x", list(twice[0].runs)))
+
+
+def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", [row(0), row(1, other__metric=1.0)], config()))
+    page = build_page("a", [run])
+    assert "<svg" not in page
+    text = text_of(page)
+    assert "Held-out regret (eval/regret_cp): not on record in any run." in text
+    assert "eval/entropy and eval/regret_cp are not both on record" in text
+    assert "Share of the gradient (grad_share/…): not on record" in text
+    assert "neither regret nor entropy can be told" in text
+
+
+def test_nulls_alone_draw_nothing_and_among_numbers_leave_a_gap(tmp_path: Path) -> None:
+    rows = [row(i, reg__kl_old=None, eval__entropy=None if i == 2 else 3.0) for i in range(5)]
+    text = text_of(build_page("a", [read_run(write_run(tmp_path / "a", rows, config()))]))
+    assert "(reg/kl_old): not on record in any run." in text
+    assert "A gap is a value that was not finite." in text
+    assert "6 values are null" in text
+
+
+def test_a_coefficient_that_never_moves_is_a_sentence_and_one_that_differs_a_chart(
+    tmp_path: Path,
+) -> None:
+    text = text_of(build_page("a", [run_of(tmp_path / "a")]))
+    assert "Entropy bonus (reg/ent_coef): 0.1 throughout, in every run." in text
+    other = write_run(tmp_path / "b", [row(1, reg__ent_coef=0.3)], config(seed=2, ent_coef=0.3))
+    both = text_of(build_page("a", [read_run(tmp_path / "a"), read_run(other)]))
+    assert "throughout" not in both
+
+
+def test_a_column_without_a_metric_is_named_below_the_chart(tmp_path: Path) -> None:
+    bare = read_run(write_run(tmp_path / "b", [row(0), row(1)], config("rloo")))
+    text = text_of(build_page("x", [run_of(tmp_path / "a"), bare]))
+    assert "Not on record in: rloo." in text
+
+
+def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a")
+    causes = [
+        {"name": "loss_budget", "confidence": 0.914, "evidence": {"bonus share": 0.98765},
+         "remedy": "lower ent_coef", "confirm": "chess-lab causes run loss_budget"},
+        {"name": "kl_trap", "confidence": "low", "evidence": ["a", "b"], "remedy": "", "confirm": ""},
+    ]  # fmt: skip
+    diagnosis = {"verdict": "collapse", "causes": causes, "notes": ["a peak is noise"]}
+    text = text_of(build_page("a", [run], Findings(diagnoses={str(run.path): diagnosis})))
+    assert (
+        "a, seed 1 collapse loss_budget 91% bonus share: 0.9877 lower ent_coef "
+        "chess-lab causes run loss_budget"
+    ) in text
+    assert "kl_trap low a b" in text
+    assert "a: a peak is noise" in text
+    healthy = {"verdict": "healthy", "causes": [], "notes": []}
+    text = text_of(build_page("a", [run], Findings(diagnoses={str(run.path): healthy})))
+    assert "a, seed 1 healthy none found" in text
+
+
+def test_runs_of_other_lengths_or_evaluators_are_pointed_out(tmp_path: Path) -> None:
+    short = read_run(write_run(tmp_path / "a", learning_rows()[:3], config(seed=1)))
+    other = write_run(tmp_path / "b", None, config(seed=2), {"evaluator": "stockfish"})
+    text = text_of(build_page("x", [short, read_run(other)]))
+    assert "its runs have 2 to 5 updates" in text
+    assert "rewarded by different evaluators: builtin-v1, stockfish" in text
+
+
+def test_gradient_shares_leave_out_the_norms_and_predictions_say_their_correlation(
+    tmp_path: Path,
+) -> None:
+    page = build_page("a", [run_of(tmp_path / "a")])
+    assert "policy_norm" not in page
+    assert "entropy: 0.25 at 100" in page
+    assert "Correlation: grpo 1.00 (5 looks)." in text_of(page)
+    assert "grpo, p &lt; .01: 0.5" in page
+
+
+def test_a_page_without_a_run_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        build_page("a", [])
+
+
+def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    assert read_claims(tmp_path) == []
+    quantity = {"quantity": "final regret", "claims": ["nothing: <b>"], "not_compared": ["a | b"]}
+    family = {"seeds": [1, 2], "quantities": [quantity], "left_out": []}
+    values = {"families": {"none": family}, "broken": [{"cell": "c", "reason": "r"}], "mixed": [],
+              "controls": [], "tuning_says": "not tuned"}  # fmt: skip
+    import json
+
+    (tmp_path / "comparison.json").write_text(json.dumps(values))
+    claims = read_claims(tmp_path)
+    assert [(c.subject, list(c.sentences)) for c in claims] == [
+        ("final regret (2 seeds)", ["nothing: <b>", "a | b"]),
+        ("Broken runs", ["c: r"]),
+        ("Learning rates", ["not tuned"]),
+    ]
+    page = build_page("a", [run_of(tmp_path / "a")], Findings(claims=claims))
+    assert "nothing: &lt;b&gt;" in page
+    for damaged in ("{", '{"families": 3}', "[]"):
+        (tmp_path / "comparison.json").write_text(damaged)
+        with pytest.raises(RunFileError, match=r"comparison\.json"):
+            read_claims(tmp_path)
+
+
+def test_ten_long_runs_stay_below_two_megabytes(tmp_path: Path) -> None:
+    rows = learning_rows()
+    for step in range(6, 300):
+        rows.append({**rows[5], "step": step, "scored_moves": 100 * step})
+    folder = write_run(tmp_path / "a", rows)
+    runs = [
+        RunRecord(folder, f"run {i}", rows, config(ent_coef=i / 10)) for i in range(10)
+    ]  # ten columns: the most that ten runs can draw
+    assert len(build_page("x", runs).encode()) < 2_000_000

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from algorithms.reports.page.boards import (
+    MoveChance,
+    PolicyPicture,
+    Probe,
+    board_svg,
+    definitions,
+    side_to_move,
+)
+from algorithms.reports.page.charts import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    Axes,
+    Line,
+    category_chart,
+    line_chart,
+    path_chart,
+    scatter_chart,
+    stack_chart,
+)
+from algorithms.reports.page.series import spread
+from algorithms.reports.page.svg import Scale, bounds, colour, element, short, tick_texts
+from algorithms.reports.run_files import RunRecord
+from tests.reports.run_folders import row
+
+AXES = Axes("A title", "moves", "nats")
+NAN = float("nan")
+
+
+def line(y: list[float], x: list[float] | None = None, name: str = "one", **more: object) -> Line:
+    at = np.arange(float(len(y))) if x is None else np.array(x)
+    return Line(name, 0, at, np.array(y), **more)
+
+
+def parts(svg: Markup, tag: str, class_: str) -> list[ET.Element]:
+    found = ET.fromstring(str(svg)).iter(tag)
+    return [one for one in found if class_ in one.get("class", "").split()]
+
+
+def points(one: ET.Element) -> list[tuple[float, float]]:
+    return [tuple(map(float, pair.split(","))) for pair in one.get("points").split()]
+
+
+def test_text_and_attributes_are_escaped_and_markup_is_kept() -> None:
+    made = element("a", "<b>", Markup("<i/>"), class_='"x"', text_anchor="end", x=1.25, y=2)
+    expected = '<a class="&#34;x&#34;" text-anchor="end" x="1.2" y="2">&lt;b&gt;<i/></a>'
+    assert made == expected
+    with pytest.raises(ValueError, match="coordinate is nan"):
+        element("a", x=NAN)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "zero", "expected"),
+    [
+        (0.0, 400.0, True, (0.0, 400.0)),
+        (130.0, 385.0, True, (0.0, 400.0)),
+        (130.0, 385.0, False, (100.0, 400.0)),
+        (-0.6, -0.1, True, (-0.6, 0.0)),
+        (0.0, 0.0, True, (0.0, 1.0)),
+        (0.25, 0.25, True, (0.0, 0.25)),
+        (5.0, 5.0, False, (4.4, 5.6)),
+    ],
+)
+def test_axes_end_on_round_numbers_around_the_values(
+    low: float, high: float, zero: bool, expected: tuple[float, float]
+) -> None:
+    assert bounds(np.array([low, NAN, high]), zero) == pytest.approx(expected)
+
+
+def test_an_axis_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no finite value"):
+        bounds(np.array([NAN, np.inf]), True)
+    with pytest.raises(ValueError, match="no finite value"):
+        line_chart(AXES, [line([NAN, NAN])])
+
+
+def test_ticks_are_round_lie_on_the_axis_and_share_a_unit() -> None:
+    scale = Scale(0.0, 40_000.0, 100.0, 500.0)
+    assert scale.ticks() == [0.0, 10_000.0, 20_000.0, 30_000.0, 40_000.0]
+    assert tick_texts(scale.ticks()) == ["0", "10k", "20k", "30k", "40k"]
+    assert tick_texts([0.0, 5_000.0, 10_000.0]) == ["0", "5k", "10k"]
+    assert tick_texts([-0.2, 0.0]) == ["−0.2", "0"]
+    assert scale(10_000.0) == 200.0
+    assert [short(v) for v in (1234.0, 12_345.0, 2.5e6, -0.00001, NAN, 0.0)] == [
+        "1234", "12.35k", "2.5M", "−1e−5", "–", "0",
+    ]  # fmt: skip
+
+
+def test_a_line_runs_through_its_points_and_breaks_at_a_gap() -> None:
+    svg = line_chart(AXES, [line([0.0, 4.0, NAN, 4.0, 0.0])])
+    first, second = (points(one) for one in parts(svg, "polyline", "line"))
+    assert first == [(LEFT, BOTTOM), (pytest.approx(LEFT + (RIGHT - LEFT) / 4), TOP)]
+    assert second[-1] == (RIGHT, BOTTOM)
+    alone = line_chart(AXES, [line([NAN, 1.0, NAN])])
+    assert parts(alone, "polyline", "line") == []
+    assert parts(alone, "circle", "dot")
+
+
+def test_a_band_goes_up_its_upper_edge_and_back_on_its_lower() -> None:
+    band = line([2.0, 2.0], low=np.array([1.0, 0.0]), high=np.array([3.0, 4.0]))
+    (drawn,) = parts(line_chart(AXES, [band]), "polygon", "band")
+    heights = [y for _, y in points(drawn)]
+    unit = (BOTTOM - TOP) / 4
+    assert heights == pytest.approx([BOTTOM - 3 * unit, TOP, BOTTOM, BOTTOM - unit])
+    same = line([2.0, 2.0], low=np.array([2.0, 2.0]), high=np.array([2.0, 2.0]))
+    assert parts(line_chart(AXES, [same]), "polygon", "band") == []
+
+
+def test_hovering_tells_name_value_and_spread() -> None:
+    band = line([2.0], low=np.array([1.0]), high=np.array([3.0]), name="<grpo>")
+    svg = line_chart(AXES, [band])
+    titles = [one.text for one in ET.fromstring(str(svg)).iter("title")]
+    assert titles == ["<grpo>: 2 (1 to 3) at 0"]
+    long = line_chart(AXES, [line(list(np.linspace(0.0, 1.0, 500)))])
+    assert 20 <= str(long).count("<title>") <= 24
+
+
+def test_a_path_has_a_ring_at_its_start_and_a_disc_at_its_end() -> None:
+    svg = path_chart(AXES, [line([400.0, NAN, 100.0], x=[4.0, 3.0, 1.0])])
+    (ring,), (disc,) = (parts(svg, "circle", shape) for shape in ("ring", "disc"))
+    assert (float(ring.get("cx")), float(ring.get("cy"))) == (RIGHT, TOP)
+    assert float(disc.get("cx")) == pytest.approx(LEFT + (RIGHT - LEFT) / 4)
+
+
+def test_where_prediction_meets_measurement_the_dot_is_on_the_line() -> None:
+    svg = scatter_chart(AXES, [line([-0.3, -0.1], x=[-0.3, -0.1])], identity=True)
+    (guide,) = parts(svg, "line", "guide")
+    slope = (float(guide.get("y2")) - float(guide.get("y1"))) / (RIGHT - LEFT)
+    dots = parts(svg, "circle", "dot")
+    assert len(dots) == 2
+    for dot in dots:
+        on_line = BOTTOM + slope * (float(dot.get("cx")) - LEFT)
+        assert float(dot.get("cy")) == pytest.approx(on_line, abs=0.2)
+
+
+def test_stacked_shares_reach_one_and_a_single_look_is_one_bar() -> None:
+    layers = [line([0.75], x=[50.0], name="policy"), line([0.25], x=[50.0], name="entropy")]
+    low, high = parts(stack_chart(AXES, layers), "rect", "area")
+    full = BOTTOM - TOP
+    assert float(low.get("height")) == pytest.approx(0.75 * full, abs=0.1)
+    assert float(high.get("y")) == TOP
+    assert float(high.get("height")) == pytest.approx(0.25 * full, abs=0.1)
+
+
+def test_categories_stand_side_by_side_with_their_range() -> None:
+    one = line([0.5, NAN], low=np.array([0.2, NAN]), high=np.array([1.0, NAN]))
+    svg = category_chart(AXES, ["rare", "sure"], [one])
+    (whisker,) = parts(svg, "line", "whisker")
+    assert float(whisker.get("y2")) == TOP
+    assert float(whisker.get("x1")) == pytest.approx(LEFT + (RIGHT - LEFT) / 4)
+    assert "rare" in svg
+    assert "sure" in svg
+
+
+def test_colours_come_again_dashed() -> None:
+    assert (colour(0), colour(7), colour(9)) == ("c0", "c7", "c1 dashed")
+
+
+def record(values: dict[int, float | None]) -> RunRecord:
+    rows = [row(step, m=value) for step, value in values.items()]
+    return RunRecord(Path("x"), "x", rows)
+
+
+def test_seeds_are_matched_by_update_and_a_null_leaves_a_gap() -> None:
+    runs = [record({0: 1.0, 1: 2.0, 2: None, 5: 9.0}), record({0: 3.0, 1: 2.0, 2: 1.0})]
+    found = spread(runs, "m")
+    assert found.x.tolist() == [0.0, 100.0, 200.0]
+    assert found.mean[:2].tolist() == [2.0, 2.0]
+    assert np.isnan(found.mean[2])
+    assert (found.low[0], found.high[0], found.runs) == (1.0, 3.0, 2)
+    assert len(spread([*runs, record({})], "m")) == 0
+
+
+def test_a_peak_in_a_long_record_widens_the_band_instead_of_vanishing() -> None:
+    values = dict.fromkeys(range(1000), 0.0) | {500: 50.0}
+    found = spread([record(values)], "m", max_points=100)
+    assert len(found) == 100
+    assert found.high.max() == 50.0
+    assert found.mean.max() == pytest.approx(5.0)
+
+
+def probe(fen: str, *moves: MoveChance) -> tuple[Probe, PolicyPicture]:
+    policy = PolicyPicture(0, 1.0, moves)
+    return Probe("opening", fen, 20, policy, policy), policy
+
+
+def test_men_and_arrows_stand_on_their_squares() -> None:
+    shown = probe("7k/8/8/8/8/8/8/R7 b - - 0 1", MoveChance(0, 56, "a1a8", 1.0))
+    svg = str(board_svg(*shown))
+    assert '<use class="white-man" href="#man-r" x="0" y="315"/>' in svg
+    assert '<use class="black-man" href="#man-k" x="315" y="0"/>' in svg
+    assert 'points="22.5,22.5 ' in svg  # the arrow's head is in the middle of a8
+    assert "<title>a1a8 100.0%</title>" in svg
+    assert side_to_move(shown[0].fen) == "Black"
+
+
+def test_every_man_of_a_board_is_defined_once() -> None:
+    svg = str(board_svg(*probe("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1")))
+    ids = re.findall(r'id="([^"]+)"', str(definitions()))
+    assert len(set(ids)) == len(ids) == 7
+    assert set(re.findall(r'href="#([^"]+)"', svg)) == set(ids)
+    assert svg.count("white-man") == svg.count("black-man") == 16
+
+
+@pytest.mark.parametrize("fen", ["", "8/8 w", "9/8/8/8/8/8/8/8 w", "<x>/8/8/8/8/8/8/8 w"])
+def test_a_fen_without_a_board_is_an_error(fen: str) -> None:
+    with pytest.raises(ValueError, match="8 ranks of 8 squares"):
+        board_svg(*probe(fen))
