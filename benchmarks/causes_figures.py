@@ -44,7 +44,7 @@ def draw(path: Path, name: str, curves: Mapping[str, Sequence[Curve | None]]) ->
     import matplotlib
     from matplotlib.figure import Figure
 
-    style = {
+    style: dict[Any, Any] = {
         "svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9, "text.color": GREY,
         "axes.edgecolor": GREY, "axes.labelcolor": GREY, "xtick.color": GREY, "ytick.color": GREY,
         "axes.spines.top": False, "axes.spines.right": False, "path.simplify": True,

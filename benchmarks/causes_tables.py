@@ -11,8 +11,10 @@ from benchmarks.causes_record import BROKEN, HEALTHY, NOTHING
 
 
 def number(value: float | None) -> str:
-    """Three significant digits."""
-    return "not measured" if value is None else f"{value:,.4g}" if value >= 1e3 else f"{value:.3g}"
+    """Three significant digits, from a thousand on without a fraction."""
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def spread(values: Sequence[float | None]) -> str:

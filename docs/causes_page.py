@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
@@ -21,6 +20,7 @@ from algorithms.training.config_file import differences
 from benchmarks.causes_figures import draw
 from benchmarks.causes_tables import counted, how_it_was_run, judged_doctor, spread, table
 
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MATRIX, DOCTOR = RESULTS / "causes.json", RESULTS / "doctor.json"
 PAGE = ROOT / "docs" / "causes.md"
@@ -132,7 +132,7 @@ def doctor_says(cause: Cause, found: Mapping[str, Any], second: Mapping[str, Any
     """What the doctor named, and an example of its evidence."""
     on, cured = found["diagnoses"]["on"], found["diagnoses"]["cured"]
     text = (
-        f"**Doctor** ({cause.doctor_class} is right): named first {counted(on)} of {len(on)}; "
+        f"**Doctor** (right: {cause.doctor_class}): named first {counted(on)} of {len(on)}; "
         f"of the twins {counted(cured)}."
     )
     if second is not None:

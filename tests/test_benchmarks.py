@@ -58,3 +58,40 @@ def test_the_training_benchmarks_run(script: str, tmp_path: Path) -> None:
     record = json.loads(target.read_text())
     assert record["benchmark"] == script
     assert record["rows"]
+
+
+@pytest.mark.slow
+def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "benchmarks/causes.py", "--smoke", "--seeds", "1", "--causes"]
+    command += ["temperature_mismatch", "fixed_positions", "--runs", str(tmp_path / "runs")]
+    command += ["--json", str(tmp_path / "causes.json")]
+    first = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
+    second = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
+    assert b"0 finished before, 4 to run" in first.stdout
+    assert b"4 finished before, 0 to run" in second.stdout
+    record = json.loads((tmp_path / "causes.json").read_text())
+    assert record["failed"] == []
+    mismatch = record["causes"]["temperature_mismatch"]
+    assert mismatch["predicates"][0]["holds"] == [True]
+    assert mismatch["diagnoses"] == {"on": [["temperature_mismatch"]], "cured": [[]]}
+    assert len(mismatch["curves"]["on"][0]["moves"]) == 3
+    assert record["doctor"]["confusion"]["fixed_positions"] == {"fixed_positions": 1}
+
+
+@pytest.mark.slow
+def test_a_broken_cell_of_the_matrix_is_named_and_fails_its_pair(tmp_path: Path) -> None:
+    runs, target = tmp_path / "runs", tmp_path / "causes.json"
+    command = [sys.executable, "benchmarks/causes.py", "--smoke", "--seeds", "1", "--causes"]
+    command += ["fixed_positions", "--runs", str(runs), "--json", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
+    cells = json.loads((runs / "cells.json").read_text())
+    cells["fixed_positions-on-1"] |= {"state": "failed", "exit_code": 1, "log_tail": ["why"]}
+    (runs / "cells.json").write_text(json.dumps(cells))
+    done = subprocess.run(command, cwd=ROOT, timeout=600, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "FAILED fixed_positions-on-1: exit code 1" in done.stdout
+    record = json.loads(target.read_text())
+    assert record["failed"] == ["fixed_positions-on-1"]
+    assert record["causes"]["fixed_positions"]["diagnoses"] == {"on": [None], "cured": [[]]}
+    assert not any(each["holds"][0] for each in record["causes"]["fixed_positions"]["predicates"])
+    assert record["doctor"]["right_first"] == 0.0

@@ -149,20 +149,22 @@ def measured(name: str) -> dict[str, Any]:
     """The cause's readings in the committed matrix; empty where it has none."""
     if not MATRIX.exists():
         return {}
-    readings: dict[str, Any] = json.loads(MATRIX.read_text(encoding="utf-8"))["causes"]
-    return dict(readings.get(name, {}))
+    matrix: dict[str, Any] = json.loads(MATRIX.read_text(encoding="utf-8"))
+    return dict((matrix["causes"] | matrix.get("composites", {})).get(name, {}))
 
 
 def _median(runs: Mapping[str, Any], reading: str) -> str:
     found = runs.get("readings", {}).get(reading)
     if not found:
         return ""
-    on, off = (sorted(v for v in found[side] if v is not None) for side in ("on", "cured"))
+    on, off = (sorted(v for v in found.get(side, ()) if v is not None) for side in ("on", "cured"))
 
     def middle(values: list[float]) -> str:
         return f"{values[len(values) // 2]:.3g}" if values else "not measured"
 
-    return f": {middle(on)}, cured {middle(off)} (medians of {len(found['on'])} seeds)"
+    twin = f", cured {middle(off)}" if "cured" in found else ""
+    seeds = len(found["on"])
+    return f": {middle(on)}{twin} ({f'medians of {seeds} seeds' if seeds > 1 else 'one seed'})"
 
 
 def _wrapped(text: str) -> list[str]:

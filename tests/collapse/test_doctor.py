@@ -36,10 +36,11 @@ def test_entropy_that_bought_regret_is_no_collapse_and_the_note_says_what_it_bou
 
 
 def test_entropy_lost_for_nothing_and_without_a_cause_is_not_praised() -> None:
-    rows = record(entropy=(2.8, 1.0), regret_cp=(300.0, 280.0))
+    rows = record(entropy=(2.8, 1.0), regret_cp=(300.0, 290.0))
     diagnosis = diagnose(rows)
-    assert diagnosis.verdict == "healthy" and not diagnosis.causes
-    assert not any("spent on learning" in note for note in diagnosis.notes)
+    assert diagnosis.verdict == "unexplained collapse" and not diagnosis.causes
+    assert diagnosis.exit_code == 1
+    assert any("nothing was bought" in note for note in diagnosis.notes)
 
 
 def test_a_collapse_keeps_its_name_although_regret_improved() -> None:

@@ -155,7 +155,9 @@ def test_a_spent_batch_needs_several_passes_and_fresh_samples() -> None:
 def test_large_steps_are_no_cause_while_entropy_is_held_or_the_bonus_pulls() -> None:
     large = {"policy__approx_kl": 0.1, "grad_share__entropy": 0.01}
     assert judged("weak_entropy_high_lr", **large) is None
-    spent = {"entropy": (2.8, 0.7), "policy__approx_kl": 0.1}
+    spent = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 225.0), "policy__approx_kl": 0.1}
+    paid = spent | {"regret_cp": (300.0, 150.0), "grad_share__entropy": 0.01}
+    assert judged("weak_entropy_high_lr", **paid) is None
     assert judged("weak_entropy_high_lr", **spent, grad_share__entropy=0.3) is None
     assert (
         "has 0.0% of" in fires("weak_entropy_high_lr", **spent, grad_share__entropy=None).measured

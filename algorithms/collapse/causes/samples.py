@@ -98,7 +98,7 @@ SAMPLES = (
         settings={"rollout.sync_interval_updates": 16},
         predicates=(
             Predicate("median ratio/std_first_minibatch", "above", 0.1, 0.1),
-            Predicate("last eval/regret_cp", "above", 240.0, 25.0),
+            Predicate("last eval/regret_cp", "above", 215.0, 25.0),
         ),
         published=(
             Published(

@@ -142,11 +142,10 @@ class Watch:
 
 def _verdict(record: Record, has_cause: bool) -> str:
     lost = record.entropy_kept < 0.6
-    improved = record.regret_kept < 0.85
     if has_cause:
         return COLLAPSE if lost else IMPAIRED
     if lost:
-        return SPENT if improved else UNEXPLAINED
+        return SPENT if record.regret_kept < 0.95 else UNEXPLAINED
     return HEALTHY
 
 

@@ -62,7 +62,7 @@ def weak_entropy_high_lr(record: Record) -> Evidence | None:
     if not record("median ratio/std_first_minibatch") < 0.01:
         return None
     gained = 1 - record.regret_kept
-    if gained > 0.6 * (1 - record.entropy_kept):
+    if gained > 0.45 * (1 - record.entropy_kept):
         return None  # fast, and worth it
     return Evidence(
         "weak_entropy_high_lr",
