@@ -32,7 +32,7 @@ def test_list_names_every_cause_with_its_class(capsys: pytest.CaptureFixture[str
     lines = capsys.readouterr().out.splitlines()
     for name, cause in ALL.items():
         (line,) = (line for line in lines if line.split()[:1] == [name])
-        called = f"{len(cause.composite)} classes" if cause.composite else cause.doctor_class
+        called = f"{len(cause.composite)} of them" if cause.composite else cause.doctor_class
         assert called in line and cause.title in line
 
 
