@@ -27,6 +27,8 @@ PAGE = ROOT / "docs" / "causes.md"
 FIGURES = ROOT / "docs" / "figures" / "causes"
 
 NOT_REPRODUCED: dict[str, str] = {
+    "zjij66xd": "the trap itself. Theirs fell below 1.5 nats after some 650 updates at this learning rate; "
+    "64 of ours leave the policy near uniform. `kl_trap` shows it within minutes.",
     "kl_trap": "on seed 36813 one predicate fails. The KL to the old policy reaches 64 nats there and falls "
     "to .02 before the last quarter, whose mean was asked for; entropy is at .2 nats by then.",
     "low_precision": "the collapse. The rounding is there in every update, but with logits of this size it "
