@@ -80,7 +80,8 @@ class Diagnosis:
     def line(self) -> str:
         """The diagnosis in a line."""
         if not self.causes:
-            return self.verdict
+            spent = ": entropy falls while held-out regret improves"
+            return self.verdict + (spent if self.verdict == SPENT else "")
         first = self.causes[0]
         return f"{self.verdict}: {first.name} ({first.confidence:.0%}); {first.remedy}"
 
