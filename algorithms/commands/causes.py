@@ -130,11 +130,13 @@ def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
     if cause.predicates:
         lines += ["", "predicates (all must hold, and fail for the twin of the same seed):"]
     for predicate in cause.predicates:
-        lines.append(f"  {predicate}{_median(runs, predicate.reading)}")
+        lines.append(f"  {predicate}")
+        ours = _median(runs, predicate.reading)
+        lines += [f"    ours{ours}"] if ours else []
     if cause.published:
         lines += ["", "published, and ours:"]
     for figure in cause.published:
-        lines.append(f"  {figure.quantity}: {figure.theirs} ({figure.source})")
+        lines += [f"  {figure.quantity}:", f"    {figure.theirs} ({figure.source})"]
         lines.append(
             f"    ours, {figure.reading}{_median(runs, figure.reading) or ': not run yet'}"
         )
@@ -168,4 +170,4 @@ def _median(runs: Mapping[str, Any], reading: str) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 88, initial_indent="  ", subsequent_indent="  ")
+    return textwrap.wrap(text, 79, initial_indent="  ", subsequent_indent="  ")

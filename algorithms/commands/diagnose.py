@@ -56,12 +56,12 @@ def written(diagnosis: Diagnosis, run: str) -> list[str]:
     if diagnosis.notes:
         lines.append("")
     for note in diagnosis.notes:
-        lines += textwrap.wrap(note, 88, initial_indent="- ", subsequent_indent="  ")
+        lines += textwrap.wrap(note, 79, initial_indent="- ", subsequent_indent="  ")
     return lines
 
 
 def _item(name: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text, 88, initial_indent=f"   {name:<12}", subsequent_indent=" " * 15,
+        text, 79, initial_indent=f"   {name:<12}", subsequent_indent=" " * 15,
         break_on_hyphens=False,
     )  # fmt: skip

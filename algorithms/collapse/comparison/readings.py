@@ -11,9 +11,9 @@ from typing import Any
 
 from algorithms.collapse.cells import Cell, stopped_by
 from algorithms.collapse.grid_files import read_json
+from algorithms.reports.run_files import read_metrics
 from algorithms.training import config_file
 from algorithms.training.config import TrainConfig
-from algorithms.training.run_log import METRICS_FILE, read_rows
 
 LEVELS = (70, 60, 50, 40, 35)
 """Percentages of the starting regret at which runs are matched; the deepest that all reach counts."""
@@ -96,7 +96,7 @@ def read_cell(cell: Cell, column: str, seed: int, config: TrainConfig | None) ->
         raise UnreadableError(f"not finished; its log is {cell.log}")
     try:
         own = config_file.load(cell.folder / "config.json")
-        rows = read_rows(cell.folder / METRICS_FILE)
+        rows = read_metrics(cell.folder)
     except (OSError, ValueError) as error:
         raise UnreadableError(f"its record cannot be read: {error}") from error
     if config is not None:

@@ -17,7 +17,7 @@ from algorithms.collapse.comparison.columns import (
 )
 from algorithms.collapse.comparison.plan import LEARNING_RATES, TUNING_SEEDS
 from algorithms.collapse.comparison.readings import UnreadableError, gradient_norms, read_cell
-from algorithms.training.run_log import METRICS_FILE, read_rows
+from algorithms.reports.run_files import read_metrics
 
 CALIBRATION_UPDATES = 40
 CALIBRATION_INTERVAL = 2
@@ -99,7 +99,7 @@ def calibrate(
             pair
             for cell in cells[column.base]
             if cell.result() is not None
-            for pair in gradient_norms(read_rows(cell.folder / METRICS_FILE))
+            for pair in gradient_norms(read_metrics(cell.folder))
         ]
         if not norms:
             raise TuningError(
