@@ -41,11 +41,11 @@ REGULARISERS = (
                   "regularizer.kl_controller": "post_mortem", "regularizer.kl_target": 0.012},
         predicates=(
             Predicate("late reg/controller_saturated", "above", 0.9, 0.9),
-            Predicate("late reg/kl_old", "above", 0.2, 0.2),
+            Predicate("max reg/kl_old", "above", 0.2, 0.2),
             Predicate("last eval/entropy", "below", 2.2, 0.5),
         ),
         published=(
-            Published("KL over its target", "16.5 times", "post-mortem zjij66xd", "late reg/kl_old"),
+            Published("KL over its target", "16.5 times", "post-mortem zjij66xd", "max reg/kl_old"),
             Published("KL coefficient", "pinned at .2", "post-mortem zjij66xd", "last reg/kl_old_coef"),
             Published("entropy", ".83, 2.01, .04", "post-mortem zjij66xd", "last policy/entropy"),
             Published("action agreement", ".12 to .94", "post-mortem zjij66xd",
