@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +91,25 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
 
 
 def listed() -> list[str]:
-    """A line for each cause."""
+    """Lines of at most 80 columns: each cause, each composite, and what the doctor gives one name."""
     from algorithms.collapse.causes import CAUSES, COMPOSITES
 
-    lines = [f"{'cause':<23}{'doctor calls it':<23}what is switched on"]
-    for cause in CAUSES.values():
-        lines.append(f"{cause.name:<23}{cause.doctor_class:<23}{cause.title}")
+    lines = [f"{'cause':<23}what is switched on"]
+    lines += [f"{cause.name:<23}{cause.title}" for cause in CAUSES.values()]
     lines += ["", "several at once (the runs of the post-mortems):"]
-    for cause in COMPOSITES.values():
-        lines.append(f"{cause.name:<23}{len(cause.composite)} of them{'':<14}{cause.title}")
+    lines += [f"{cause.name:<23}{cause.title}" for cause in COMPOSITES.values()]
+    lines += ["", "one name of the doctor's for causes that no record tells apart:"]
+    for name, members in _members(CAUSES.values()).items():
+        lines += [f"{name}: {', '.join(members)}"] if len(members) > 1 else []
     return lines
+
+
+def _members(causes: Iterable[Cause]) -> dict[str, list[str]]:
+    """{doctor's class: names of its causes}."""
+    members: dict[str, list[str]] = {}
+    for cause in causes:
+        members.setdefault(cause.doctor_class, []).append(cause.name)
+    return members
 
 
 def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
