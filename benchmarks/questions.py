@@ -27,7 +27,7 @@ from benchmarks.causes_record import write
 from benchmarks.questions_record import answer
 from benchmarks.report import machine
 
-MOVES = 40_960
+MOVES = 32_768
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +103,14 @@ QUESTIONS = (
         presets=("reinforce", "grpo", "delightful_pg"),
         grid=("update_epochs=1,2,4,8", "baseline=group", "learning_rate=0.001"),
         base="grpo update_epochs=1",
+    ),
+    Question(
+        name="delight_gate",
+        asked="Is it the gate that keeps Delightful PG's entropy?",
+        # Without the gate it is REINFORCE with a group baseline; a large eta lets everything through.
+        presets=("reinforce", "delightful_pg"),
+        grid=("eta=0.3,1.0,3.0,100.0", "baseline=group", "learning_rate=0.001"),
+        base="reinforce",
     ),
     Question(
         name="ent_coef",

@@ -1,0 +1,59 @@
+"""Runs the comparison of GRPO, PPO, RLOO and Delightful PG: who keeps most entropy at equal regret?
+
+    python benchmarks/four_algorithms.py --out runs/four --json benchmarks/results/four_algorithms.json
+
+The same as the `chess-lab compare` that it prints; calling again continues it. docs/findings_page.py
+writes docs/findings.md from the JSON, which is the comparison's own with figures of 6 digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from algorithms.collapse.comparison.compare import StoppedError, compare
+from algorithms.collapse.comparison.plan import Plan
+from benchmarks.causes_record import write
+
+PLAN = Plan(
+    presets=("grpo", "ppo", "rloo", "delightful_pg"),
+    num_seeds=8,
+    budget_moves=98_304,
+    treatments=("none", "equal", "share"),
+    tune=True,
+)
+COMMAND = (
+    f"chess-lab compare {' '.join(PLAN.presets)} --seeds {PLAN.num_seeds} --budget-moves "
+    f"{PLAN.budget_moves} --regularization {','.join(PLAN.treatments)} --tune --jobs 2 --out runs/four"
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the comparison")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    print(COMMAND, flush=True)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = "1"
+    try:
+        result = compare(PLAN, options.out, jobs=options.jobs)
+    except StoppedError as stopped:
+        print(f"{stopped}: the same command continues; nothing is written")
+        return stopped.exit_code
+    print("\n".join(result.lines()))
+    if options.json is not None:
+        write(options.json, {"benchmark": "four_algorithms", "command": COMMAND, **result.values})
+    return 1 if result.broken else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
