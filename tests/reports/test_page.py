@@ -159,6 +159,21 @@ def test_seeds_are_one_column_and_settings_set_columns_of_one_label_apart(tmp_pa
     assert "two runs have the same seed (2, 2)" in text_of(build_page("x", list(twice[0].runs)))
 
 
+@pytest.mark.parametrize(
+    ("coefficients", "shown"),
+    [
+        ((0.5402657583388303, 0.03), ["0.5403", "0.03"]),
+        ((0.5402657583388303, 0.5402657583388304), ["0.5402657583388303", "0.5402657583388304"]),
+    ],
+)
+def test_a_name_shows_four_digits_of_a_number_where_they_tell_columns_apart(
+    tmp_path: Path, coefficients: tuple[float, float], shown: list[str]
+) -> None:
+    runs = [run_of(tmp_path / f"{at}", ent_coef=value) for at, value in enumerate(coefficients)]
+    names = [column.name for column in group_runs(runs)]
+    assert names == [f"grpo, ent_coef {text}" for text in shown]
+
+
 def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "a", [row(0), row(1, other__metric=1.0)], config()))
     page = build_page("a", [run])

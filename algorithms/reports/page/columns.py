@@ -69,8 +69,11 @@ def group_runs(runs: Sequence[RunRecord]) -> list[Column]:
     grouped: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         label = _full_label(run)
-        differing = differing_settings([settings[id(other)] for other in same_label[label]])
-        own = [f"{_short(key)} {settings[id(run)].get(key, MISSING)}" for key in differing]
+        alike = [settings[id(other)] for other in same_label[label]]
+        own = []
+        for key in differing_settings(alike):
+            shown = _shortened([each.get(key, MISSING) for each in alike])
+            own.append(f"{_short(key)} {shown[settings[id(run)].get(key, MISSING)]}")
         grouped.setdefault((label, ", ".join(own)), []).append(run)
     columns: list[Column] = []
     for (label, difference), members in grouped.items():
@@ -103,6 +106,20 @@ def _full_label(run: RunRecord) -> str:
 
 def _short(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def _shortened(values: Sequence[str]) -> dict[str, str]:
+    """{value: what a name shows of it}: numbers to four digits, where that still tells them apart."""
+    short = {value: _four_digits(value) for value in values}
+    return short if len(set(short.values())) == len(short) else {value: value for value in values}
+
+
+def _four_digits(text: str) -> str:
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:.4g}" if len(f"{number:.4g}") < len(text) else text
 
 
 def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
