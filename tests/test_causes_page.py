@@ -168,14 +168,14 @@ def test_the_page_says_what_failed_what_alarmed_and_what_was_missed(page: Module
     assert "False alarms on 2.9% of 34 cured twins: `low_precision`, seed 2: no_signal." in text
     assert "| 2 | broken run | broken run | broken run |" in text
     assert "All predicates hold for 0 of 2 seeds. **Not reproduced:** why is not known." in text
-    assert "Second matrix" not in text
+    assert "**The doctor's matrix**" not in text
     assert all(f"\n## {name}\n" in text for name in CAUSES)
 
 
 def test_the_second_matrix_is_published_beside_the_first(page: ModuleType) -> None:
     text = page.render(matrix(), matrix())
-    assert "**Second matrix**, run once to judge it" in text
-    assert "Second matrix: temperature_mismatch 2; of the twins none 2." in text
+    assert "**The doctor's matrix**, run once to judge it" in text
+    assert "In the doctor's matrix: temperature_mismatch 2; of the twins none 2." in text
 
 
 def test_a_matrix_of_other_causes_or_predicates_is_refused(page: ModuleType) -> None:
