@@ -23,7 +23,7 @@ from benchmarks.causes_record import write
 PLAN = Plan(
     presets=("grpo", "ppo", "rloo", "delightful_pg"),
     num_seeds=8,
-    budget_moves=98_304,
+    budget_moves=65_536,
     treatments=("none", "equal", "share"),
     tune=True,
 )

@@ -27,7 +27,7 @@ from benchmarks.causes_record import write
 from benchmarks.questions_record import answer
 from benchmarks.report import machine
 
-MOVES = 32_768
+MOVES = 24_576
 
 
 @dataclasses.dataclass(frozen=True)
