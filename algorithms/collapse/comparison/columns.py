@@ -35,6 +35,9 @@ SHARED = (
 
 NOT_IN_A_GRID = ("seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight")
 
+MOVES_PER_EVALUATION = 2_048
+"""An evaluation takes about as long as 1,000 scored moves of GRPO do."""
+
 CONTROL = "control"
 """Family of the columns that are there to coincide with others."""
 
@@ -149,12 +152,16 @@ def moves_per_update(config: TrainConfig) -> int:
 
 
 def with_intervals(config: TrainConfig) -> TrainConfig:
-    """The run with 40 evaluations, 20 looks at the gradient and 10 checkpoints over its budget."""
+    """The run with an evaluation every 2,048 scored moves, but 10 at least and 40 at most.
+
+    It is looked at the gradient half as often, and has 10 checkpoints.
+    """
     updates = config.total_moves // moves_per_update(config)
+    evaluations = min(40, max(10, config.total_moves // MOVES_PER_EVALUATION))
     return dataclasses.replace(
         config,
-        eval_interval_updates=max(1, updates // 40),
-        diagnostics_interval_updates=max(1, updates // 20),
+        eval_interval_updates=max(1, updates // evaluations),
+        diagnostics_interval_updates=max(1, 2 * updates // evaluations),
         checkpoint_interval_updates=max(1, updates // 10),
     )
 
