@@ -32,11 +32,15 @@ def initialise(policy: PolicyNet, source: str) -> None:
     Raises:
         ValueError: there is nothing to read, it is damaged, or it holds another network.
     """
+    try:
+        weights = read_weights(source)
+    except ValueError as error:
+        raise ValueError(f"init_from {error}") from error
     own = policy.state_dict()
     fresh = {name: tensor for name, tensor in own.items() if name.startswith(_CRITIC)}
     read = {
         name: tensor
-        for name, tensor in read_weights(source).items()
+        for name, tensor in weights.items()
         if name in own or not name.startswith(_CRITIC)
     }
     try:
@@ -49,7 +53,14 @@ def initialise(policy: PolicyNet, source: str) -> None:
 
 
 def read_weights(source: str) -> dict[str, Tensor]:
-    """The state_dict in `source`, on the CPU; arguments and errors as of `initialise`."""
+    """The state_dict in `source`, on the CPU.
+
+    Args:
+        source: as for `initialise`.
+
+    Raises:
+        ValueError: there is nothing to read, or it is damaged.
+    """
     path = SHIPPED / f"{source}.safetensors" if source in shipped_names() else Path(source)
     try:
         if (path / "manifest.json").exists():
@@ -65,7 +76,7 @@ def read_weights(source: str) -> dict[str, Tensor]:
     except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
         known = ", ".join(shipped_names()) or "none"
         raise ValueError(
-            f"init_from {source!r} cannot be read ({error}): give a run folder, a checkpoint "
+            f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
             f"folder, a .safetensors file, or a shipped policy ({known})"
         ) from error
 
