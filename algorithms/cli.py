@@ -27,6 +27,7 @@ COMMANDS = {
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",
     "diagnose": "say what a run's record shows, and its likeliest cause",
+    "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "check": "say what is installed and how to fix what is missing",
 }
 

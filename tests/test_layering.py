@@ -17,6 +17,7 @@ LAYERS = {
     "algorithms": 2,  # the algorithms themselves, one file each, and regularization
     "algorithms.training": 3,
     "algorithms.collapse": 4,
+    "algorithms.playing": 4,
     "algorithms.commands": 5,
     "algorithms.cli": 6,
 }
@@ -29,6 +30,7 @@ FORBIDDEN = {
     "algorithms": GAME,
     "algorithms.training": set(),
     "algorithms.collapse": set(),
+    "algorithms.playing": set(),
     "algorithms.commands": set(),
     "algorithms.cli": set(),
     "algorithms.reports": {"torch", *GAME},
@@ -112,6 +114,7 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.grpo", "import chess"),
         ("algorithms.regularization", "from chess_env.moves import NUM_ACTIONS"),
         ("algorithms.training.trainer", "from algorithms import cli"),
+        ("algorithms.training.trainer", "from algorithms.playing import engine"),
         ("chess_env.env", "import torch.nn"),
         ("chess_env.evaluators.cache", "from algorithms import core"),
         ("algorithms.reports.load", "import torch"),

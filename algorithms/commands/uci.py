@@ -1,0 +1,63 @@
+"""`chess-lab uci`: a trained policy as a chess engine for any GUI."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from algorithms.playing.engine import Thinker
+
+
+def run(arguments: Sequence[str]) -> NoReturn:
+    """Speaks UCI and ends the process: 0 after `quit` or the end of input, 1 where no policy could be loaded."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab uci",
+        description="A trained policy as a UCI engine: give this command to a chess GUI. A move is "
+        "one forward pass on the CPU; limits of time, depth and nodes are ignored.",
+        epilog="options, GUIs and what is ignored: docs/play.md",
+    )
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help='a run folder, a checkpoint folder, a .safetensors file, or "warm", which comes with '
+        "the project",
+    )
+    source = parser.parse_args(list(arguments)).checkpoint
+
+    from algorithms.playing.engine import serve
+
+    try:
+        serve(
+            f"chess-lab {_plain(source)}",
+            lambda: _load(source),
+            sys.stdin.buffer,
+            sys.stdout.buffer,
+        )
+        code = 0
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        print(f"chess-lab uci: {error}", file=sys.stderr)
+        code = 1
+    # Not by returning: a thread may be waiting for a line or importing torch, and the interpreter
+    # aborts or hangs where it is taken down under one of those.
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _plain(source: str) -> str:
+    """The checkpoint's name for people, in printable ASCII."""
+    name = Path(source).name or Path(source).resolve().name
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
+
+
+def _load(source: str) -> Thinker:
+    import torch
+
+    from algorithms.playing.policy_moves import PolicyMoves, load_policy
+
+    torch.set_num_threads(1)  # one position at a time: a second thread only costs
+    return PolicyMoves(load_policy(source))

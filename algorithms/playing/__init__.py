@@ -1,0 +1,1 @@
+"""Trained policies that play: against opponents and in a GUI."""

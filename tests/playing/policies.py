@@ -1,0 +1,40 @@
+"""Small policies that are not indifferent between moves, as networks and as run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from algorithms import PRESETS
+from algorithms.training import checkpoint, config_file
+from algorithms.training.config import TrainConfig
+from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+
+SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+
+
+def small_policy(
+    seed: int, config: PolicyConfig = SMALL, *, critic: bool = False, spread: float = 1.0
+) -> PolicyNet:
+    """A network whose logits differ by about `spread`, and depend on every plane."""
+    policy = build_policy(config, seed=seed, device=torch.device("cpu"), critic=critic)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        policy.action_bias.normal_(0.0, spread, generator=generator)
+        policy.to_vector.weight.normal_(0.0, spread, generator=generator)
+    return policy.eval()
+
+
+def saved_run(
+    folder: Path, seed: int, config: PolicyConfig = SMALL, *, critic: bool = False
+) -> Path:
+    """The run folder `folder`: its settings, and one checkpoint of `small_policy(seed)`."""
+    policy = small_policy(seed, config, critic=critic)
+    folder.mkdir()
+    algorithm, regularizer = PRESETS["grpo"]
+    run = TrainConfig(algorithm, regularizer, policy=config, preset="grpo", run_dir=folder)
+    config_file.save(run, folder / "config.json")
+    weights = policy.state_dict()
+    checkpoint.save(folder / "checkpoints", 1, weights=weights, state={}, best=True)
+    return folder

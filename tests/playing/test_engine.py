@@ -1,0 +1,184 @@
+"""The engine between its threads: it survives any bytes, never keeps a GUI waiting, and ends when it should."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+
+import chess
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.playing.engine import LONGEST_LINE, serve
+from algorithms.playing.options import SPINS
+from algorithms.playing.policy_moves import PolicyMoves
+from algorithms.playing.protocol import Go, Word, parse
+from algorithms.playing.request import Answer, Request
+from tests.env.playing import SHUFFLE
+from tests.playing.policies import small_policy
+from tests.playing.wire import Wire
+
+THINKER = PolicyMoves(small_policy(0))
+ANSWER = Answer((chess.Move.from_uci("e2e4"),), (1.0,), chess.Move.from_uci("e2e4"))
+
+
+def at_once(request: Request) -> Answer:
+    return ANSWER
+
+
+VOCABULARY = (
+    "uci isready ucinewgame stop ponderhit position startpos fen moves go infinite ponder depth 3 wtime -1 "
+    "searchmoves e2e4 e7e5 g1f3 e1g1 a7a8q 0000 setoption name value Temperature TopK Seed MultiPV 0 50 999 "
+    "debug on 8/8/8/8/8/8/8/8 w - KQkq 4k3/8/8/8/8/8/4P3/4K3 \u2654 \x00"
+)
+WORDS = st.sampled_from(VOCABULARY.split(" "))
+SPOKEN = st.lists(WORDS, max_size=12).map(lambda words: " ".join(words).encode())
+OPTION = st.builds(
+    lambda name, value: f"setoption name {name} value {value}".encode(),
+    st.sampled_from([spin.name for spin in SPINS]),
+    st.integers(-2, 1001),
+)
+SENSIBLE = st.sampled_from(
+    [
+        b"position startpos moves e2e4 e7e5",
+        b"position startpos moves " + " ".join(SHUFFLE * 3).encode(),
+        b"position fen 7k/5Q2/6K1/8/8/8/8/8 b - - 0 1",
+        b"position fen 8/P7/8/8/8/8/8/k1K5 w - - 149 200 moves a7a8n",
+        b"go",
+        b"go infinite",
+        b"go ponder",
+        b"stop",
+        b"ponderhit",
+    ]
+)
+JUNK = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"\r"))
+LINES = st.lists(st.one_of(SPOKEN, OPTION, SENSIBLE, SENSIBLE, JUNK), max_size=15)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LINES)
+def test_no_stream_of_lines_stops_the_engine_and_every_go_gets_one_move(lines: list[bytes]) -> None:
+    commands = [parse(line) for line in lines]
+    if Word.QUIT in commands:
+        lines = [
+            line for line, command in zip(lines, commands, strict=True) if command is not Word.QUIT
+        ]
+    searches = sum(isinstance(command, Go) for command in commands)
+    ready = 1 + commands.count(Word.IS_READY)
+    with Wire(lambda: THINKER) as wire:
+        wire.send(*lines, b"isready", b"stop")
+        wire.wait_for("readyok", ready)
+        wire.wait_for("bestmove", searches)
+        said = wire.end()
+    assert all(line.isascii() and line.isprintable() for line in said)
+    assert sum(line.startswith("bestmove ") for line in said) == searches
+    assert said.count("readyok") == ready
+
+
+def test_a_line_longer_than_any_game_is_skipped_whole() -> None:
+    for size in (LONGEST_LINE - 1, LONGEST_LINE, 3 * LONGEST_LINE):
+        text = io.BytesIO(b"stop " * (size // 5) + b"x" * (size % 5) + b"\nuci\n")
+        sink = io.BytesIO()
+        serve("small", lambda: at_once, text, sink)
+        said = sink.getvalue().decode().splitlines()
+        assert said[-1] == "uciok"
+        complaints = [line for line in said if "is ignored" in line]
+        assert len(complaints) == (size >= LONGEST_LINE)
+
+
+def test_the_longest_game_fits_into_a_line() -> None:
+    # 17,697 plies: the longest game under the 75-move rule.
+    assert len("position startpos moves ") + 17_697 * len("a7a8q ") <= LONGEST_LINE
+
+
+def test_the_input_may_end_after_any_byte() -> None:
+    script = (
+        b"uci\nisready\nsetoption name TopK value 3\nposition startpos moves e2e4\n"
+        b"go depth 3\ngo infinite\nstop\nquit\n"
+    )
+    for end in range(len(script) + 1):
+        sink = io.BytesIO()
+        began = time.monotonic()
+        serve("small", lambda: at_once, io.BytesIO(script[:end]), sink)
+        assert time.monotonic() - began < 1.0
+        complete = script[:end].split(b"\n")
+        if b"go infinite" in complete and b"quit" not in complete:
+            assert sink.getvalue().count(b"bestmove") == 2
+
+
+def test_isready_is_answered_while_a_move_is_being_thought_of() -> None:
+    thinking, go_on = threading.Event(), threading.Event()
+
+    def slow(request: Request) -> Answer:
+        thinking.set()
+        assert go_on.wait(20)
+        return ANSWER
+
+    with Wire(lambda: slow) as wire:
+        wire.send(b"isready", b"go")
+        wire.wait_for("readyok")
+        assert thinking.wait(20)
+        wire.send(b"isready", b"uci")
+        wire.wait_for("readyok", 2)
+        said = wire.wait_for("uciok")
+        assert not any(line.startswith("bestmove") for line in said)
+        go_on.set()
+        assert wire.wait_for("bestmove")[-1] == "bestmove e2e4"
+
+
+def test_uci_is_answered_before_the_policy_is_loaded_and_isready_after() -> None:
+    load_now = threading.Event()
+
+    def load():
+        assert load_now.wait(20)
+        return at_once
+
+    with Wire(load) as wire:
+        wire.send(b"isready", b"uci", b"go")
+        assert wire.wait_for("uciok")[-1] == "uciok"
+        load_now.set()
+        said = wire.wait_for("bestmove")
+        assert said.index("uciok") < said.index("readyok") < said.index("bestmove e2e4")
+
+
+def test_the_end_of_the_input_does_not_wait_for_a_policy_that_is_not_loaded() -> None:
+    never = threading.Event()
+    began = time.monotonic()
+    sink = io.BytesIO()
+    serve("small", lambda: never.wait(20) and at_once, io.BytesIO(b"go\n"), sink)
+    never.set()
+    assert time.monotonic() - began < 1.0
+    assert b"the input ended before the policy could answer" in sink.getvalue()
+
+
+def test_a_policy_that_cannot_be_loaded_ends_the_engine_with_its_error() -> None:
+    def load():
+        raise ValueError("'nowhere'\ncannot be read")
+
+    wire = Wire(load)
+    with pytest.raises(ValueError, match="cannot be read"):
+        wire.outcome()
+    assert wire.said() == ["info string 'nowhere' cannot be read"]
+
+
+def test_an_error_of_the_thinker_is_not_swallowed() -> None:
+    def broken(request: Request) -> Answer:
+        raise RuntimeError("out of memory")
+
+    wire = Wire(lambda: broken)
+    wire.send(b"go")
+    with pytest.raises(RuntimeError, match="out of memory"):
+        wire.outcome()
+
+
+def test_a_gui_that_is_gone_ends_the_engine() -> None:
+    class Gone:
+        def write(self, text: bytes) -> None:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            pass
+
+    serve("small", lambda: at_once, io.BytesIO(b"uci\n"), Gone())

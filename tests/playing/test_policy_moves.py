@@ -1,0 +1,205 @@
+"""The moves played are those of the trained policy: same observation, same probabilities, honest sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from algorithms.playing.policy_moves import PolicyMoves, load_policy
+from algorithms.playing.position import GamePosition, reached
+from algorithms.playing.request import Request
+from algorithms.training.policy import PolicyConfig
+from chess_env.moves import action_to_move, move_to_action
+from chess_env.reference_game import observation
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.env.playing import SHUFFLE
+from tests.playing.policies import SMALL, saved_run, small_policy
+
+PLAIN = Request(reached(None, ()), temperature=1.0, top_k=0, seed=None, searchmoves=None)
+CASTLING = "r3k2r/pPp2ppp/8/3pP3/8/8/PPP2P1P/R3K2R w KQkq d6 0 9"
+GAMES = [
+    (None, ()),
+    (None, ("e2e4", "c7c5", "g1f3")),
+    (None, SHUFFLE),
+    (None, (*SHUFFLE, *SHUFFLE, "g1f3")),
+    (CASTLING, ()),
+    (CASTLING, ("b7a8q", "e8d7", "e1g1")),
+    ("7k/5Q2/8/8/8/8/8/K7 w - - 98 80", ("f7e6",)),
+]
+
+
+def asked(fen: str | None = None, moves: tuple[str, ...] = (), **changes) -> Request:
+    return dataclasses.replace(PLAIN, position=reached(fen, moves), **changes)
+
+
+@pytest.mark.parametrize(("fen", "moves"), GAMES)
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_probabilities_are_those_of_the_training_forward_on_the_vector_environment(
+    fen: str | None, moves: tuple[str, ...], temperature: float
+) -> None:
+    policy = small_policy(0)
+    vec = ChessSelfPlayVectorEnv(num_envs=1, evaluator="none", threefold=False, fifty_move=False)
+    board = chess.Board(fen or chess.STARTING_FEN)
+    planes, info = vec.reset(seed=0, options={"fens": [board.fen()]})
+    for text in moves:
+        move = chess.Move.from_uci(text)
+        planes, _, _, _, info = vec.step(np.array([move_to_action(move, board.turn)]))
+        board.push(move)
+    vec.close()
+    legal_ids = info["legal_ids"]
+    with torch.no_grad():
+        dist = policy.outputs(
+            torch.from_numpy(planes), torch.from_numpy(legal_ids), temperature
+        ).dist
+    expected = {
+        action_to_move(int(action), board): float(prob)
+        for action, prob in zip(legal_ids[0], dist.probs[0], strict=True)
+        if action >= 0
+    }
+    answer = PolicyMoves(policy)(asked(fen, moves, temperature=temperature))
+    given = dict(zip(answer.moves, answer.probs, strict=True))
+    assert given == pytest.approx(expected, rel=1e-4, abs=1e-7)
+    assert list(answer.probs) == sorted(answer.probs, reverse=True)
+    assert answer.best in expected
+
+
+def test_a_repeated_position_is_seen_as_repeated() -> None:
+    counts = [reached(None, SHUFFLE * n).repetitions for n in range(4)]
+    assert counts == [0, 1, 2, 3]
+    once, twice = reached(None, ()), reached(None, SHUFFLE)
+    plane = [observation(p.board, p.repetitions)[17].max() for p in (once, twice)]
+    assert plane == [0, 1]
+    moves = PolicyMoves(small_policy(0))
+    # Position and clocks alike, history not: only the repetition can make the difference.
+    fresh = GamePosition(twice.board, 0)
+    probs = [moves(dataclasses.replace(PLAIN, position=p)).probs for p in (fresh, twice)]
+    assert probs[0] != pytest.approx(probs[1], rel=1e-3)
+
+
+def test_repetitions_are_counted_with_castling_rights_and_legal_en_passant() -> None:
+    # The rook's excursion costs the right to castle, so the first return is a new position.
+    rook = ("h1g1", "e8e7", "g1h1", "e7e8")
+    fen = "4k3/8/8/8/8/8/8/4K2R w K - 0 1"
+    assert [reached(fen, rook * n).repetitions for n in range(3)] == [0, 0, 1]
+    # After e2e4 a capture en passant is possible once, in a position that looks the same later.
+    fen = "4k3/8/8/8/3p4/8/4P3/4K3 w - - 0 1"
+    kings = ("e8e7", "e1e2", "e7e8", "e2e1")
+    assert [reached(fen, ("e2e4", *kings * n)).repetitions for n in range(3)] == [0, 0, 1]
+
+
+def test_temperature_zero_plays_the_most_probable_move_and_shows_probabilities_at_one() -> None:
+    moves = PolicyMoves(small_policy(0))
+    greedy, plain = moves(asked(temperature=0.0)), moves(asked())
+    assert greedy.best == greedy.moves[0]
+    assert (greedy.moves, greedy.probs) == (plain.moves, plain.probs)
+    assert {moves(asked(temperature=0.0, top_k=5)).best for _ in range(20)} == {greedy.best}
+
+
+def test_moves_are_sampled_with_their_probabilities_within_top_k() -> None:
+    moves, draws, kept = PolicyMoves(small_policy(0)), 400, 3
+    answer = moves(asked(temperature=0.5, top_k=kept))
+    assert sum(answer.probs) == pytest.approx(1.0, abs=1e-5)  # of all moves, not of those kept
+    assert len(answer.moves) == 20
+    seen = Counter(moves(asked(temperature=0.5, top_k=kept, seed=s)).best for s in range(draws))
+    assert seen.keys() <= set(answer.moves[:kept])
+    total = sum(answer.probs[:kept])
+    for move, prob in zip(answer.moves[:kept], answer.probs, strict=False):
+        share = prob / total
+        error = (share * (1 - share) / draws) ** 0.5
+        assert abs(seen[move] / draws - share) < 4.5 * error
+
+
+def test_the_same_seed_plays_the_same_move_whatever_came_before() -> None:
+    one, other = PolicyMoves(small_policy(0, spread=0.3)), PolicyMoves(small_policy(0, spread=0.3))
+    requests = [asked(None, moves, seed=7) for fen, moves in GAMES if fen is None]
+    forward = [one(request).best for request in requests]
+    for _ in range(3):
+        one(asked())
+    assert [other(request).best for request in reversed(requests)] == forward[::-1]
+    seeds = {one(asked(seed=seed)).best for seed in range(30)}
+    assert len(seeds) > 5
+    without = {one(asked()).best for _ in range(30)}
+    assert len(without) > 5
+
+
+def test_only_searchmoves_are_chosen_and_their_probabilities_stay() -> None:
+    moves = PolicyMoves(small_policy(0))
+    everywhere = moves(asked())
+    plain = dict(zip(everywhere.moves, everywhere.probs, strict=True))
+    allowed = tuple(map(chess.Move.from_uci, ("a2a3", "h2h4")))
+    for temperature in (0.0, 1.0):
+        answer = moves(asked(temperature=temperature, searchmoves=allowed))
+        assert set(answer.moves) == set(allowed)
+        assert answer.best in allowed
+        assert answer.probs == tuple(plain[move] for move in answer.moves)
+
+
+def test_no_move_is_given_where_the_game_is_over() -> None:
+    mate = asked(None, ("f2f3", "e7e5", "g2g4", "d8h4"))
+    answer = PolicyMoves(small_policy(0))(mate)
+    assert (answer.moves, answer.probs, answer.best) == ((), (), None)
+
+
+@pytest.mark.parametrize("critic", [False, True])
+def test_a_policy_is_found_in_its_run_its_checkpoint_and_its_file(
+    tmp_path: Path, critic: bool
+) -> None:
+    run = saved_run(tmp_path / "run", seed=3, critic=critic)
+    own = small_policy(3, critic=critic).state_dict()
+    latest = run / "checkpoints" / "latest"
+    for place in (run, latest, latest.resolve(), latest / "model.safetensors"):
+        policy = load_policy(str(place))
+        assert policy.state_dict().keys() == own.keys()
+        assert all(torch.equal(tensor, own[name]) for name, tensor in policy.state_dict().items())
+        assert policy.config == SMALL
+        assert not policy.training
+
+
+def test_the_newest_good_checkpoint_of_a_run_is_played(tmp_path: Path) -> None:
+    run = saved_run(tmp_path / "run", seed=3)
+    broken = run / "checkpoints" / "update-00000002"
+    shutil.copytree(run / "checkpoints" / "update-00000001", broken)
+    (broken / "model.safetensors").write_bytes(b"cut")
+    with pytest.warns(UserWarning, match="falling back to the previous checkpoint"):
+        policy = load_policy(str(run))
+    assert torch.equal(policy.action_bias, small_policy(3).action_bias)
+
+
+def test_the_precision_of_a_run_is_kept(tmp_path: Path) -> None:
+    config = PolicyConfig(channels=8, blocks=2, head_dim=4, logprob_dtype="bfloat16", dropout=0.5)
+    run = saved_run(tmp_path / "run", seed=0, config=config)
+    assert load_policy(str(run)).config == config
+    assert load_policy(str(run / "checkpoints" / "latest")).config == config
+
+
+def test_the_shipped_policy_plays() -> None:
+    policy = load_policy("warm")
+    assert PolicyMoves(policy)(asked()).best in chess.Board().legal_moves
+
+
+def test_what_is_no_policy_is_refused_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "other.safetensors"
+    save_file({"weight": torch.zeros(3)}, file)
+    with pytest.raises(ValueError, match=r"other\.safetensors' holds no policy of this project"):
+        load_policy(str(file))
+    with pytest.raises(ValueError, match="'nowhere' cannot be read .* give a run folder"):
+        load_policy("nowhere")
+    run = saved_run(tmp_path / "run", seed=0)
+    model = load_file(run / "checkpoints" / "latest" / "model.safetensors")
+    save_file({**model, "action_bias": torch.zeros(7)}, file)
+    with pytest.raises(ValueError, match="another network .*action_bias"):
+        load_policy(str(file))
+    save_file({**model, "action_bias": model["action_bias"] * float("nan")}, file)
+    with pytest.raises(ValueError, match=r"not finite \(action_bias\)"):
+        load_policy(str(file))
+    (run / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json is not a readable run configuration"):
+        load_policy(str(run))

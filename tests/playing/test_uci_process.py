@@ -1,0 +1,178 @@
+"""The engine as a GUI starts it: a process, spoken to by python-chess."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import chess.engine
+import numpy as np
+import pytest
+
+from algorithms import cli
+from algorithms.playing.options import SEED, TEMPERATURE, TOP_K
+
+ROOT = Path(__file__).parents[2]
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+START_S = 120.0
+
+
+def command(source: object) -> list[str]:
+    return [sys.executable, "-m", "algorithms.cli", "uci", str(source)]
+
+
+@pytest.fixture(scope="module")
+def engine(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
+    with chess.engine.SimpleEngine.popen_uci(
+        command(run_dir), cwd=ROOT, env=ENV, timeout=START_S
+    ) as started:
+        yield started
+
+
+def random_options(rng: np.random.Generator) -> dict[str, int]:
+    return {
+        TEMPERATURE.name: int(rng.choice([0, 1, 30, 100, 1000])),
+        TOP_K.name: int(rng.choice([0, 1, 2, 218])),
+        SEED.name: int(rng.choice([-1, 0, 1, 2**31 - 1])),
+    }
+
+
+def random_limit(rng: np.random.Generator) -> chess.engine.Limit:
+    limits = [
+        chess.engine.Limit(depth=1 + int(rng.integers(40))),
+        chess.engine.Limit(nodes=1),
+        chess.engine.Limit(time=0.001),
+        chess.engine.Limit(mate=3),
+        chess.engine.Limit(white_clock=60, black_clock=60, white_inc=1, black_inc=1),
+    ]
+    return limits[rng.integers(len(limits))]
+
+
+def stopped(
+    engine: chess.engine.SimpleEngine, board: chess.Board, rng: np.random.Generator
+) -> chess.Move:
+    """The move of an endless analysis that is stopped at once, or a little later."""
+    shown = int(rng.integers(1, 5))
+    with engine.analysis(board, multipv=shown, info=chess.engine.INFO_ALL) as analysis:
+        if rng.random() < 0.5:
+            time.sleep(rng.random() * 0.02)
+        analysis.stop()
+        best = analysis.wait().move
+    lines = [line for line in analysis.multipv if "pv" in line]
+    assert len(lines) == min(shown, board.legal_moves.count())
+    assert all(line["pv"][0] in board.legal_moves for line in lines)
+    assert not any("score" in line for line in lines)
+    return best
+
+
+def play_game(
+    engine: chess.engine.SimpleEngine, rng: np.random.Generator, max_plies: int
+) -> chess.Board:
+    """A game of the engine against itself and, one move in four, chance; python-chess checks every move."""
+    board, game = chess.Board(), object()
+    while not board.is_game_over(claim_draw=True) and board.ply() < max_plies:
+        kind = rng.random()
+        if kind < 0.25:
+            move = list(board.legal_moves)[rng.integers(board.legal_moves.count())]
+        elif kind < 0.5:
+            move = stopped(engine, board, rng)
+        else:
+            result = engine.play(
+                board, random_limit(rng), game=game, info=chess.engine.INFO_ALL,
+                options=random_options(rng), ponder=bool(rng.integers(2)),
+            )  # fmt: skip
+            move = result.move
+            assert result.info["pv"] == [move]
+            assert result.info["string"].startswith("p=")
+        assert move in board.legal_moves
+        board.push(move)
+    return board
+
+
+def test_python_chess_plays_games_with_random_options_and_abrupt_stops(
+    engine: chess.engine.SimpleEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    boards = [play_game(engine, rng, max_plies=40) for _ in range(3)]
+    assert all(board.ply() == 40 or board.is_game_over(claim_draw=True) for board in boards)
+    assert caplog.records == []  # python-chess logs every line that it does not understand
+
+
+@pytest.mark.slow
+def test_python_chess_plays_twenty_whole_games(
+    engine: chess.engine.SimpleEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        board = play_game(engine, rng, max_plies=100_000)
+        assert board.is_game_over(claim_draw=True)
+    assert caplog.records == []
+
+
+def seeded_game(engine: chess.engine.SimpleEngine, seed: int) -> list[str]:
+    board, game = chess.Board(), object()
+    while board.ply() < 20 and not board.is_game_over():
+        options = {TEMPERATURE.name: 200, TOP_K.name: 0, SEED.name: seed}
+        result = engine.play(board, chess.engine.Limit(nodes=1), game=game, options=options)
+        board.push(result.move)
+    return [move.uci() for move in board.move_stack]
+
+
+def test_the_same_seed_gives_the_same_game(engine: chess.engine.SimpleEngine) -> None:
+    games = [seeded_game(engine, seed) for seed in (5, 6, 5)]
+    assert games[0] == games[2]
+    assert games[0] != games[1]
+    drawn_anew = [seeded_game(engine, SEED.default) for _ in range(2)]
+    assert drawn_anew[0] != drawn_anew[1]
+
+
+def test_python_chess_takes_none_for_no_move(engine: chess.engine.SimpleEngine) -> None:
+    mated = chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1")
+    assert engine.play(mated, chess.engine.Limit(depth=1)).move is None
+
+
+def test_a_loaded_engine_exits_within_a_second_of_the_end_of_its_input(run_dir: Path) -> None:
+    process = subprocess.Popen(
+        command(run_dir), cwd=ROOT, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"isready\ngo infinite\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"readyok\n"
+    began = time.monotonic()
+    process.stdin.close()
+    assert process.wait(10) == 0
+    assert time.monotonic() - began < 1.0
+    assert process.stdout.read().count(b"bestmove") == 1
+
+
+def test_an_engine_that_is_still_loading_leaves_without_a_crash(run_dir: Path) -> None:
+    done = subprocess.run(
+        command(run_dir), cwd=ROOT, env=ENV, input=b"uci\n", capture_output=True, timeout=START_S
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.endswith(b"uciok\n")
+
+
+def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as silent, os.fdopen(writing, "wb"):
+        monkeypatch.setattr(sys, "stdin", silent)
+        with pytest.raises(SystemExit) as left:  # though the input has not ended
+            cli.main(["uci", "nowhere"])
+    assert left.value.code == 1
+    said, error = capsys.readouterr()
+    assert said.startswith("info string 'nowhere' cannot be read")
+    assert error.startswith("chess-lab uci: 'nowhere' cannot be read")
+    assert "Traceback" not in error
