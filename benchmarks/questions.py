@@ -51,7 +51,7 @@ class Question:
     presets: tuple[str, ...]
     grid: tuple[str, ...]
     base: str
-    seeds: int = 6
+    seeds: int = 4
     budget_moves: int = MOVES
     treatment: Treatment = "none"
     allow_mixed: bool = False
@@ -103,6 +103,7 @@ QUESTIONS = (
         presets=("reinforce", "delightful_pg"),
         grid=("eta=0.3,1.0,3.0,100.0", "baseline=group", "learning_rate=0.001"),
         base="reinforce",
+        seeds=5,
     ),
     Question(
         name="amplification",
@@ -111,6 +112,7 @@ QUESTIONS = (
         presets=("reinforce", "grpo", "delightful_pg"),
         grid=("update_epochs=1,2,4,8", "baseline=group", "learning_rate=0.001"),
         base="grpo update_epochs=1",
+        seeds=3,
     ),
     Question(
         name="ent_coef",
@@ -178,6 +180,7 @@ QUESTIONS = (
         presets=("grpo",),
         grid=("temperature=1.0,1.3",),
         base="grpo temperature=1.0",
+        seeds=6,
         allow_mixed=True,
     ),
     Question(
@@ -186,7 +189,7 @@ QUESTIONS = (
         presets=("grpo",),
         grid=("learning_rate=0.001,0.004", "temperature=1.0,1.3", "group_size=4,16"),
         base="grpo learning_rate=0.001 temperature=1.0 group_size=4",
-        seeds=4,
+        seeds=3,
         allow_mixed=True,
     ),
 )
