@@ -1,5 +1,6 @@
 """Run folders in, statistics, figures and pages out: reads files only, no torch and no chess."""
 
+from algorithms.reports.elo import EloDifference, PairScore, count_pairs, elo_of, judge_pairs
 from algorithms.reports.pairwise import Comparison, claims, compare
 from algorithms.reports.peaks import Peak, judge_peak, judge_peak_count, peak_is_noise
 from algorithms.reports.scores import Scores, paired_differences
@@ -15,14 +16,19 @@ from algorithms.reports.statistics import (
 
 __all__ = [
     "Comparison",
+    "EloDifference",
     "Interval",
+    "PairScore",
     "Peak",
     "Scores",
     "claims",
     "compare",
+    "count_pairs",
     "difference_interval",
+    "elo_of",
     "holm",
     "interquartile_mean",
+    "judge_pairs",
     "judge_peak",
     "judge_peak_count",
     "minimum_seeds",

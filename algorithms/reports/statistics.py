@@ -52,7 +52,9 @@ class Interval:
     low: float
     high: float
     level: float
-    method: Literal["student_t", "studentised_bootstrap", "jeffreys"]
+    method: Literal[
+        "student_t", "studentised_bootstrap", "jeffreys", "dirichlet_beta", "pairs_alike"
+    ]
 
     def excludes(self, value: float) -> bool:
         """Whether the value is outside."""
