@@ -10,8 +10,9 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators import Evaluator, StockfishEvaluator, make_evaluator
 from chess_env.fen import to_fen
+from chess_env.material import MaterialPlayer
 from chess_env.movegen import Positions
 from chess_env.moves import move_to_action
 from chess_env.rules import children, legal_actions_batch
@@ -42,6 +43,26 @@ class Player(Protocol):
     def close(self) -> None:
         """None; frees what the player holds. May be called twice."""
         ...
+
+
+@runtime_checkable
+class HistoryPlayer(Player, Protocol):
+    """A player that also looks at how often a position has occurred in its game."""
+
+    def choose_with_history(
+        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+    ) -> NDArray[np.integer]:
+        """Integer [N], as `choose`; `repetitions` [N] counts earlier occurrences of each position."""
+        ...
+
+
+def ask(
+    player: Player, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+) -> Actions:
+    """int64 [N]: the player's actions, told the repetitions where it looks at them."""
+    if isinstance(player, HistoryPlayer):
+        return np.asarray(player.choose_with_history(positions, repetitions, rngs), np.int64)
+    return np.asarray(player.choose(positions, rngs), np.int64)
 
 
 class RandomPlayer:
@@ -89,6 +110,32 @@ class GreedyPlayer:
             self.evaluator.close()
 
 
+class EnginePlayer:
+    """Plays Stockfish's own move within the evaluator's limit.
+
+    Engines are asked about the position alone (see `StockfishEvaluator`): they see no repetition and not
+    the rule-50 clock, and their moves depend on nothing else than the position, so a match repeats exactly.
+    """
+
+    def __init__(self, evaluator: StockfishEvaluator, *, owns_evaluator: bool = False) -> None:
+        self.evaluator = evaluator
+        self.name = f"engine({evaluator.id})"
+        self._owns_evaluator = owns_evaluator
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N]; draws nothing.
+
+        Raises:
+            EngineError: positions that no engine survived.
+        """
+        return self.evaluator.best_moves(positions)
+
+    def close(self) -> None:
+        """None; closes the evaluator if this player made it."""
+        if self._owns_evaluator:
+            self.evaluator.close()
+
+
 class MixedPlayer:
     """Plays a uniformly random move with probability `random_share`, else the other player's move.
 
@@ -104,13 +151,22 @@ class MixedPlayer:
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; one `random` draw per board, then the chosen player's own draws."""
+        return self.choose_with_history(positions, np.zeros(len(positions), np.int64), rngs)
+
+    def choose_with_history(
+        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+    ) -> Actions:
+        """int64 [N], as `choose`; the other player gets the repetitions."""
         actions = np.empty(len(positions), np.int64)
         is_random = np.array([rng.random() < self.random_share for rng in rngs], np.bool_)
         for player, chosen in ((RandomPlayer(), is_random), (self.player, ~is_random)):
             boards = np.flatnonzero(chosen)
             if boards.size:
-                actions[boards] = player.choose(
-                    positions[boards], [rngs[k] for k in boards.tolist()]
+                actions[boards] = ask(
+                    player,
+                    positions[boards],
+                    repetitions[boards],
+                    [rngs[k] for k in boards.tolist()],
                 )
         return actions
 
@@ -156,8 +212,10 @@ class FunctionPlayer:
 def make_player(player: Any) -> Player:
     """A player from its name, an evaluator, a function, or a player (returned as it is).
 
-    Names: "random"; an evaluator's name ("builtin", "stockfish:nodes=1", "auto") for the greedy player
-    on it; either with "@random=SHARE" behind it for uniformly random moves that often.
+    Names: "random"; "material" (greedy for material, one ply); "engine:nodes=100" for Stockfish's own move
+    within that limit; an evaluator's name ("builtin", "stockfish:nodes=1", "auto") for the greedy player
+    on it, which scores the position after each move; any with "@random=SHARE" behind it for uniformly
+    random moves that often.
 
     Raises:
         ValueError: None of these.
@@ -171,8 +229,8 @@ def make_player(player: Any) -> Player:
     if callable(player):
         return FunctionPlayer(player)
     raise ValueError(
-        f"player is {player!r}: expected 'random', an evaluator's name such as 'builtin' or "
-        "'stockfish:nodes=1', a Player, or a function of (chess.Board, np.random.Generator)"
+        f"player is {player!r}: expected 'random', 'material', 'engine:nodes=1', an evaluator's name such "
+        "as 'builtin' or 'stockfish:nodes=1', a Player, or a function of (chess.Board, np.random.Generator)"
     )
 
 
@@ -190,6 +248,12 @@ def _named_player(name: str) -> Player:
         return MixedPlayer(_named_player(mixed["player"]), share)
     if name == "random":
         return RandomPlayer()
+    if name == "material":
+        return MaterialPlayer()
+    if name.startswith("engine:"):
+        evaluator = make_evaluator(f"stockfish:{name.removeprefix('engine:')}", num_engines=2)
+        assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
+        return EnginePlayer(evaluator, owns_evaluator=True)
     if name == "none":
         raise ValueError("player is 'none': use opponent=None for self-play, or 'random'")
     return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)

@@ -18,7 +18,9 @@ from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.uci import (
     INSTALL_HINT,
     EngineError,
+    action_of_uci,
     find_stockfish,
+    parse_best_move,
     parse_move_scores,
     parse_score,
 )
@@ -39,7 +41,6 @@ _IMPURE_OPTIONS = (
     "uci_chess960",
     "ponder",
 )
-_PROMOTION_LETTERS = {0: "", 2: "n", 3: "b", 4: "r"}
 
 
 def default_deadline_s(depth: int | None, nodes: int | None) -> float:
@@ -55,23 +56,6 @@ def _checked_limit(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{name}={value!r}: expected an integer from {low} to {high}")
     return value
-
-
-@functools.cache
-def _action_of_uci(black: bool) -> dict[bytes, int]:
-    """Action id by UCI move text, for one colour; `e7e8` and `e7e8q` are one action."""
-    from chess_env import moves
-
-    flip, table = 56 if black else 0, {}
-    squares = [f"{'abcdefgh'[s % 8]}{s // 8 + 1}" for s in range(64)]
-    for action in range(moves.NUM_ACTIONS):
-        start, end = int(moves.ACTION_FROM[action]) ^ flip, int(moves.ACTION_TO[action]) ^ flip
-        letter = _PROMOTION_LETTERS[int(moves.ACTION_PROMOTION[action])]
-        text = squares[start] + squares[end] + letter
-        table[text.encode()] = action
-        if not letter:
-            table[text.encode() + b"q"] = action
-    return table
 
 
 class StockfishEvaluator(RuleAwareEvaluator):
@@ -204,7 +188,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
     ) -> tuple[list[Any], EngineError | None]:
         """(an answer per FEN, None where there is none; the error that says why). `parse` gets the FEN's index."""
         failed = {i: self._quarantine[fen] for i, fen in enumerate(fens) if fen in self._quarantine}
-        kind = f"{limit} multipv {multipv}"
+        kind = f"{limit} multipv {multipv} {parse.__qualname__}"
         answers = [self._kept.get((kind, fen)) for fen in fens]
         asked = [i for i, answer in enumerate(answers) if answer is None and i not in failed]
         clear = b"ucinewgame\n"
@@ -272,7 +256,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
 
         def parse(index: int, reply: bytes) -> Scores:
             black = fens[index].split(b" ", 2)[1] == b"b"
-            table, scores = _action_of_uci(black), {}
+            table, scores = action_of_uci(black), {}
             for text, score in parse_move_scores(reply).items():
                 scores[table.get(text, -1)] = score
             legal = actions[index].tolist()
@@ -285,6 +269,28 @@ class StockfishEvaluator(RuleAwareEvaluator):
         if error is not None:
             raise error
         return answers
+
+    def best_moves(self, positions: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """int64 [N]: the action that the engine itself would play in positions in which the game goes on.
+
+        Raises:
+            EngineError: positions that no engine survived.
+        """
+        from chess_env.fen import engine_fens
+
+        fens = engine_fens(positions)
+
+        def parse(index: int, reply: bytes) -> int:
+            text = parse_best_move(reply)
+            action = action_of_uci(fens[index].split(b" ", 2)[1] == b"b").get(text, -1)
+            if action < 0:
+                raise ValueError(f"the move {text[:20]!r}")
+            return action
+
+        answers, error = self._ask(fens, self._limit, 1, parse, self._deadline_s)
+        if error is not None:
+            raise error
+        return np.array(answers, np.int64)
 
     def counters(self) -> dict[str, int | float]:
         """Cumulative: queries, unique_queries, engine_restarts, quarantined, engine_cpu_s (CPU seconds of engines)."""

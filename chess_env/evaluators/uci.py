@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ INSTALL_HINT = (
     'or name the binary: STOCKFISH_PATH=/path/to/stockfish, or evaluator="stockfish:path=/path/to/stockfish". '
     'evaluator="builtin" needs no engine.'
 )
+_PROMOTION_LETTERS = {0: "", 2: "n", 3: "b", 4: "r"}
 _USUAL_FOLDERS = ("/usr/games", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 
 
@@ -200,3 +202,36 @@ def parse_move_scores(reply: bytes) -> dict[bytes, int]:
             _, _, pv = score.partition(b" pv ")
             scores[pv.partition(b" ")[0].rstrip()] = _centipawns(score, True)
     return scores
+
+
+def parse_best_move(reply: bytes) -> bytes:
+    """UCI text of the move that the last line of a search begins with: what the engine then plays.
+
+    (The reply ends before `bestmove`. With one thread and one line the two agree, which a test asks of
+    a real engine.)
+
+    Raises:
+        ValueError: there is no such line.
+    """
+    _, found, line = reply.rpartition(b" pv ")
+    move = line.partition(b"\n")[0].split()
+    if not found or not move:
+        raise ValueError("no ` pv ` line in the reply")
+    return move[0]
+
+
+@functools.cache
+def action_of_uci(black: bool) -> dict[bytes, int]:
+    """Action id by UCI move text, for one colour; `e7e8` and `e7e8q` are one action."""
+    from chess_env import moves
+
+    flip, table = 56 if black else 0, {}
+    squares = [f"{'abcdefgh'[s % 8]}{s // 8 + 1}" for s in range(64)]
+    for action in range(moves.NUM_ACTIONS):
+        start, end = int(moves.ACTION_FROM[action]) ^ flip, int(moves.ACTION_TO[action]) ^ flip
+        letter = _PROMOTION_LETTERS[int(moves.ACTION_PROMOTION[action])]
+        text = squares[start] + squares[end] + letter
+        table[text.encode()] = action
+        if not letter:
+            table[text.encode() + b"q"] = action
+    return table

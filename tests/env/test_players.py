@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import chess
+import chess.engine
 import numpy as np
 import pytest
 
-from chess_env.fen import pack_fens
+from chess_env.fen import pack_fens, to_fen
 from chess_env.moves import move_to_action
-from chess_env.players import GreedyPlayer, MixedPlayer, Player, RandomPlayer, make_player
+from chess_env.players import GreedyPlayer, MixedPlayer, Player, RandomPlayer, ask, make_player
 from chess_env.rules import legal_actions_batch
 from chess_env.start_positions import make_start_positions
 from tests.env.material import MaterialEvaluator
@@ -29,12 +30,13 @@ def generators(count: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in range(count)]
 
 
-@pytest.mark.parametrize("name", ["random", "material", "mixed"])
+@pytest.mark.parametrize("name", ["random", "greedy", "material", "mixed"])
 def test_choices_are_legal_seeded_and_independent_of_the_batch(name: str) -> None:
     greedy = GreedyPlayer(MaterialEvaluator())
     player: Player = {
         "random": RandomPlayer(),
-        "material": greedy,
+        "greedy": greedy,
+        "material": make_player("material"),
         "mixed": MixedPlayer(greedy, 0.5),
     }[name]
     boards = positions(40)
@@ -89,6 +91,44 @@ def test_stockfish_at_one_node_mates_in_one() -> None:
     finally:
         player.close()
     assert action == move_to_action(chess.Move.from_uci("a1a8"), chess.WHITE)
+
+
+@pytest.mark.stockfish
+@pytest.mark.parametrize("nodes", [1, 100, 1000])
+def test_the_engine_player_makes_the_move_that_the_engine_announces(nodes: int) -> None:
+    source, rng = make_start_positions("phase_mix"), np.random.default_rng(nodes)
+    boards = np.array([source.sample(rng) for _ in range(40)])
+    player = make_player(f"engine:nodes={nodes}")
+    try:
+        actions = player.choose(boards, generators(40))
+        path = str(player.evaluator.path)
+    finally:
+        player.close()
+    assert player.name.startswith("engine(stockfish")
+    with chess.engine.SimpleEngine.popen_uci(path) as engine:
+        engine.configure({"Hash": 1, "Threads": 1})
+        for position, action in zip(boards, actions, strict=True):
+            board = chess.Board(to_fen(position))
+            board.halfmove_clock, board.fullmove_number = 0, 1  # as our engines are asked
+            played = engine.play(board, chess.engine.Limit(nodes=nodes), game=object())
+            assert played.move is not None
+            assert move_to_action(played.move, board.turn) == action
+
+
+def test_repetitions_reach_the_player_behind_a_mixed_one() -> None:
+    class Counting(RandomPlayer):
+        seen: Any = None
+
+        def choose_with_history(self, boards: Any, repetitions: Any, rngs: Any) -> Any:
+            self.seen = repetitions.tolist()
+            return self.choose(boards, rngs)
+
+    player, boards = Counting(), positions(3)
+    ask(MixedPlayer(player, 0.0), boards, np.array([0, 1, 2]), generators(3))
+    assert player.seen == [0, 1, 2]
+    # A player that does not look at them is asked without.
+    plain = ask(RandomPlayer(), boards, np.array([0, 1, 2]), generators(3))
+    np.testing.assert_array_equal(plain, RandomPlayer().choose(boards, generators(3)))
 
 
 def test_a_function_plays_from_a_python_chess_board() -> None:

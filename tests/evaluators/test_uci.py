@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import chess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +12,13 @@ from chess_env.evaluators.uci import (
     MAX_CP,
     EngineError,
     Handshake,
+    action_of_uci,
     find_stockfish,
+    parse_best_move,
     parse_move_scores,
     parse_score,
 )
+from chess_env.moves import move_to_action
 
 HANDSHAKE = """Stockfish 15.1 by the Stockfish developers (see AUTHORS file)
 id name Stockfish 15.1
@@ -157,3 +161,23 @@ def test_the_argument_goes_before_the_variable_and_the_variable_before_path(
     assert (
         find_stockfish(tmp_path / "argument" / "stockfish") == tmp_path / "argument" / "stockfish"
     )
+
+
+def test_the_best_move_is_the_first_of_the_last_line() -> None:
+    reply = (
+        b"\ninfo depth 1 seldepth 1 multipv 1 score cp 12 nodes 20 pv d2d4"
+        b"\ninfo depth 2 seldepth 3 multipv 1 score cp 40 lowerbound nodes 90 pv e7e8q e8e1"
+    )
+    assert parse_best_move(reply) == b"e7e8q"
+    for nothing in (b"", b"\ninfo depth 0 score mate 0", b"\ninfo depth 1 score cp 1 pv "):
+        with pytest.raises(ValueError, match="no ` pv ` line"):
+            parse_best_move(nothing)
+
+
+def test_moves_in_uci_are_actions_of_their_colour() -> None:
+    for turn in (chess.WHITE, chess.BLACK):
+        table = action_of_uci(turn == chess.BLACK)
+        board = chess.Board("r3k2r/P6p/8/8/8/8/p6P/R3K2R w KQkq - 0 1")
+        board.turn = turn
+        for move in board.legal_moves:
+            assert table[move.uci().encode()] == move_to_action(move, turn)

@@ -1,0 +1,274 @@
+"""Matches: game pairs with colours swapped, all games in lockstep on the compiled boards.
+
+A match is a function of its players, openings and seed. Each pair has its own opening, each player in each
+game its own random generator, and neither depends on how many boards run together, so a match can be cut
+into parts, repeated, or continued with more pairs. Games end by the rules alone (mate, stalemate,
+insufficient material, the first claimable threefold repetition or fifty-move draw) or at the ply limit;
+nothing is adjudicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.boards import Boards
+from chess_env.evaluators import EngineError
+from chess_env.fen import to_fen
+from chess_env.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
+from chess_env.material import material_cp
+from chess_env.movegen import Positions
+from chess_env.players import Player, ask
+from chess_env.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
+from chess_env.settings import player_error
+from chess_env.start_positions import MAX_TRIES, StartPositions
+
+MATCH_PLIES = 300
+"""The ply limit of matches that are reported: 150 moves of each player after the opening."""
+
+MAX_REPLAYS = 3
+"""A pair that an engine lost this many times in a row is given up, and the match with it."""
+
+# What a random generator of a match is for; the first numbers after the seed.
+_OPENINGS, _REPLAYED_OPENING, _PLAYER = range(3)
+
+Index = NDArray[np.int64]
+
+
+class _Pair(NamedTuple):
+    """One pair to play: its number, which try it is, its opening (uint64 [8])."""
+
+    number: int
+    attempt: int
+    opening: Positions
+
+
+class _Lost(NamedTuple):
+    """Boards on which a player gave no move, and why."""
+
+    rows: Index
+    reason: str
+
+
+def play_match(
+    first: Player,
+    second: Player,
+    *,
+    openings: StartPositions,
+    pairs: int,
+    seed: int,
+    max_plies: int,
+    first_pair: int = 0,
+    max_boards: int = 512,
+) -> MatchResult:
+    """The match of `pairs` game pairs between two players.
+
+    Args:
+        first: the player whose points are counted.
+        second: its opponent.
+        openings: where games start; every pair gets an opening of its own.
+        pairs: how many; two games each.
+        seed: of openings and players, at least 0.
+        max_plies: a game that goes on after this many plies is drawn; reported matches have `MATCH_PLIES`.
+        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
+        max_boards: games that advance together; speed and memory only.
+
+    Raises:
+        ValueError: no pair, a negative seed, no plies, or fewer distinct openings than pairs.
+        RuntimeError: a player chose an illegal action.
+        EngineError: a pair became void `MAX_REPLAYS` times in a row; names the engine's last words.
+    """
+    if pairs < 1 or seed < 0 or max_plies < 1 or first_pair < 0 or max_boards < 2:
+        raise ValueError(
+            f"pairs={pairs}, seed={seed}, max_plies={max_plies}, first_pair={first_pair}, "
+            f"max_boards={max_boards}: expected pairs and plies of at least 1, a seed and a first pair of "
+            "at least 0, and at least the 2 boards of a pair"
+        )
+    drawn = draw_openings(openings, seed, first_pair + pairs)
+    restarts = _engine_restarts(first) + _engine_restarts(second)
+    games: dict[int, tuple[Game, Game]] = {}
+    void: list[VoidPair] = []
+    todo = [_Pair(k, 0, drawn[k]) for k in range(first_pair, first_pair + pairs)]
+    while todo:
+        chunk, todo = todo[: max_boards // 2], todo[max_boards // 2 :]
+        finished, lost = _Table((first, second), chunk, seed, max_plies).play()
+        games |= finished
+        void += lost
+        for pair in lost:
+            if pair.attempt + 1 >= MAX_REPLAYS:
+                raise EngineError(
+                    f"pair {pair.pair} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
+                    f"{pair.reason}"
+                )
+            opening = _another_opening(openings, seed, pair.pair, pair.attempt + 1, drawn)
+            todo.append(_Pair(pair.pair, pair.attempt + 1, opening))
+    return MatchResult(
+        first.name,
+        second.name,
+        tuple(game for number in sorted(games) for game in games[number]),
+        tuple(sorted(void, key=lambda pair: (pair.pair, pair.attempt))),
+        _engine_restarts(first) + _engine_restarts(second) - restarts,
+    )
+
+
+def draw_openings(source: StartPositions, seed: int, count: int) -> Positions:
+    """uint64 [count, 8]: distinct openings; those of a smaller count are the first of a larger one.
+
+    Distinct, because two players without randomness repeat their games from an opening seen before, and
+    a repeated game is no evidence.
+
+    Raises:
+        ValueError: the source has fewer distinct positions than asked for.
+    """
+    rng = np.random.default_rng([seed, _OPENINGS])
+    found: dict[int, Positions] = {}
+    misses = 0
+    while len(found) < count:
+        position = source.sample(rng)
+        known = len(found)
+        found.setdefault(int(hash_batch(position[None])[0]), position)
+        misses = misses + 1 if len(found) == known else 0
+        if misses >= MAX_TRIES:
+            raise ValueError(
+                f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
+                "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
+            )
+    return np.array(list(found.values()), np.uint64)
+
+
+def _another_opening(
+    source: StartPositions, seed: int, pair: int, attempt: int, used: Positions
+) -> Positions:
+    rng = np.random.default_rng([seed, _REPLAYED_OPENING, pair, attempt])
+    known = set(hash_batch(used).tolist())
+    for _ in range(MAX_TRIES):
+        position = source.sample(rng)
+        if int(hash_batch(position[None])[0]) not in known:
+            return position
+    return used[pair]  # every opening there is, is in use: the same one again
+
+
+def _engine_restarts(player: Player) -> int:
+    evaluator = getattr(getattr(player, "player", player), "evaluator", None)
+    return 0 if evaluator is None else int(evaluator.counters().get("engine_restarts", 0))
+
+
+class _Table:
+    """The boards of some pairs: rows 2i and 2i + 1 are pair i, with the first player to move on row 2i."""
+
+    def __init__(
+        self, players: tuple[Player, Player], pairs: Sequence[_Pair], seed: int, max_plies: int
+    ) -> None:
+        self.players, self.pairs, self.max_plies = players, pairs, max_plies
+        rows = 2 * len(pairs)
+        self.boards = Boards.empty(rows)
+        self.everywhere: Index = np.arange(rows)
+        openings = np.array([pair.opening for pair in pairs], np.uint64)
+        self.boards.place(self.everywhere, np.repeat(openings, 2, axis=0), True, True)
+        white_to_move = self.boards.white_to_move(self.everywhere)
+        self.first_is_white = white_to_move == (self.everywhere % 2 == 0)
+        self.rngs = [
+            [
+                np.random.default_rng([seed, _PLAYER, pair.number, pair.attempt, game, side])
+                for pair in pairs
+                for game in range(2)
+            ]
+            for side in range(2)
+        ]
+        self.moves = np.full((max_plies, rows), -1, np.int16)
+        self.led = np.zeros((2, rows), np.bool_)
+        self.games: dict[int, Game] = {}
+        self.void: dict[int, str] = {}  # index of a pair -> reason
+
+    def play(self) -> tuple[dict[int, tuple[Game, Game]], list[VoidPair]]:
+        """(the two games of each pair by its number, the pairs that became void)."""
+        active = self.everywhere
+        for ply in range(self.max_plies):
+            # All games of a table are at the same ply, so the row's parity says whose turn it is.
+            mover = (active + ply) % 2
+            leads = material_cp(self.boards.positions[active]) >= LEAD_CP
+            self.led[mover[leads], active[leads]] = True
+            actions = np.full(len(self.everywhere), -1)
+            for side in range(2):
+                rows = active[mover == side]
+                if len(rows):
+                    self._ask(side, rows, actions)
+            active = active[[row // 2 not in self.void for row in active.tolist()]]
+            self.moves[ply, active] = actions[active]
+            self.boards.advance(active, actions[active], True, True)
+            over = self.boards.status[active] != ONGOING
+            for row in active[over].tolist():
+                self._finish(row, ply + 1)
+            active = active[~over]
+            if not len(active):
+                break
+        for row in active.tolist():
+            self._finish(row, self.max_plies)
+        finished, void = {}, []
+        for index, pair in enumerate(self.pairs):
+            if index in self.void:
+                void.append(VoidPair(pair.number, pair.attempt, self.void[index]))
+            else:
+                finished[pair.number] = (self.games[2 * index], self.games[2 * index + 1])
+        return finished, void
+
+    def _ask(self, side: int, rows: Index, actions: Index) -> None:
+        """None; writes the player's actions for `rows`, or makes pairs void that its engine lost."""
+        player, lost = self.players[side], _Lost(rows[:0], "")
+        before = [self.rngs[side][row].bit_generator.state for row in rows.tolist()]  # copies
+        try:
+            actions[rows] = self._choose(side, rows)
+        except EngineError as error:
+            lost = _Lost(rows, f"{player.name}: {error}")
+            if error.failed:  # some positions only: which ones is found by asking one by one
+                for row, state in zip(rows.tolist(), before, strict=True):
+                    self.rngs[side][row].bit_generator.state = state
+                lost = self._ask_singly(side, rows, actions)
+        for row in lost.rows.tolist():
+            self.void.setdefault(row // 2, lost.reason)
+        rows = rows[~np.isin(rows, lost.rows)]
+        illegal = self.boards.illegal(actions)[1][rows]
+        if illegal.any():
+            row = rows[int(np.argmax(illegal))]
+            raise player_error(player, int(actions[row]), to_fen(self.boards.positions[row]))
+
+    def _ask_singly(self, side: int, rows: Index, actions: Index) -> _Lost:
+        lost, reason = [], ""
+        for row in rows:
+            try:
+                actions[row] = self._choose(side, np.array([row]))[0]
+            except EngineError as error:
+                lost.append(row)
+                reason = f"{self.players[side].name}: {error}"
+        return _Lost(np.array(lost, np.int64), reason)
+
+    def _choose(self, side: int, rows: Index) -> Index:
+        return ask(
+            self.players[side],
+            self.boards.positions[rows],
+            self.boards.repetitions[rows],
+            [self.rngs[side][row] for row in rows.tolist()],
+        )
+
+    def _finish(self, row: int, plies: int) -> None:
+        """None; the game on a row is over after `plies`."""
+        pair = self.pairs[row // 2]
+        status = int(self.boards.status[row])
+        last_mover = (row + plies - 1) % 2
+        lead_cp = int(material_cp(self.boards.positions[row : row + 1])[0])
+        self.games[row] = Game(
+            pair=pair.number,
+            attempt=pair.attempt,
+            opening=pair.opening,
+            first_is_white=bool(self.first_is_white[row]),
+            actions=self.moves[:plies, row].copy(),
+            points=0.5 if status != CHECKMATE else 1.0 - last_mover,
+            ending=PLY_LIMIT if status == ONGOING else STATUS_NAMES[status],
+            # Material is seen from the side to move, which is not the one that moved last.
+            final_lead_cp=lead_cp if last_mover else -lead_cp,
+            first_led=bool(self.led[0, row]),
+            second_led=bool(self.led[1, row]),
+        )

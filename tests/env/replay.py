@@ -1,0 +1,57 @@
+"""The oracle of matches: python-chess plays a game again and says how it ended."""
+
+from __future__ import annotations
+
+import chess
+
+from chess_env.fen import to_fen
+from chess_env.match_result import Game
+from chess_env.moves import action_to_move
+
+VALUES_CP = {
+    chess.PAWN: 100,
+    chess.KNIGHT: 300,
+    chess.BISHOP: 300,
+    chess.ROOK: 500,
+    chess.QUEEN: 900,
+}
+
+
+def lead_cp(board: chess.Board, color: chess.Color) -> int:
+    return sum(
+        value * (len(board.pieces(kind, color)) - len(board.pieces(kind, not color)))
+        for kind, value in VALUES_CP.items()
+    )
+
+
+def ending_of(board: chess.Board) -> str | None:
+    if board.is_checkmate():
+        return "checkmate"
+    if board.is_stalemate():
+        return "stalemate"
+    if board.is_insufficient_material():
+        return "insufficient_material"
+    if board.is_fifty_moves():
+        return "fifty_moves"
+    if board.is_repetition(3):
+        return "threefold_repetition"
+    return None
+
+
+def replay(game: Game, max_plies: int) -> tuple[str, float, int, bool, bool]:
+    """(ending, points, final lead, first led, second led) of the game, every move checked for legality."""
+    board = chess.Board(to_fen(game.opening))
+    first = chess.WHITE if game.first_is_white else chess.BLACK
+    led = {chess.WHITE: False, chess.BLACK: False}
+    for action in game.actions.tolist():
+        assert ending_of(board) is None, (board.fen(), "the game went on after its end")
+        led[board.turn] |= lead_cp(board, board.turn) >= 1000
+        move = action_to_move(action, board)
+        assert board.is_legal(move), (board.fen(), move)
+        board.push(move)
+    ending = ending_of(board)
+    if ending is None:
+        assert len(game.actions) == max_plies
+        ending = "ply_limit"
+    points = 0.5 if ending != "checkmate" else float(board.turn != first)
+    return ending, points, lead_cp(board, first), led[first], led[not first]

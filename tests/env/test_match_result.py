@@ -1,0 +1,107 @@
+"""What is counted in a match, by hand, and its games as PGN."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import chess
+import chess.pgn
+import numpy as np
+import pytest
+
+from chess_env.arena import play_match
+from chess_env.fen import pack_fens, to_fen
+from chess_env.match_result import Game, MatchResult, VoidPair, to_pgn
+from chess_env.moves import action_to_move
+from chess_env.players import make_player
+from chess_env.start_positions import make_start_positions
+
+START = pack_fens([chess.STARTING_FEN])[0]
+
+
+def game(points: float, ending: str, plies: int = 10, **more: Any) -> Game:
+    values: dict[str, Any] = {
+        "pair": 0,
+        "attempt": 0,
+        "opening": START,
+        "first_is_white": True,
+        "actions": np.zeros(plies, np.int16),
+        "final_lead_cp": 0,
+        "first_led": False,
+        "second_led": False,
+    }
+    return Game(points=points, ending=ending, **(values | more))
+
+
+def test_everything_is_counted_from_the_first_players_view() -> None:
+    games = (
+        game(1.0, "checkmate", plies=30, first_led=True),
+        game(0.5, "stalemate", first_led=True, second_led=True, final_lead_cp=1800),
+        game(0.0, "checkmate", plies=20, second_led=True),
+        game(0.5, "threefold_repetition", final_lead_cp=-200),
+        game(1.0, "checkmate", first_led=True, second_led=True),
+        game(0.5, "stalemate", final_lead_cp=100),
+    )
+    match = MatchResult("a", "b", games, (VoidPair(1, 0, "died"),), 4)
+    assert match.pair_points() == [1.5, 0.5, 1.5]
+    assert match.counts() == {
+        "games": 6,
+        "wins": 2,
+        "draws": 3,
+        "losses": 1,
+        "draw_causes": {"stalemate": 2, "threefold_repetition": 1},
+        "led": 3,
+        "led_and_won": 2,
+        "conversion": 2 / 3,
+        "trailed": 3,
+        "trailed_and_lost": 1,
+        "mean_plies": 15.0,
+        "median_lead_in_draws_cp": 100.0,
+        "void_pairs": 1,
+        "engine_restarts": 4,
+    }
+
+
+def test_without_leads_and_draws_their_shares_are_none() -> None:
+    counts = MatchResult("a", "b", (game(1.0, "checkmate"),) * 2, (), 0).counts()
+    assert counts["conversion"] is None
+    assert counts["median_lead_in_draws_cp"] is None
+
+
+@pytest.mark.parametrize(
+    ("points", "first_is_white", "result"),
+    [(1.0, True, "1-0"), (1.0, False, "0-1"), (0.0, True, "0-1"), (0.5, False, "1/2-1/2")],
+)
+def test_the_result_is_written_for_white(points: float, first_is_white: bool, result: str) -> None:
+    assert game(points, "checkmate", first_is_white=first_is_white).result == result
+
+
+def test_python_chess_reads_every_game_back_from_its_pgn() -> None:
+    players = make_player("material"), make_player("random")
+    match = play_match(
+        *players,
+        openings=make_start_positions("random_plies:2-40"),
+        pairs=3,
+        seed=0,
+        max_plies=60,
+    )
+    file = io.StringIO("".join(to_pgn(match, "a match")))
+    for number, played in enumerate(match.games):
+        read = chess.pgn.read_game(file)
+        assert read is not None
+        assert read.errors == []
+        names = ("material", "random") if played.first_is_white else ("random", "material")
+        assert (read.headers["White"], read.headers["Black"]) == names
+        assert read.headers["Event"] == "a match"
+        assert read.headers["Round"] == f"{number // 2 + 1}.{number % 2 + 1}"
+        assert read.headers["Result"] == played.result
+        assert read.headers["Termination"] == played.ending
+        board = read.board()
+        assert board.fen() == to_fen(played.opening)
+        moves = list(read.mainline_moves())
+        assert len(moves) == len(played.actions)
+        for move, action in zip(moves, played.actions.tolist(), strict=True):
+            assert move == action_to_move(action, board)
+            board.push(move)
+    assert chess.pgn.read_game(file) is None
