@@ -53,7 +53,7 @@ def essence(games: Sequence[Game]) -> list[tuple[Any, ...]]:
     [
         ("random", "random", "openings", 10, 300),
         ("random", "material", "random_plies:2-40", 12, 300),
-        ("material@random=0.3", "material@random=0.9", "phase_mix", 60, 300),
+        ("material@random=0.3", "material@random=0.9", "phase_mix", 30, 300),
         ("builtin", "material", "phase_mix", 12, 80),
     ],
 )

@@ -1,0 +1,220 @@
+"""`chess-lab eval`: how strong a policy is, in games."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from algorithms.commands.json_file import write_json
+
+if TYPE_CHECKING:
+    from chess_env.match_result import MatchResult
+    from chess_env.players import Player
+
+POLICY = "policy:"
+"""What the name of an opponent begins with that is a checkpoint."""
+
+
+class EvalError(Exception):
+    """A request that makes no sense; the message says what to change."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exit code: 0, or 1 where a match could not be played or a file not be written."""
+    options = _parser().parse_args(list(arguments))
+    write_json(options.json, {})  # a path that cannot be written should fail before the games
+    found: dict[str, MatchResult] = {}
+    failed = ""
+    try:
+        _check(options)
+        players = _Players(options)
+        try:
+            _play(options, players, found)
+        finally:
+            players.close()
+    except (EvalError, ValueError, RuntimeError, OSError) as error:
+        failed = str(error)
+    if found:
+        _print(options, found)
+    _write(options, found, failed)
+    if failed:
+        print(f"chess-lab eval: {failed}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="chess-lab eval",
+        description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "
+        "300 plies, without adjudication. Without --opponents a policy climbs a ladder of them: 20 games "
+        "on a rung, up or down until the score passes one half, then --games on the two nearest to it.",
+        epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
+        "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
+    )
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="a run folder, a checkpoint in it, a .safetensors file, or `warm`",
+    )
+    parser.add_argument(
+        "--opponents",
+        nargs="+",
+        metavar="OPPONENT",
+        help="play these in full instead of the ladder",
+    )
+    parser.add_argument(
+        "--games",
+        type=int,
+        default=200,
+        metavar="N",
+        help="against one opponent; even (default 200)",
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T",
+        help="draw moves at this temperature; 0, the default, plays the most probable move",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of openings and players (default 0)")
+    parser.add_argument(
+        "--openings", default="openings", metavar="SPEC",
+        help="start positions: openings (the default, a book), random_plies:2-40, ...",
+    )  # fmt: skip
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    parser.add_argument("--pgn", type=Path, metavar="FILE", help="write every game")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuses what would fail after minutes of games.
+
+    Raises:
+        EvalError: names the option and what it may be.
+    """
+    if options.games < 2 or options.games % 2:
+        raise EvalError(f"--games is {options.games}: games come in pairs, give an even number")
+    if options.seed < 0:
+        raise EvalError(f"--seed is {options.seed}: expected at least 0")
+    if repeated := {name for name in options.opponents or () if options.opponents.count(name) > 1}:
+        raise EvalError(f"--opponents names {sorted(repeated)[0]!r} twice: give each once")
+    if options.pgn is not None:
+        options.pgn.parent.mkdir(parents=True, exist_ok=True)
+        options.pgn.open("a").close()  # what is there stays until there are games
+
+
+class _Players:
+    """The policy that is evaluated, and its opponents as they are first needed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        import torch
+
+        from algorithms.training.device import choose_device
+
+        # As in training: on a loaded machine a second thread made matches five times slower.
+        torch.set_num_threads(1)
+        self._temperature = options.temperature
+        self._device = choose_device(options.device)
+        self.evaluated = self._policy(options.checkpoint)
+        self._opponents: dict[str, Player] = {}
+
+    def opponent(self, name: str) -> Player:
+        """The player of that name, made once."""
+        from chess_env.players import make_player
+
+        if name not in self._opponents:
+            self._opponents[name] = (
+                self._policy(name.removeprefix(POLICY))
+                if name.startswith(POLICY)
+                else make_player(name)
+            )
+        return self._opponents[name]
+
+    def close(self) -> None:
+        """None; ends the engines."""
+        for player in self._opponents.values():
+            player.close()
+
+    def _policy(self, source: str) -> Player:
+        from algorithms.playing.load_policy import load_policy
+        from algorithms.playing.policy_player import PolicyPlayer
+
+        policy = load_policy(source).to(self._device)
+        return PolicyPlayer(policy, temperature=self._temperature, label=source)
+
+
+def _play(options: argparse.Namespace, players: _Players, found: dict[str, MatchResult]) -> None:
+    """None; fills `found` with what was played, so that an error later loses nothing."""
+    from algorithms.playing.ladder import climb, rungs_here
+    from chess_env.evaluators import find_stockfish
+    from chess_env.start_positions import make_start_positions
+
+    openings = make_start_positions(options.openings)
+    play = _announced(players, openings, options.seed)
+    pairs = options.games // 2
+    if options.opponents is not None:
+        for name in options.opponents:  # a wrong name should not come to light after minutes
+            players.opponent(name)
+        for name in options.opponents:
+            found[name] = play(name, pairs, 0)
+        return
+    has_stockfish = find_stockfish() is not None
+    if not has_stockfish:
+        print("No Stockfish found: its rungs are left out of the ladder.", file=sys.stderr)
+    climb(rungs_here(has_stockfish), play, pairs=pairs, found=found)
+
+
+def _announced(
+    players: _Players, openings: Any, seed: int
+) -> Callable[[str, int, int], MatchResult]:
+    """A function that plays some pairs against an opponent and says on stderr that it does."""
+    from chess_env.arena import MATCH_PLIES, play_match
+
+    def play(opponent: str, pairs: int, first_pair: int) -> MatchResult:
+        print(f"playing {2 * pairs} games against {opponent} ...", file=sys.stderr)
+        return play_match(
+            players.evaluated,
+            players.opponent(opponent),
+            openings=openings,
+            pairs=pairs,
+            seed=seed,
+            max_plies=MATCH_PLIES,
+            first_pair=first_pair,
+        )
+
+    return play
+
+
+def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
+    from algorithms.playing.ladder import LADDER
+    from algorithms.playing.strength import table
+
+    evaluated = next(iter(found.values())).first
+    print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")
+    order = [name for name in options.opponents or LADDER if name in found]
+    print("\n".join(table({name: found[name] for name in order})))
+
+
+def _write(options: argparse.Namespace, found: dict[str, MatchResult], failed: str) -> None:
+    """None; the files that were asked for, with what was played before an error too."""
+    if options.json is not None:
+        from algorithms.playing.strength import to_dict
+        from chess_env.arena import MATCH_PLIES
+
+        values = {
+            "checkpoint": options.checkpoint,
+            "temperature": options.temperature,
+            "openings": options.openings,
+            "seed": options.seed,
+            "max_plies": MATCH_PLIES,
+            "error": failed,
+            "opponents": [to_dict(name, match) for name, match in found.items()],
+        }
+        write_json(options.json, values)
+    if options.pgn is not None and found:
+        from chess_env.match_result import to_pgn
+
+        with options.pgn.open("w", encoding="utf-8") as file:
+            for match in found.values():
+                file.writelines(to_pgn(match, f"chess-lab eval, seed {options.seed}"))

@@ -1,0 +1,206 @@
+"""`chess-lab eval`: what it prints, what it writes, and what it says of a request that makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import chess.pgn
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+import chess_env.players
+from algorithms import cli
+from algorithms.commands import eval as command
+from algorithms.playing.strength import table, to_dict
+from chess_env.evaluators import EngineError
+from chess_env.match_result import Game, MatchResult, VoidPair
+from chess_env.players import RandomPlayer
+from tests.training.conftest import make_policy, one_torch_thread
+
+__all__ = ["one_torch_thread"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    save_file(make_policy(3).state_dict(), path)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def short_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chess_env.arena.MATCH_PLIES", 30)
+
+
+def evaluate(*arguments: Any) -> int:
+    return cli.main(["eval", *map(str, arguments)])
+
+
+def test_named_opponents_are_played_in_full_and_written_to_files(
+    weights: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "new" / "games.pgn"
+    opponents = "random", "material", f"policy:{weights}"
+    assert evaluate(weights, "--games", 4, "--seed", 7, "--opponents", *opponents, *files) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{weights} (greedy), openings openings, seed 7"
+    assert [line.split()[0] for line in lines[3:6]] == list(opponents)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["error"], found["max_plies"]) == ("", 30)
+    assert [entry["opponent"] for entry in found["opponents"]] == list(opponents)
+    for entry in found["opponents"]:
+        assert entry["wins"] + entry["draws"] + entry["losses"] == entry["games"] == 4
+        assert sum(entry["pair_counts"]) == 2
+        assert entry["score"] == (entry["wins"] + entry["draws"] / 2) / 4
+        assert entry["score_low"] <= entry["score"] <= entry["score_high"]
+    # A policy against itself, both without randomness: a pair is one game twice, each side once.
+    assert found["opponents"][2]["pair_counts"] == [0, 0, 2, 0, 0]
+    with (tmp_path / "new" / "games.pgn").open() as file:
+        games = list(iter(lambda: chess.pgn.read_game(file), None))
+    assert len(games) == 12
+    assert all(game is not None and game.errors == [] for game in games)
+
+
+def test_the_same_seed_gives_the_same_match_and_a_temperature_another(
+    weights: str, tmp_path: Path
+) -> None:
+    def games(*arguments: Any) -> str:
+        file = tmp_path / "games.pgn"
+        assert (
+            evaluate(weights, "--games", 2, "--opponents", "random", "--pgn", file, *arguments) == 0
+        )
+        return file.read_text()
+
+    warm = games("--temperature", 1.5)
+    assert warm == games("--temperature", 1.5)
+    assert "(temperature 1.5)" in warm
+    assert warm != games("--temperature", 1.5, "--seed", 1)
+    assert games("--openings", "random_plies:2-40") != games()
+
+
+def test_a_policy_climbs_the_ladder_and_stays_where_it_is_even(
+    weights: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
+    file = tmp_path / "found.json"
+    assert evaluate(weights, "--games", 24, "--json", file) == 0
+    said = capsys.readouterr()
+    assert "No Stockfish found" in said.err
+    assert "playing 20 games against material" in said.err
+    found = json.loads(file.read_text())["opponents"]
+    assert "material" in {entry["opponent"] for entry in found}
+    assert sorted(entry["games"] for entry in found)[-2:] == [24, 24]
+    assert max(map(len, said.out.splitlines()[1:])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--games", "3"], "--games is 3: games come in pairs"),
+        (["--seed", "-1"], "--seed is -1"),
+        (["--opponents", "random", "random"], "names 'random' twice"),
+        (["--opponents", "random", "rndom"], "evaluator 'rndom' is unknown"),
+        (["--opponents", "policy:nowhere"], "'nowhere' cannot be read"),
+        (["--openings", "book"], "start_positions is 'book'"),
+        (["--openings", "initial", "--opponents", "random"], "about 1 distinct positions"),
+        (["--temperature", "-1"], "temperature of at least 0"),
+        (["--pgn", "/dev/null/games.pgn"], "/dev/null"),
+        (["--json", "/dev/null/found.json"], "--json"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_an_error_before_any_game(
+    weights: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(weights, *arguments) == 1
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_a_checkpoint_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate("nowhere", "--opponents", "random") == 1
+    assert "'nowhere' cannot be read" in capsys.readouterr().err
+
+
+def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
+    weights: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Dead(RandomPlayer):
+        name = "dead"
+
+        def choose(self, positions: Any, rngs: Any) -> Any:
+            raise EngineError("no engine starts")
+
+    make = chess_env.players.make_player
+    monkeypatch.setattr(
+        "chess_env.players.make_player", lambda name: Dead() if name == "builtin" else make(name)
+    )
+    files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"
+    assert evaluate(weights, "--games", 2, "--opponents", "random", "builtin", *files) == 1
+    said = capsys.readouterr()
+    assert "void 3 times" in said.err
+    assert "no engine starts" in said.err
+    assert "random" in said.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [entry["opponent"] for entry in found["opponents"]] == ["random"]
+    assert "no engine starts" in found["error"]
+    assert (tmp_path / "games.pgn").read_text().count("[Event ") == 2
+
+
+def test_help_says_what_opponents_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.run(["--help"])
+    said = capsys.readouterr().out
+    assert "engine:nodes=N" in said
+    assert "policy:CHECKPOINT" in said
+
+
+def game(points: float, ending: str, pair: int, **more: Any) -> Game:
+    return Game(
+        pair=pair, attempt=0, opening=np.zeros(8, np.uint64), first_is_white=True,
+        actions=np.zeros(8, np.int16), points=points, ending=ending,
+        **({"final_lead_cp": 0, "first_led": False, "second_led": False} | more),
+    )  # fmt: skip
+
+
+def test_a_table_says_all_that_was_counted() -> None:
+    games = (
+        game(1.0, "checkmate", 0, first_led=True),
+        game(0.5, "stalemate", 0, first_led=True, final_lead_cp=2300),
+        game(0.0, "checkmate", 1),
+        game(0.5, "threefold_repetition", 1),
+    )
+    match = MatchResult("a", "b", games, (VoidPair(1, 0, "killed"),), 2)
+    text = "\n".join(table({"material": match}))
+    for part in (
+        "material                   1/2/1       50.0 (",
+        "pairs with 0/0.5/1/1.5/2 points: 0/1/0/1/0; LOS 50.0%; nElo +0",
+        "draws by stalemate 1, threefold_repetition 1; median lead in draws +1,150 cp",
+        "8 plies a game",
+        "ahead by 1,000 cp in 2 games, 1 (50%) won; behind in no game",
+        "engines restarted: 2; pairs void and played again: 1",
+    ):
+        assert part in text.replace("\n      ", " ")
+    assert max(map(len, text.splitlines())) <= 79
+    entry = to_dict("material", match)
+    assert entry["void"] == [{"pair": 1, "attempt": 0, "reason": "killed"}]
+    assert entry["opponent_name"] == "b"
+    json.dumps(entry, allow_nan=False)
+
+
+def test_a_whitewash_is_a_bound_in_the_table() -> None:
+    match = MatchResult("a", "b", tuple(game(1.0, "checkmate", k // 2) for k in range(20)), (), 0)
+    text = "\n".join(table({"random": match}))
+    assert "100.0 (74.1-100.0) above +183" in text
+    assert "all 10 pairs gave 2 of 2 points" in text
+    assert "no draws" in text
+    assert "nElo none" in text
