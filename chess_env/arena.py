@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.boards import Boards
-from chess_env.evaluators import EngineError
+from chess_env.evaluators import EngineError, Evaluator
 from chess_env.fen import to_fen
 from chess_env.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.material import material_cp
@@ -151,8 +151,13 @@ def _another_opening(
     return used[pair]  # every opening there is, is in use: the same one again
 
 
+def _evaluator_of(player: Player) -> Evaluator | None:
+    """What a player, or the one behind a mixed player, asks for its moves; None where it asks nobody."""
+    return getattr(getattr(player, "player", player), "evaluator", None)
+
+
 def _engine_restarts(player: Player) -> int:
-    evaluator = getattr(getattr(player, "player", player), "evaluator", None)
+    evaluator = _evaluator_of(player)
     return 0 if evaluator is None else int(evaluator.counters().get("engine_restarts", 0))
 
 
@@ -218,12 +223,16 @@ class _Table:
     def _ask(self, side: int, rows: Index, actions: Index) -> None:
         """None; writes the player's actions for `rows`, or makes pairs void that its engine lost."""
         player, lost = self.players[side], _Lost(rows[:0], "")
-        before = [self.rngs[side][row].bit_generator.state for row in rows.tolist()]  # copies
+        # Copies of the generators' states, for a player that has engines which may fail.
+        before = [
+            self.rngs[side][row].bit_generator.state
+            for row in (rows.tolist() if _evaluator_of(player) is not None else ())
+        ]
         try:
             actions[rows] = self._choose(side, rows)
         except EngineError as error:
             lost = _Lost(rows, f"{player.name}: {error}")
-            if error.failed:  # some positions only: which ones is found by asking one by one
+            if error.failed and before:  # some positions only: which, is found by asking one by one
                 for row, state in zip(rows.tolist(), before, strict=True):
                     self.rngs[side][row].bit_generator.state = state
                 lost = self._ask_singly(side, rows, actions)

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import chess
 import numpy as np
 import pytest
 
 from benchmarks.algorithms import entropy_at, spread
 from benchmarks.entropy_prediction import agreement
+from benchmarks.rivals import python_chess_match
+from chess_env.arena import draw_openings
+from chess_env.fen import to_fen
+from chess_env.start_positions import make_start_positions
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +54,44 @@ def test_entropy_at_a_regret_is_read_on_the_line_between_two_evaluations() -> No
 def test_a_spread_says_where_not_every_seed_arrived() -> None:
     assert spread([1.0, 3.0, 2.0]) == "2.00 (1.00 to 3.00)"
     assert spread([1.0, None, 2.0]) == "2 of 3 seeds"
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_both_rivals_of_the_arena_play_the_same_game_by_the_same_rules(seed: int) -> None:
+    class FirstMove(random.Random):
+        """Chance that always takes the first legal move, however it is asked."""
+
+        def random(self) -> float:
+            return 0.0
+
+        def choice(self, moves: Any) -> Any:
+            return moves[0]
+
+    def choose(planes: np.ndarray, actions: np.ndarray) -> int:
+        # A rule that depends on all that a policy sees.
+        seen = int(planes.astype(np.int64).sum()) + seed
+        return int(np.argsort(actions)[seen % len(actions)])
+
+    lengths = set()
+    for opening in draw_openings(make_start_positions("openings"), seed, 3):
+        plies = {
+            play(chess.Board(to_fen(opening)), True, choose, FirstMove(), 300)
+            for play in (python_chess_match.tuned, python_chess_match.plain)
+        }
+        assert len(plies) == 1
+        lengths |= plies
+    assert max(lengths) > 10
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_matches_runs(tmp_path: Path) -> None:
+    target = tmp_path / "figures.json"
+    command = [sys.executable, "benchmarks/match_speed.py", "--rounds", "1", "--games", "8"]
+    command += ["--rival-games", "2", "--json", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=600)
+    rows = json.loads(target.read_text())["rows"]
+    assert rows[0]["times_arena"] == 1.0
+    assert all(row["us_without_network"] < row["us_per_ply"] for row in rows)
 
 
 @pytest.mark.slow

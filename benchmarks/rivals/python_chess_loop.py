@@ -37,6 +37,44 @@ UNDERPROMOTION_BASE = 1792
 PACK_WHITE, PACK_BLACK = struct.Struct("<12Q"), struct.Struct(">12Q")
 
 
+def planes_of(board: chess.Board, earlier: int) -> np.ndarray:
+    """uint8 [19, 8, 8]: the observation, `earlier` occurrences of the position included."""
+    white = board.turn
+    own, their = board.occupied_co[white], board.occupied_co[not white]
+    men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+    # Big-endian packing reverses the bytes of each bitboard: the board seen from the other side.
+    pack = PACK_WHITE if white else PACK_BLACK
+    raw = pack.pack(*[m & own for m in men], *[m & their for m in men])
+    planes = np.zeros((19, 8, 8), np.uint8)
+    bits = np.frombuffer(raw, np.uint8).reshape(12, 8)
+    planes[:12] = np.unpackbits(bits, axis=1, bitorder="little").reshape(12, 8, 8)
+    rights = board.castling_rights
+    home, away = (rights & 0xFF, rights >> 56) if white else (rights >> 56, rights & 0xFF)
+    for plane, held in ((12, home & 128), (13, home & 1), (14, away & 128), (15, away & 1)):
+        if held:
+            planes[plane] = 1
+    if board.ep_square is not None and board.has_legal_en_passant():
+        square = board.ep_square ^ (0 if white else 56)
+        planes[16, square >> 3, square & 7] = 1
+    planes[17] = min(earlier, 2)
+    planes[18] = min(board.halfmove_clock, 100)
+    return planes
+
+
+def ids_of(board: chess.Board, legal: list[chess.Move]) -> list[int]:
+    """Action id of each legal move."""
+    flip = 0 if board.turn else 56
+    return [
+        ACTION[move.from_square ^ flip][move.to_square ^ flip]
+        if move.promotion is None or move.promotion == chess.QUEEN
+        else UNDERPROMOTION_BASE
+        + 3 * (3 * (move.from_square & 7) + (move.to_square & 7) - (move.from_square & 7))
+        + move.promotion
+        - 2
+        for move in legal
+    ]
+
+
 class PythonChessLoop:
     """One game after another; `step(slot)` plays the slot-th legal move and returns what an agent needs."""
 
@@ -50,42 +88,13 @@ class PythonChessLoop:
 
     def observe(self) -> None:
         board = self.board
-        white = board.turn
-        own, their = board.occupied_co[white], board.occupied_co[not white]
-        men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
-        # Big-endian packing reverses the bytes of each bitboard: the board seen from the other side.
-        pack = PACK_WHITE if white else PACK_BLACK
-        raw = pack.pack(*[m & own for m in men], *[m & their for m in men])
-        planes = np.zeros((19, 8, 8), np.uint8)
-        bits = np.frombuffer(raw, np.uint8).reshape(12, 8)
-        planes[:12] = np.unpackbits(bits, axis=1, bitorder="little").reshape(12, 8, 8)
-        rights = board.castling_rights
-        home, away = (rights & 0xFF, rights >> 56) if white else (rights >> 56, rights & 0xFF)
-        for plane, held in ((12, home & 128), (13, home & 1), (14, away & 128), (15, away & 1)):
-            if held:
-                planes[plane] = 1
         self.legal = list(board.legal_moves)
-        flip = 0 if white else 56
-        if board.ep_square is not None and board.has_legal_en_passant():
-            square = board.ep_square ^ flip
-            planes[16, square >> 3, square & 7] = 1
         key = board._transposition_key()
         self.occurrences = self.seen.get(key, 0) + 1
         self.seen[key] = self.occurrences
-        planes[17] = min(self.occurrences - 1, 2)
-        planes[18] = min(board.halfmove_clock, 100)
-        ids = [
-            ACTION[move.from_square ^ flip][move.to_square ^ flip]
-            if move.promotion is None or move.promotion == chess.QUEEN
-            else UNDERPROMOTION_BASE
-            + 3 * (3 * (move.from_square & 7) + (move.to_square & 7) - (move.from_square & 7))
-            + move.promotion
-            - 2
-            for move in self.legal
-        ]
-        mask = np.zeros(NUM_ACTIONS, np.int8)
-        mask[ids] = 1
-        self.planes, self.mask = planes, mask
+        self.planes = planes_of(board, self.occurrences - 1)
+        self.mask = np.zeros(NUM_ACTIONS, np.int8)
+        self.mask[ids_of(board, self.legal)] = 1
 
     def step(self, slot: int) -> tuple[np.ndarray, np.ndarray, float, bool]:
         board = self.board

@@ -19,6 +19,7 @@ from chess_env.match_result import Game, MatchResult
 from chess_env.players import FunctionPlayer, RandomPlayer, make_player
 from chess_env.rules import hash_batch
 from chess_env.start_positions import PositionList, make_start_positions
+from tests.env.material import MaterialEvaluator
 from tests.env.replay import replay
 
 BOOK = make_start_positions("openings")
@@ -172,8 +173,9 @@ class DyingPlayer(RandomPlayer):
 
     name = "dying"
 
-    def __init__(self, *, poison: int | None = None, dead: bool = False) -> None:
+    def __init__(self, *, poison: int | None = None, dead: bool = False, **more: Any) -> None:
         self.poison, self.dead = poison, dead
+        self.evaluator = more.get("evaluator", MaterialEvaluator())  # stands for its engines
 
     def choose(self, positions: Any, rngs: Any) -> Any:
         if self.dead:
@@ -207,6 +209,13 @@ def test_a_pair_that_an_engine_lost_is_void_and_played_again(side: int) -> None:
     )
     for game in result.games:
         assert (game.ending, game.points) == replay(game, 120)[:2]
+
+
+def test_a_player_that_does_not_show_its_engines_loses_every_board_it_was_asked_about() -> None:
+    poison = int(hash_batch(draw_openings(BOOK, 3, 3)[1:2])[0])
+    result = match("material", DyingPlayer(poison=poison, evaluator=None), pairs=3)
+    assert [(void.pair, void.attempt) for void in result.void] == [(0, 0), (1, 0), (2, 0)]
+    assert [game.pair for game in result.games] == [0, 0, 1, 1, 2, 2]
 
 
 def test_a_match_without_a_working_engine_ends_with_its_last_words() -> None:

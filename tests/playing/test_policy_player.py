@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import chess
 import numpy as np
 import pytest
 import torch
 
+from algorithms.playing.load_policy import load_policy
 from algorithms.playing.policy_player import GREEDY, PolicyPlayer
 from algorithms.training.policy import PolicyNet
 from chess_env.arena import play_match
 from chess_env.fen import pack_fens, to_fen
 from chess_env.match_result import MatchResult
 from chess_env.moves import action_to_move, legal_actions
+from chess_env.observation import encode_batch
 from chess_env.players import HistoryPlayer, RandomPlayer
 from chess_env.reference_game import observation
+from chess_env.rules import legal_actions_batch
 from chess_env.start_positions import make_start_positions
 from tests.training.conftest import make_policy, one_torch_thread
 
@@ -35,6 +40,10 @@ def match(first: PolicyPlayer, max_boards: int = 512) -> MatchResult:
         max_plies=36,
         max_boards=max_boards,
     )
+
+
+def generators(count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(count)]
 
 
 def seen_by_python_chess(policy: PolicyNet, board: chess.Board) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +119,44 @@ def test_a_match_does_not_depend_on_how_many_games_run_together(temperature: flo
     assert together.first == ("tiny (greedy)" if temperature == GREEDY else "tiny (temperature 1)")
 
 
+@pytest.mark.parametrize("count", [1, 8, 31, 32, 75])
+def test_a_board_gets_the_same_bits_however_many_others_there_are(count: int) -> None:
+    policy = load_policy("warm")
+    source, rng = make_start_positions("random_plies:2-40"), np.random.default_rng(count)
+    boards = np.array([source.sample(rng) for _ in range(count)])
+    planes, (legal_ids, _) = encode_batch(boards), legal_actions_batch(boards)
+    one = player(policy, 1.0)
+    together = one._probs(planes, legal_ids)
+    assert together.shape == (count, 218)
+    for row in (0, count // 2, count - 1):
+        alone = one._probs(planes[row : row + 1], legal_ids[row : row + 1])
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+def test_large_passes_are_left_out_where_their_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, sizes = make_policy(), []
+    outputs = policy.outputs
+
+    def rounded_by_size(obs: torch.Tensor, legal_ids: torch.Tensor, temperature: float) -> Any:
+        sizes.append(len(obs))
+        return outputs(obs, legal_ids, temperature * (1 + 1e-6 * len(obs)))
+
+    monkeypatch.setattr(policy, "outputs", rounded_by_size)
+    one = player(policy, 1.0)
+    sizes.clear()
+    boards = np.repeat(pack_fens([chess.STARTING_FEN]), 70, axis=0)
+    one.choose(boards, generators(70))
+    assert sizes == [8] * 9
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        policy, "outputs", lambda *inputs: sizes.append(len(inputs[0])) or outputs(*inputs)
+    )
+    two = player(policy, 1.0)
+    sizes.clear()
+    two.choose(boards, generators(70))
+    assert sizes in ([32, 32, 8], [8] * 9)  # as this machine rounds
+
+
 @pytest.mark.parametrize("temperature", [-1.0, float("nan"), float("inf")])
 def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
     with pytest.raises(ValueError, match="temperature of at least 0"):
@@ -121,4 +168,4 @@ def test_a_policy_that_gives_no_numbers_is_refused() -> None:
     with torch.no_grad():
         policy.action_bias[:] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
-        player(policy, 1.0).choose(pack_fens([chess.STARTING_FEN]), [np.random.default_rng(0)])
+        player(policy, 1.0).choose(pack_fens([chess.STARTING_FEN]), generators(1))

@@ -1,0 +1,157 @@
+"""Plies per CPU-second of a policy's games against a random player: the arena against python-chess loops.
+
+    python benchmarks/match_speed.py [--json benchmarks/results/match_speed.json]
+
+A match of 200 games of the shipped policy (greedy) in the arena, and games of the same policy one by one on
+python-chess, from the same openings, with the same ply limit and draw rules; interleaved rounds, medians of the
+rounds' ratios. `without_network` leaves out the time inside the network's forward pass, on both sides. Times are
+CPU time of this process with one thread for the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import chess
+import numpy as np
+import torch
+
+from algorithms.playing.load_policy import load_policy
+from algorithms.playing.policy_player import GREEDY, PolicyPlayer
+from benchmarks.report import print_table, save
+from benchmarks.rivals import python_chess_match
+from chess_env.arena import MATCH_PLIES, draw_openings, play_match
+from chess_env.fen import to_fen
+from chess_env.players import RandomPlayer
+from chess_env.start_positions import make_start_positions
+
+
+class TimedPolicy:
+    """The policy, with the CPU time spent in its forward passes."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.seconds, self.rows = policy, 0.0, 0
+
+    def outputs(self, obs: torch.Tensor, legal_ids: torch.Tensor, temperature: float) -> Any:
+        start = time.process_time()
+        outputs = self.policy.outputs(obs, legal_ids, temperature)
+        self.seconds += time.process_time() - start
+        self.rows += len(obs)
+        return outputs
+
+    def eval(self) -> TimedPolicy:
+        return self
+
+    def parameters(self) -> Any:
+        return self.policy.parameters()
+
+
+def arena(policy: TimedPolicy, games: int, seed: int) -> int:
+    """Number of plies played in the arena."""
+    result = play_match(
+        PolicyPlayer(policy, temperature=GREEDY, label="policy"),
+        RandomPlayer(),
+        openings=make_start_positions("openings"),
+        pairs=games // 2,
+        seed=seed,
+        max_plies=MATCH_PLIES,
+    )
+    return sum(len(game.actions) for game in result.games)
+
+
+def one_by_one(play: Callable[..., int], policy: TimedPolicy, games: int, seed: int) -> int:
+    """Number of plies played on python-chess."""
+
+    @torch.inference_mode()
+    def choose(planes: np.ndarray, actions: np.ndarray) -> int:
+        outputs = policy.outputs(
+            torch.from_numpy(planes)[None], torch.from_numpy(actions)[None], 1.0
+        )
+        return int(outputs.dist.logprobs.argmax())
+
+    rng = random.Random(seed)
+    openings = draw_openings(make_start_positions("openings"), seed, games // 2)
+    plies = 0
+    for opening in openings:
+        for policy_is_white in (True, False):
+            board = chess.Board(to_fen(opening))
+            plies += play(board, policy_is_white, choose, rng, MATCH_PLIES)
+    return plies
+
+
+def measured(
+    play: Callable[[TimedPolicy, int, int], int], policy: Any, games: int, seed: int
+) -> tuple[float, float]:
+    """(microseconds a ply, the same without the network) of CPU time."""
+    timed = TimedPolicy(policy)
+    start = time.process_time()
+    plies = play(timed, games, seed)
+    seconds = time.process_time() - start
+    return 1e6 * seconds / plies, 1e6 * (seconds - timed.seconds) / plies
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--games", type=int, default=200, help="of the arena in each round")
+    parser.add_argument("--rival-games", type=int, default=20, help="of each rival in each round")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    policy = load_policy("warm")
+
+    contestants: dict[str, tuple[Callable[[TimedPolicy, int, int], int], int]] = {
+        f"arena, {arguments.games} games together": (arena, arguments.games),
+        "python-chess loop, tuned": (
+            lambda timed, games, seed: one_by_one(python_chess_match.tuned, timed, games, seed),
+            arguments.rival_games,
+        ),
+        "python-chess loop, plain": (
+            lambda timed, games, seed: one_by_one(python_chess_match.plain, timed, games, seed),
+            arguments.rival_games,
+        ),
+    }
+    for play, _ in contestants.values():  # compile and warm the caches
+        measured(play, policy, 2, 0)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    for seed in range(1, arguments.rounds + 1):
+        for name, (play, games) in contestants.items():
+            found[name].append(measured(play, policy, games, seed))
+
+    own = found[next(iter(found))]
+    rows = []
+    for name, values in found.items():
+        ratios = np.array(values) / np.array(own)
+        rows.append(
+            {
+                "contestant": name,
+                "us_per_ply": round(statistics.median(whole for whole, _ in values), 1),
+                "lowest": round(min(whole for whole, _ in values), 1),
+                "highest": round(max(whole for whole, _ in values), 1),
+                "times_arena": round(float(np.median(ratios[:, 0])), 2),
+                "us_without_network": round(statistics.median(rest for _, rest in values), 2),
+                "times_arena_without_network": round(float(np.median(ratios[:, 1])), 1),
+            }
+        )
+    print_table(rows)
+    save(
+        arguments.json,
+        "match_speed",
+        rows,
+        rounds=arguments.rounds,
+        games=arguments.games,
+        rival_games=arguments.rival_games,
+    )
+
+
+if __name__ == "__main__":
+    main()
