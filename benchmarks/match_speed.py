@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--games", type=int, default=200, help="of the arena in each round")
-    parser.add_argument("--rival-games", type=int, default=20, help="of each rival in each round")
+    parser.add_argument("--rival-games", type=int, default=10, help="of each rival in each round")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -78,7 +78,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       caller's to close. `env.unwrapped.evaluator_id` says what it became.
     * `reward`: a term's name, or a mapping of term to weight; None: `win_prob_delta`, without engine `outcome`.
     * `start_positions`: a spec such as "random_plies:2-40", or an object with `sample(rng)`.
-    * `opponent`: None (self-play), "random", an evaluator's name (plays its best move), a `Player`, or a
+    * `opponent`: None (self-play), "random", "material", "engine:nodes=1", an evaluator's name (plays the move it
+      scores best), any of them with "@random=SHARE", a `Player`, or a
       function (chess.Board, np.random.Generator) -> chess.Move.
     * `learner_color`: with an opponent: "random" (drawn at each reset), "white", "black", or "start" (the
       side to move at the start). `info["learner_turn"]` (1: White), `info["opponent_action"]` (-1: none).

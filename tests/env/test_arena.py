@@ -16,7 +16,7 @@ from chess_env.arena import draw_openings, play_match
 from chess_env.evaluators import EngineError
 from chess_env.fen import pack_fens, to_fen
 from chess_env.match_result import Game, MatchResult
-from chess_env.players import FunctionPlayer, RandomPlayer, make_player
+from chess_env.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
 from chess_env.rules import hash_batch
 from chess_env.start_positions import PositionList, make_start_positions
 from tests.env.material import MaterialEvaluator
@@ -188,11 +188,15 @@ class DyingPlayer(RandomPlayer):
         return actions
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_a_pair_that_an_engine_lost_is_void_and_played_again(side: int) -> None:
+@pytest.mark.parametrize(("side", "is_mixed"), [(0, False), (1, False), (1, True)])
+def test_a_pair_that_an_engine_lost_is_void_and_played_again(side: int, is_mixed: bool) -> None:
+    def dying(poison: int | None) -> Any:
+        player = DyingPlayer(poison=poison)
+        return MixedPlayer(player, 0.0) if is_mixed else player  # which draws before it asks
+
     poison = int(hash_batch(draw_openings(BOOK, 3, 5)[2:3])[0])
-    players: list[Any] = ["material", DyingPlayer(poison=poison)]
-    healthy: list[Any] = ["material", DyingPlayer()]
+    players: list[Any] = ["material", dying(poison)]
+    healthy: list[Any] = ["material", dying(None)]
     if side:
         players.reverse()
         healthy.reverse()
