@@ -28,7 +28,7 @@ COMMANDS = {
     "causes": "list, show or run the causes of entropy collapse",
     "diagnose": "say what a run's record shows, and its likeliest cause",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
-    "eval": "measure how strong a policy is, in games against a ladder of opponents",
+    "eval": "measure a policy's strength in games against a ladder of opponents",
     "check": "say what is installed and how to fix what is missing",
 }
 

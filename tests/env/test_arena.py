@@ -134,6 +134,21 @@ def test_every_way_to_end_is_told_apart(
     assert (one.points, other.points) == ((1, 0) if ending == "checkmate" else (0.5, 0.5))
 
 
+def test_a_player_that_looks_at_repetitions_is_told_of_them() -> None:
+    class Shuffler(RandomPlayer):
+        def __init__(self) -> None:
+            self.seen: list[list[int]] = []
+
+        def choose_with_history(self, positions: Any, repetitions: Any, rngs: Any) -> Any:
+            self.seen.append(repetitions.tolist())
+            return scripted("g1f3", "g8f6", "f3g1", "f6g8").choose(positions, rngs)
+
+    player = Shuffler()
+    match(player, player, openings=fixed(chess.STARTING_FEN), pairs=1)
+    # Two games of eight plies; at each ply one of the two sides is asked in each game.
+    assert player.seen == [[0]] * 8 + [[1]] * 8
+
+
 def test_the_rule_50_clock_of_an_opening_goes_on_in_the_game() -> None:
     player = scripted("e1d1", "e8d8", "d1e1", "d8e8")
     clock_at_97 = "4k3/4p3/8/8/8/8/4P3/4K3 w - - 97 80"
