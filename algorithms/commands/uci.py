@@ -57,7 +57,8 @@ def _plain(source: str) -> str:
 def _load(source: str) -> Thinker:
     import torch
 
-    from algorithms.playing.policy_moves import PolicyMoves, load_policy
+    from algorithms.playing.load_policy import load_policy
+    from algorithms.playing.policy_moves import PolicyMoves
 
     torch.set_num_threads(1)  # one position at a time: a second thread only costs
     return PolicyMoves(load_policy(source))

@@ -3,70 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.playing.request import Answer, Request
-from algorithms.training import config_file
-from algorithms.training.initial_weights import read_weights
-from algorithms.training.policy import PolicyConfig, PolicyNet
+from algorithms.training.policy import PolicyNet
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.reference_game import observation
-
-
-def load_policy(source: str) -> PolicyNet:
-    """The policy in `source`, in evaluation mode on the CPU.
-
-    The network's settings are those of the run, or without a run's config.json what the shapes of
-    the weights say.
-
-    Args:
-        source: a run folder (its newest intact checkpoint), a checkpoint folder, a .safetensors
-            file, or the name of a shipped policy.
-
-    Raises:
-        ValueError: there is nothing to read, it is damaged, or it holds no policy of this network.
-    """
-    weights = read_weights(source)
-    broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise ValueError(
-            f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
-        )
-    settings = _run_settings(Path(source))
-    config = network_of(weights, source) if settings is None else settings
-    policy = PolicyNet(config, critic=any(name.startswith("value_head.") for name in weights))
-    try:
-        policy.load_state_dict(weights)
-    except RuntimeError as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{source!r} holds another network than expected: {said}") from error
-    return policy.eval()
-
-
-def network_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
-    """The size of the network that has these weights, in float32.
-
-    Raises:
-        ValueError: they are of something else; the message names `source`.
-    """
-    blocks = sum(name.startswith("body.") and name.endswith(".first.weight") for name in weights)
-    try:
-        channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
-        return PolicyConfig(channels=channels, blocks=blocks, head_dim=head_dim)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{source!r} holds no policy of this project ({error})") from error
-
-
-def _run_settings(path: Path) -> PolicyConfig | None:
-    """The network's settings in the config.json of the run that `path` is or belongs to; None without one."""
-    if (path / "manifest.json").exists():
-        path = path.resolve().parent.parent
-    file = path / "config.json"
-    return config_file.load(file).policy if file.exists() else None
 
 
 class PolicyMoves:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from algorithms.playing.load_policy import load_policy
 from algorithms.training import checkpoint, config_file
 from algorithms.training.initial_weights import read_weights
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from tests.playing.policies import SMALL as RUN_SIZE
+from tests.playing.policies import saved_run, small_policy
 from tests.training.runs import tiny
 
 SMALL = PolicyConfig(channels=8, blocks=2, head_dim=4, head_dtype="bfloat16")
@@ -51,21 +54,59 @@ def test_weights_alone_say_how_large_the_network_is(tmp_path: Path) -> None:
     assert shipped.state_dict().keys() == read_weights("warm").keys()
 
 
-def test_what_is_no_policy_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no-such-run"):
-        load_policy("no-such-run")
+def test_a_run_whose_settings_are_another_network_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path, PolicyConfig(channels=16, blocks=1, head_dim=4))
+    with pytest.raises(ValueError, match="another network than expected"):
+        load_policy(str(tmp_path))
+
+
+@pytest.mark.parametrize("critic", [False, True])
+def test_a_policy_is_found_in_its_run_its_checkpoint_and_its_file(
+    tmp_path: Path, critic: bool
+) -> None:
+    run = saved_run(tmp_path / "run", seed=3, critic=critic)
+    own = small_policy(3, critic=critic).state_dict()
+    latest = run / "checkpoints" / "latest"
+    for place in (run, latest, latest.resolve(), latest / "model.safetensors"):
+        policy = load_policy(str(place))
+        assert policy.state_dict().keys() == own.keys()
+        assert all(torch.equal(tensor, own[name]) for name, tensor in policy.state_dict().items())
+        assert policy.config == RUN_SIZE
+        assert not policy.training
+
+
+def test_the_newest_good_checkpoint_of_a_run_is_played(tmp_path: Path) -> None:
+    run = saved_run(tmp_path / "run", seed=3)
+    broken = run / "checkpoints" / "update-00000002"
+    shutil.copytree(run / "checkpoints" / "update-00000001", broken)
+    (broken / "model.safetensors").write_bytes(b"cut")
+    with pytest.warns(UserWarning, match="falling back to the previous checkpoint"):
+        policy = load_policy(str(run))
+    assert torch.equal(policy.action_bias, small_policy(3).action_bias)
+
+
+def test_the_precision_of_a_run_is_kept(tmp_path: Path) -> None:
+    config = PolicyConfig(channels=8, blocks=2, head_dim=4, logprob_dtype="bfloat16", dropout=0.5)
+    run = saved_run(tmp_path / "run", seed=0, config=config)
+    assert load_policy(str(run)).config == config
+    assert load_policy(str(run / "checkpoints" / "latest")).config == config
+
+
+def test_what_is_no_policy_is_refused_by_its_name(tmp_path: Path) -> None:
     file = tmp_path / "other.safetensors"
     save_file({"weight": torch.zeros(3)}, file)
-    with pytest.raises(ValueError, match=r"other\.safetensors.*no policy network"):
+    with pytest.raises(ValueError, match=r"other\.safetensors' holds no policy of this project"):
         load_policy(str(file))
-    write_run(tmp_path / "run", PolicyConfig(channels=16, blocks=1, head_dim=4))
-    with pytest.raises(ValueError, match="another network than its settings"):
-        load_policy(str(tmp_path / "run"))
-
-
-def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
-    weights = dict(build_policy(SMALL, seed=1, device=torch.device("cpu")).state_dict())
-    weights["action_bias"] = torch.full_like(weights["action_bias"], float("nan"))
-    save_file(weights, tmp_path / "nan.safetensors")
-    with pytest.raises(ValueError, match="not finite in action_bias"):
-        load_policy(str(tmp_path / "nan.safetensors"))
+    with pytest.raises(ValueError, match="'nowhere' cannot be read .* give a run folder"):
+        load_policy("nowhere")
+    run = saved_run(tmp_path / "run", seed=0)
+    model = load_file(run / "checkpoints" / "latest" / "model.safetensors")
+    save_file({**model, "action_bias": torch.zeros(7)}, file)
+    with pytest.raises(ValueError, match="another network .*action_bias"):
+        load_policy(str(file))
+    save_file({**model, "action_bias": model["action_bias"] * float("nan")}, file)
+    with pytest.raises(ValueError, match=r"not finite \(action_bias\)"):
+        load_policy(str(file))
+    (run / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json is not a readable run configuration"):
+        load_policy(str(run))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from algorithms.playing.conversation import Conversation
+from algorithms.playing.load_policy import load_policy
 from algorithms.playing.options import SPINS
-from algorithms.playing.policy_moves import PolicyMoves, load_policy
+from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.protocol import parse
 from algorithms.playing.request import Request
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections import Counter
-from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
-from algorithms.playing.policy_moves import PolicyMoves, load_policy
+from algorithms.playing.load_policy import load_policy
+from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.request import Request
-from algorithms.training.policy import PolicyConfig
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.reference_game import observation
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
-from tests.playing.policies import SMALL, saved_run, small_policy
+from tests.playing.policies import small_policy
 
 PLAIN = Request(reached(None, ()), temperature=1.0, top_k=0, seed=None, searchmoves=None)
 CASTLING = "r3k2r/pPp2ppp/8/3pP3/8/8/PPP2P1P/R3K2R w KQkq d6 0 9"
@@ -148,58 +145,6 @@ def test_no_move_is_given_where_the_game_is_over() -> None:
     assert (answer.moves, answer.probs, answer.best) == ((), (), None)
 
 
-@pytest.mark.parametrize("critic", [False, True])
-def test_a_policy_is_found_in_its_run_its_checkpoint_and_its_file(
-    tmp_path: Path, critic: bool
-) -> None:
-    run = saved_run(tmp_path / "run", seed=3, critic=critic)
-    own = small_policy(3, critic=critic).state_dict()
-    latest = run / "checkpoints" / "latest"
-    for place in (run, latest, latest.resolve(), latest / "model.safetensors"):
-        policy = load_policy(str(place))
-        assert policy.state_dict().keys() == own.keys()
-        assert all(torch.equal(tensor, own[name]) for name, tensor in policy.state_dict().items())
-        assert policy.config == SMALL
-        assert not policy.training
-
-
-def test_the_newest_good_checkpoint_of_a_run_is_played(tmp_path: Path) -> None:
-    run = saved_run(tmp_path / "run", seed=3)
-    broken = run / "checkpoints" / "update-00000002"
-    shutil.copytree(run / "checkpoints" / "update-00000001", broken)
-    (broken / "model.safetensors").write_bytes(b"cut")
-    with pytest.warns(UserWarning, match="falling back to the previous checkpoint"):
-        policy = load_policy(str(run))
-    assert torch.equal(policy.action_bias, small_policy(3).action_bias)
-
-
-def test_the_precision_of_a_run_is_kept(tmp_path: Path) -> None:
-    config = PolicyConfig(channels=8, blocks=2, head_dim=4, logprob_dtype="bfloat16", dropout=0.5)
-    run = saved_run(tmp_path / "run", seed=0, config=config)
-    assert load_policy(str(run)).config == config
-    assert load_policy(str(run / "checkpoints" / "latest")).config == config
-
-
 def test_the_shipped_policy_plays() -> None:
     policy = load_policy("warm")
     assert PolicyMoves(policy)(asked()).best in chess.Board().legal_moves
-
-
-def test_what_is_no_policy_is_refused_by_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "other.safetensors"
-    save_file({"weight": torch.zeros(3)}, file)
-    with pytest.raises(ValueError, match=r"other\.safetensors' holds no policy of this project"):
-        load_policy(str(file))
-    with pytest.raises(ValueError, match="'nowhere' cannot be read .* give a run folder"):
-        load_policy("nowhere")
-    run = saved_run(tmp_path / "run", seed=0)
-    model = load_file(run / "checkpoints" / "latest" / "model.safetensors")
-    save_file({**model, "action_bias": torch.zeros(7)}, file)
-    with pytest.raises(ValueError, match="another network .*action_bias"):
-        load_policy(str(file))
-    save_file({**model, "action_bias": model["action_bias"] * float("nan")}, file)
-    with pytest.raises(ValueError, match=r"not finite \(action_bias\)"):
-        load_policy(str(file))
-    (run / "config.json").write_text("{")
-    with pytest.raises(ValueError, match=r"config\.json is not a readable run configuration"):
-        load_policy(str(run))
