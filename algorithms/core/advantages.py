@@ -122,13 +122,16 @@ def gae(
     alive: Tensor,
     gamma: float,
     gae_lambda: float,
+    *,
+    alternating: bool,
 ) -> Tensor:
-    """`[..., T]` generalised advantages of two players who move in turn; 0 where not alive.
+    """`[..., T]` generalised advantages, every quantity in the view of who moves; 0 where not alive.
 
-    GAE (arXiv:1506.02438) with the signs of self-play, every quantity in the view of the player who
-    moves at its ply: delta_t = r_t - gamma V(s_{t+1}) - V(s_t) and A_t = delta_t - gamma gae_lambda
-    A_{t+1}. The term A_{t+1} is dropped where a game ended and after the last ply. Computed in
-    float64, returned in the rewards' dtype.
+    GAE (arXiv:1506.02438): delta_t = r_t + k gamma V(s_{t+1}) - V(s_t) and A_t = delta_t + k gamma
+    gae_lambda A_{t+1}, with k = -1 where two players move in turn (self-play) and k = 1 where one
+    player makes all the moves (its opponent's are part of the environment). The term A_{t+1} is
+    dropped where a game ended and after the last ply. Computed in float64, returned in the rewards'
+    dtype.
 
     Args:
         rewards: `[..., T]` of the moves that were played.
@@ -139,19 +142,23 @@ def gae(
         alive: bool `[..., T]` the ply counts; what others hold, NaN included, is never looked at.
         gamma: discount per ply, in [0, 1].
         gae_lambda: in [0, 1]; 0 trusts the values, 1 the rewards.
+        alternating: True: the players move in turn; False: one player moves at every ply.
 
     Raises:
         ValueError: gamma or gae_lambda is out of range.
     """
     require_shares(gamma=gamma, gae_lambda=gae_lambda)
-    delta = rewards.double() - gamma * next_values.double() - values.double()
+    discount = -gamma if alternating else gamma
+    delta = rewards.double() + discount * next_values.double() - values.double()
     delta = torch.where(alive, delta, 0.0)
     advantages = torch.zeros_like(delta)
     following = torch.zeros_like(delta[..., 0])
     for t in range(delta.shape[-1] - 1, -1, -1):
         carried = torch.where(ended[..., t], 0.0, following)
         following = torch.where(
-            alive[..., t], delta[..., t] - gamma * gae_lambda * carried, torch.zeros_like(carried)
+            alive[..., t],
+            delta[..., t] + discount * gae_lambda * carried,
+            torch.zeros_like(carried),
         )
         advantages[..., t] = following
     return advantages.to(rewards.dtype)

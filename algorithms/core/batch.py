@@ -106,6 +106,8 @@ class RolloutBatch:
         values: float32 `[*S]` critic's values, side to move's view, reward units; None without one.
         next_values: float32 `[*S]` critic's value of the position after the move that was played
             on, from *its* side to move's view; 0 where the game terminated; None without a critic.
+        alternating: True: the players of a game move in turn, ply by ply; False: the opponent answers
+            inside the environment's step, so that the learner makes every recorded move of a game.
     """
 
     form: Literal["positions", "games"]
@@ -131,10 +133,16 @@ class RolloutBatch:
     position_hash: Tensor | None = None
     values: Tensor | None = None
     next_values: Tensor | None = None
+    alternating: bool = True
 
     def __post_init__(self) -> None:
         if self.form not in ("positions", "games"):
             raise ValueError(f"form is {self.form!r}: expected 'positions' or 'games'")
+        if self.form == "games" and not self.alternating:
+            raise ValueError(
+                "a 'games' batch holds both players' plies and alternating is False: collect against "
+                "an opponent in the form 'positions'"
+            )
         states = self.obs.shape[:-3]
         members = (*states, self.slots.shape[-1]) if self.form == "positions" else states
         for name, lead in self._leading_shapes(tuple(states), tuple(members)).items():

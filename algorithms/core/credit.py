@@ -1,7 +1,8 @@
 """Which rewards a move answers for. Pure functions; nothing here carries a gradient.
 
 Every reward is from the view of the player who moves at that ply, so a later reward of the opponent
-enters with the opposite sign.
+enters with the opposite sign. Where the opponent moves inside the environment's step (`alternating` is
+False), all plies are the learner's and no sign changes.
 """
 
 from __future__ import annotations
@@ -125,11 +126,12 @@ def actor_critic(batch: RolloutBatch, gamma: float, gae_lambda: float) -> Tensor
     valid, values, next_values = batch.valid, batch.values, batch.next_values
     if batch.form == "games":
         living, over = alive(batch), ended(batch)
-        found = gae(batch.rewards, values, next_values, over, living, gamma, gae_lambda)
-        return torch.where(valid, found, 0.0)
+        shared = next_values, over, living, gamma, gae_lambda
+        return torch.where(valid, gae(batch.rewards, values, *shared, alternating=True), 0.0)
     if batch.rewards.shape[-1] == 1:
         played, everywhere = batch.rewards[..., 0], torch.ones_like(batch.truncated)
-        found = gae(played, values, next_values, ended(batch), everywhere, gamma, gae_lambda)
+        shared = next_values, ended(batch), everywhere, gamma, gae_lambda
+        found = gae(played, values, *shared, alternating=batch.alternating)
         return torch.where(valid, found.unsqueeze(-1), 0.0)
     if gamma != 0:
         raise ValueError(

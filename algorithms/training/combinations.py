@@ -50,10 +50,24 @@ def check_settings(config: TrainConfig) -> None:
             f"{name} scores every legal move of a position, where an estimate from sampled moves "
             "means nothing: set the regularizer's estimators to exact, and set kl_cov_coef to 0"
         )
+    if config.env.opponent is not None:
+        _check_opponent(config)
     _warn_of_terms_without_effect(config)
     batch = _made_up(algorithm, rollout)
     algorithm.advantages(batch)
     algorithm.weights(batch)
+
+
+def _check_opponent(config: TrainConfig) -> None:
+    """Raises ValueError where more than one move a position would have to be answered."""
+    needs, form, size = config.algorithm.needs(), config.rollout.form, config.algorithm.group_size
+    if needs.all_moves or form != "positions" or size != 1:
+        samples = "all legal moves" if needs.all_moves else f"group_size {size}"
+        raise ValueError(
+            f"env.opponent is {config.env.opponent!r} with {samples} and rollout.form {form!r}: an "
+            "opponent answers the one move that is played; set group_size to 1 and rollout.form to "
+            "positions (algorithm ppo or reinforce), or env.opponent to None"
+        )
 
 
 def _warn_of_terms_without_effect(config: TrainConfig) -> None:

@@ -98,6 +98,9 @@ class EnvConfig:
             fewer means more different starts. None: rollout.num_plies, so every rollout begins
             with fresh starts.
         cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
+        opponent: who answers inside every step, of `chess_env.players`: "random", "builtin",
+            "stockfish:nodes=1", any of them with "@random=SHARE" behind it. Only the learner's moves
+            are then sampled, scored and counted, one for each position. None: self-play.
     """
 
     evaluator: str = "auto"
@@ -106,6 +109,7 @@ class EnvConfig:
     start_positions: str = "random_plies:2-40"
     max_plies: int | None = None
     cache: str | None = None
+    opponent: str | None = None
 
     def __post_init__(self) -> None:
         _require_count("env.num_engines", self.num_engines)

@@ -77,6 +77,8 @@ def play_ply(
 ) -> tuple[Record, RolloutState]:
     """One forward pass, one evaluator call for all samples of a ply; sample 0 is played on.
 
+    Against an opponent a ply is the learner's move with the reply to it, and there is one sample.
+
     Returns the recorded columns (tensors on the device, arrays still on the host) and the boards
     afterwards. The copy of the actions to the host is the only point that waits for the device.
 
@@ -106,8 +108,12 @@ def play_ply(
     played = host_actions[:, 0]
     if num_samples is None:
         played = legal_ids.long().gather(1, drawn)[:, 0].cpu().numpy()
-    scored = vec.score_actions(host_actions)
-    _, _, terminated, truncated, info = vec.step(played)
+    versus = vec.settings.opponent is not None
+    scored = {} if versus else vec.score_actions(host_actions)
+    _, rewards, terminated, truncated, info = vec.step(played)
+    if versus:  # what a move pays is known once it has been answered
+        paid = rewards.astype(np.float32)
+        scored = {"rewards": paid[:, None], "terminated": terminated[:, None]}
     record: Record = {
         "obs": obs,
         "legal_ids": legal_ids,
@@ -127,7 +133,8 @@ def play_ply(
     }
     if state.score_cp is not None:
         record["before_cp"] = state.score_cp
-        record["score_cp"] = scored["score_cp"]
+        if "score_cp" in scored:
+            record["score_cp"] = scored["score_cp"]
     if outputs.values is not None:
         record["values"] = outputs.values
         record["final_values"] = _final_values(sampler, outputs.values, truncated, info)

@@ -39,7 +39,8 @@ def collect_positions(
     At every ply each of the P boards goes through the network once, G moves are drawn independently
     from that one distribution and scored, and the first of them is played on. Finished games
     restart (same-step autoreset), so a stream runs through several games; every sample is valid. A
-    ply limit truncates a game without terminating it.
+    ply limit truncates a game without terminating it. Boards with an opponent take one sample; the
+    stream then holds the learner's plies alone (`alternating` is False).
 
     Args:
         vec: P boards.
@@ -61,7 +62,11 @@ def collect_positions(
         records.append(record)
     columns: dict[str, Any] = stack(records, sampler, state, all_moves=group_size is None)
     batch = RolloutBatch(
-        form="positions", temperature=temperature, policy_version=policy_version, **columns
+        form="positions",
+        temperature=temperature,
+        policy_version=policy_version,
+        alternating=vec.settings.opponent is None,
+        **columns,
     )
     return batch, state
 

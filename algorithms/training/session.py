@@ -93,6 +93,7 @@ class Session:
                 reward=env.reward,
                 start_positions=env.start_positions,
                 max_plies=self._max_plies,
+                opponent=env.opponent,
             )
         except BaseException:
             self.evaluator.close()
