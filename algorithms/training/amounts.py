@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from algorithms.training.dynamic_sampling import Collected
-from algorithms.training.session import Session
+from algorithms.training.learner import Learner
 
 
 def account(
-    session: Session, collected: Collected, rollout_s: float, update_s: float
+    session: Learner, collected: Collected, rollout_s: float, update_s: float
 ) -> dict[str, float]:
     """Adds an update to the session's progress; its amounts, speeds and the evaluator's counters.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
+from algorithms.training.learner import Learner
 from algorithms.training.run_report import MAIN_SLICE
-from algorithms.training.session import Session
 from chess_env.heldout import load_heldout
 
 
@@ -23,7 +23,7 @@ class RunEvaluation:
         regret: of the main slice, at the last evaluation; None before the first.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Learner) -> None:
         heldout = load_heldout()
         self._session = session
         self._slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}

@@ -13,7 +13,7 @@ import torch
 from algorithms.training import config_file, machine
 from algorithms.training.console import Display
 from algorithms.training.evaluation import Regret, bootstrap_interval
-from algorithms.training.session import Session
+from algorithms.training.learner import Learner
 
 MAIN_SLICE = "random_2_40"  # what eval/regret_cp and the checkpoint `best` are measured on
 
@@ -99,14 +99,16 @@ def percent_interval(
     return float(low), float(high)
 
 
-def describe(session: Session, display: Display, run_dir: Path, *, resumed: bool) -> None:
+def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool) -> None:
     """None; writes config.json and environment.json, and says what is about to run."""
     config = session.config
     threads = torch.get_num_threads()
     machine.write_record(
         run_dir / "environment.json",
         machine.record(
-            evaluator=session.evaluator.id, device=str(session.device), num_threads=threads
+            evaluator=session.evaluator.id,
+            device=str(session.device),
+            num_threads=threads,
         ),
         resumed=resumed,
     )
@@ -129,7 +131,7 @@ def describe(session: Session, display: Display, run_dir: Path, *, resumed: bool
 
 
 def result_of(
-    session: Session, regret: Regret, run_dir: Path, *, stopped_by: str | None
+    session: Learner, regret: Regret, run_dir: Path, *, stopped_by: str | None
 ) -> TrainResult:
     """What the run came to.
 

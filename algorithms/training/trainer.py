@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from algorithms.core.diagnostics import batch_metrics
-from algorithms.training import checkpoint, config_file, machine
+from algorithms.training import checkpoint, config_file
 from algorithms.training.amounts import account
 from algorithms.training.config import TrainConfig
 from algorithms.training.console import Display, make_display
@@ -17,6 +17,7 @@ from algorithms.training.dynamic_sampling import Collected
 from algorithms.training.preflight import look
 from algorithms.training.probe_policy import PolicyProbe
 from algorithms.training.probe_record import ProbeRecord
+from algorithms.training.rows import RowWriter
 from algorithms.training.run_evaluation import RunEvaluation
 from algorithms.training.run_log import RunLog
 from algorithms.training.run_report import TrainResult, describe, result_of
@@ -53,7 +54,7 @@ def train(
         RunFolderError: the folder holds another run, or another process writes it.
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
     """
-    run_dir = config.run_dir or _new_run_dir(config)
+    run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
     newest = None
     if resume:
@@ -106,18 +107,15 @@ class _Run:
         watch: Callable[[Mapping[str, float]], str] | None,
     ) -> None:
         self.session = session
-        self.log = log
         self.display = display
         self.run_dir = run_dir
-        self.watch = watch
         self.evaluation = RunEvaluation(session)
         config = session.config
         probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
         self._bad = BadBatches(run_dir / "bad_batches", display.say)
-        self._wall = time.monotonic()
-        self._cpu = machine.cpu_seconds()
+        self._rows = RowWriter(session.progress, log, display, watch)
 
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
@@ -126,7 +124,7 @@ class _Run:
         assert self.evaluation.regret is not None
         self.session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
         self._probes.begin(self.session.policy)
-        self._write(row)
+        self._rows.write(row)
         self._checkpoint(best=True)
 
     def resume(self) -> None:
@@ -225,29 +223,9 @@ class _Run:
             evaluation = self.evaluation
             row.update(evaluation.all_slices() if last else evaluation.main_slice())
             best = done.best_regret_cp < lowest
-        self._write(row)
+        self._rows.write(row)
         if last or best or done.update % config.checkpoint_interval_updates == 0:
             self._checkpoint(best=best, must=last)
-
-    def _write(self, metrics: Mapping[str, float]) -> None:
-        done = self.session.progress
-        self._clock()
-        row = {
-            "step": done.update,
-            "plies": done.plies,
-            "scored_moves": done.scored_moves,
-            **metrics,
-            "time/wall_s": done.wall_s,
-            "time/cpu_s": done.cpu_s,
-        }
-        self.log.write(row)
-        self.display.show(row, "" if self.watch is None else self.watch(row))
-
-    def _clock(self) -> None:
-        done, wall, cpu = self.session.progress, time.monotonic(), machine.cpu_seconds()
-        done.wall_s += wall - self._wall
-        done.cpu_s += max(0.0, cpu - self._cpu)
-        self._wall, self._cpu = wall, cpu
 
     def _checkpoint(self, *, best: bool, must: bool = False) -> None:
         """Writes a checkpoint; one that fails in mid-run is reported and the run goes on."""
@@ -266,6 +244,7 @@ class _Run:
             self.display.say(f"WARNING: {error}")
 
 
-def _new_run_dir(config: TrainConfig) -> Path:
+def new_run_dir(config: TrainConfig) -> Path:
+    """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     return Path("runs") / f"{config.label}-{stamp}-seed{config.seed}"
