@@ -25,13 +25,14 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import tyro
 
-    from algorithms import PRESETS
     from algorithms.collapse.doctor import Watch
     from algorithms.core.checks import require_choice
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
     from algorithms.training import config_file, trainer
     from algorithms.training.choices import check_choices
+    from algorithms.training.named_runs import NAMES, named_run
+    from algorithms.training.sb3 import train_sb3
 
     prog = "chess-lab train"
     try:
@@ -49,18 +50,17 @@ def run(arguments: Sequence[str]) -> int:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.
             config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
-        elif arguments and arguments[0] in PRESETS:
-            algorithm, regularizer = PRESETS[arguments[0]]
-            config = configuration.TrainConfig(algorithm, regularizer, preset=arguments[0])
+        elif arguments and arguments[0] in NAMES:
+            config = named_run(arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
         else:
             if arguments and not arguments[0].startswith("-"):
                 try:
-                    require_choice("NAME", arguments[0], PRESETS)
+                    require_choice("NAME", arguments[0], NAMES)
                 except ValueError as error:
                     print(f"chess-lab train: {error}", file=sys.stderr)
             known = textwrap.fill(
-                " ".join(PRESETS), 79, initial_indent="NAME:  ", subsequent_indent="       "
+                " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
             )
             print(f"usage: chess-lab train NAME [options]\n"
                   f"       chess-lab train --resume RUN_DIR\n"
@@ -84,7 +84,14 @@ def run(arguments: Sequence[str]) -> int:
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         so_far = [] if resumed is None else read_metrics(Path(resumed))
-        result = trainer.train(options.config, resume=resumed is not None, watch=Watch(so_far))
+        if options.config.trainer == "own":
+            result = trainer.train(options.config, resume=resumed is not None, watch=Watch(so_far))
+        elif resumed is None:
+            result = train_sb3(options.config, watch=Watch(so_far))
+        else:
+            raise ValueError(
+                f"{resumed} is a run of MaskablePPO, which cannot be continued: begin anew"
+            )
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)
@@ -97,7 +104,9 @@ def run(arguments: Sequence[str]) -> int:
         print(f"stopped: {result.stopped_by}")
         return 0
     folder = shlex.quote(str(result.run_dir))
-    print(f"stopped by {result.stopped_by}; continue: chess-lab train --resume {folder}")
+    own = options.config.trainer == "own"  # MaskablePPO's runs cannot be continued
+    more = f"; continue: chess-lab train --resume {folder}" if own else ""
+    print(f"stopped by {result.stopped_by}{more}")
     return 128 + signal.Signals[result.stopped_by].value
 
 

@@ -9,6 +9,7 @@ import torch
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.config import RolloutConfig, TrainConfig
+from algorithms.training.sb3_settings import check_mappable
 
 
 def check_settings(config: TrainConfig) -> None:
@@ -52,6 +53,8 @@ def check_settings(config: TrainConfig) -> None:
         )
     if config.env.opponent is not None:
         _check_opponent(config)
+    if config.trainer == "sb3":
+        check_mappable(config)
     _warn_of_terms_without_effect(config)
     batch = _made_up(algorithm, rollout)
     algorithm.advantages(batch)

@@ -193,6 +193,8 @@ class TrainConfig:
             checkpoint), a checkpoint folder, a .safetensors file, or "warm", which comes with the
             project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
+        trainer: whose loop learns: "own" (this project's), or "sb3": MaskablePPO of sb3-contrib on
+            the same boards and network, for algorithm ppo only.
         preset: the entry of `PRESETS` that the run started from: a label, which decides nothing.
         cause: the cause of collapse that `chess-lab causes run` switched on: a label too.
     """
@@ -216,6 +218,7 @@ class TrainConfig:
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
     run_dir: Path | None = None
+    trainer: Literal["own", "sb3"] = "own"
     preset: tyro.conf.Suppress[str | None] = None
     cause: tyro.conf.Suppress[str | None] = None
 
@@ -237,6 +240,7 @@ class TrainConfig:
         require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
         require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
         require_choice("device", self.device, ("auto", "cpu", "cuda"))
+        require_choice("trainer", self.trainer, ("own", "sb3"))
         if self.track is not None:
             require_choice("track", self.track, ("wandb", "tensorboard"))
 

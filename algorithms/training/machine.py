@@ -28,8 +28,17 @@ def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
     return found
 
 
-def record(*, evaluator: str, device: str, num_threads: int) -> dict[str, Any]:
-    """JSON values for environment.json: everything beside the configuration that shapes a run."""
+def record(
+    *, evaluator: str, device: str, num_threads: int, packages: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """JSON values for environment.json: everything beside the configuration that shapes a run.
+
+    Args:
+        evaluator: id of what scores the moves.
+        device: where the network runs.
+        num_threads: of torch.
+        packages: whose versions matter beside those of every run.
+    """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -38,7 +47,7 @@ def record(*, evaluator: str, device: str, num_threads: int) -> dict[str, Any]:
         "torch_threads": num_threads,
         "git": git_state(),
         "python": platform.python_version(),
-        "packages": versions(),
+        "packages": versions((*PACKAGES, *packages)),
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "cpu_count": os.cpu_count(),

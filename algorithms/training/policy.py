@@ -170,7 +170,7 @@ class PolicyNet(nn.Module):
             obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
         """
-        return self._logits(self._squares(obs), legal_ids)
+        return self.move_logits(self.squares(obs), legal_ids)
 
     def outputs(self, obs: Tensor, legal_ids: Tensor, temperature: float) -> Outputs:
         """Distribution and values: the one way to either, for sampling and for learning.
@@ -180,21 +180,21 @@ class PolicyNet(nn.Module):
             legal_ids: integers `[N, L]`, action ids padded with -1.
             temperature: of the softmax.
         """
-        squares = self._squares(obs)
+        squares = self.squares(obs)
         rounded = DTYPES[self.config.logprob_dtype]
         dist = MaskedCategorical(
-            self._logits(squares, legal_ids),
+            self.move_logits(squares, legal_ids),
             legal_ids >= 0,
             temperature,
             logprob_dtype=None if rounded is torch.float32 else rounded,
         )
-        return Outputs(dist, self._values(squares))
+        return Outputs(dist, self.state_values(squares))
 
     def values(self, obs: Tensor) -> Tensor | None:
         """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
-        return None if self.value_head is None else self._values(self._squares(obs))
+        return None if self.value_head is None else self.state_values(self.squares(obs))
 
-    def _squares(self, obs: Tensor) -> Tensor:
+    def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
         on_cuda = obs.device.type == "cuda"
         dtype = DTYPES[self.config.autocast_dtype]
@@ -207,7 +207,8 @@ class PolicyNet(nn.Module):
             x = self.dropout(x).to(self.norm.weight.dtype)
             return self.norm(x.flatten(2).transpose(1, 2))
 
-    def _logits(self, squares: Tensor, legal_ids: Tensor) -> Tensor:
+    def move_logits(self, squares: Tensor, legal_ids: Tensor) -> Tensor:
+        """`[N, L]` logits of the actions `legal_ids` (integers, -1 on padding) from `squares(obs)`."""
         dtype = DTYPES[self.config.head_dtype]
         with torch.autocast(squares.device.type, enabled=False):
             from_vector = _linear(self.from_vector, squares, dtype)
@@ -218,7 +219,8 @@ class PolicyNet(nn.Module):
             bias = self.action_bias + self.promotion_bias[self.promotion]
             return product.flatten(1).gather(1, self.from_to[action]) + bias[action]
 
-    def _values(self, squares: Tensor) -> Tensor | None:
+    def state_values(self, squares: Tensor) -> Tensor | None:
+        """`[N]` values from `squares(obs)`; None without a critic."""
         if self.value_head is None:
             return None
         with torch.autocast(squares.device.type, enabled=False):

@@ -17,6 +17,8 @@ from algorithms.training.learner import Learner
 
 MAIN_SLICE = "random_2_40"  # what eval/regret_cp and the checkpoint `best` are measured on
 
+_OUTSIDE = ("stable_baselines3", "sb3_contrib")
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -109,6 +111,7 @@ def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool
             evaluator=session.evaluator.id,
             device=str(session.device),
             num_threads=threads,
+            packages=_OUTSIDE if config.trainer == "sb3" else (),
         ),
         resumed=resumed,
     )

@@ -54,6 +54,11 @@ def train(
         RunFolderError: the folder holds another run, or another process writes it.
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
     """
+    if config.trainer != "own":
+        raise ValueError(
+            f"trainer is {config.trainer!r}: this is the project's own loop; call "
+            "algorithms.training.sb3.train_sb3, or set trainer to own"
+        )
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
     newest = None

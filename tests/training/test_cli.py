@@ -16,6 +16,7 @@ import pytest
 from algorithms import PRESETS, cli
 from algorithms.training import checkpoint, config_file, trainer
 from algorithms.training.config import TrainConfig
+from algorithms.training.named_runs import NAMES
 from algorithms.training.run_log import read_rows
 from algorithms.training.session import Session
 
@@ -114,7 +115,7 @@ def test_a_mistake_is_answered_in_one_paragraph(
 def test_train_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train"]) == 2
     listed = capsys.readouterr().out.split("NAME: ")[1].split("`")[0]
-    assert listed.split() == list(PRESETS)
+    assert listed.split() == list(NAMES)
     assert cli.main(["train", "--help"]) == 0
 
 

@@ -189,13 +189,13 @@ def test_planes_of_another_board_than_the_hash_are_found() -> None:
 
 def test_a_state_that_depends_on_its_batch_is_found() -> None:
     with session_of() as session:
-        forward = session.policy._squares
+        forward = session.policy.squares
 
         def standardised(obs: torch.Tensor) -> torch.Tensor:
             squares = forward(obs)
             return squares - squares.mean(0)
 
-        session.policy._squares = standardised  # type: ignore[method-assign]
+        session.policy.squares = standardised  # type: ignore[method-assign]
         assert [f.cause for f in preflight(session, rolled(session)).failures] == ["batch_shape"]
 
 

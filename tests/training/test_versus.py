@@ -83,3 +83,10 @@ def test_more_than_one_move_of_a_position_cannot_be_answered(
 def test_a_batch_of_games_always_holds_both_players(rollout_of: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match=r"both players' plies and alternating is False"):
         dataclasses.replace(rollout_of("games"), alternating=False)
+
+
+def test_our_own_loop_refuses_a_run_that_is_for_maskable_ppo(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"trainer is 'sb3': this is the project's own loop"):
+        train(against(tmp_path, trainer="sb3"), display=Watcher())
+    with pytest.raises(ValueError, match=r"trainer is 'sb4': expected one of 'own', 'sb3'"):
+        against(tmp_path, trainer="sb4")

@@ -47,6 +47,7 @@ def column_cells(column: Column, seeds: Sequence[int], out: Path) -> tuple[Cell,
             f"{column.name}/seed-{seed}",
             train_arguments(dataclasses.replace(column.config, seed=seed)),
             out / column.name / f"seed-{seed}",
+            resume=column.config.trainer == "own",
         )
         for seed in seeds
     )

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from algorithms import PRESETS
 from algorithms.collapse.causes.cause import applied
 from algorithms.collapse.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.core.checks import require, require_choice
 from algorithms.training import config_file
 from algorithms.training.combinations import check_settings
 from algorithms.training.config import ALL_MOVES_GUESS, EnvConfig, TrainConfig
+from algorithms.training.named_runs import named_run
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
 # must take a single step (RLOO) would otherwise make fewer steps than the others.
@@ -28,12 +28,14 @@ ROLLOUTS: dict[str, dict[str, int]] = {
 
 SHARED = (
     "total_moves", "init_from", "policy.", "rollout.form", "rollout.temperature",
-    "env.evaluator", "env.reward", "env.start_positions", "env.max_plies",
+    "env.evaluator", "env.reward", "env.start_positions", "env.max_plies", "env.opponent",
     "algorithm.gamma", "algorithm.credit",
 )  # fmt: skip
 """Beginnings of what all columns share where they have it: budget, network, starts, credit horizon."""
 
-NOT_IN_A_GRID = ("seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight")
+NOT_IN_A_GRID = (
+    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "trainer",
+)  # fmt: skip
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
@@ -117,14 +119,14 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
 
     Settings of the algorithm are set where it has the field, whatever its name.
     """
-    algorithm, regularizer = PRESETS[preset]
+    start = named_run(preset)
     rollout = ROLLOUTS[plan.form]
     of_algorithm = {
         "gamma": plan.shared_gamma,
         "credit": "step" if plan.form == "positions" else "return_to_go",
         "group_size": GROUP_SIZE,
     }
-    fields = set(_leaves(algorithm))
+    fields = set(_leaves(start.algorithm))
     states = rollout["num_envs"] * rollout["num_plies"]
     if plan.form == "games":
         states *= GROUP_SIZE
@@ -141,7 +143,7 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
         settings |= {"policy.channels": 16, "policy.blocks": 1}
     # One engine for each run: the grid already fills the cores with runs.
     env = EnvConfig(evaluator=plan.evaluator, num_engines=1)
-    return applied(TrainConfig(algorithm, regularizer, env=env, preset=preset), settings)
+    return applied(dataclasses.replace(start, env=env), settings)
 
 
 def moves_per_update(config: TrainConfig) -> int:
@@ -186,8 +188,7 @@ def train_arguments(config: TrainConfig) -> tuple[str, ...]:
     """Arguments of `chess-lab` that start this run, without its folder."""
     if config.preset is None:
         raise ValueError("the configuration has no preset: the command line starts from one")
-    algorithm, regularizer = PRESETS[config.preset]
-    default = TrainConfig(algorithm, regularizer, preset=config.preset)
+    default = named_run(config.preset)
     flags: list[str] = []
     for name, (_, value) in config_file.differences(default, config).items():
         parent, _, last = name.replace("_", "-").rpartition(".")

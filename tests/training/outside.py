@@ -1,0 +1,122 @@
+"""MaskablePPO's runs of a second, and one rollout of it with both halves' view of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.credit import ended
+from algorithms.ppo import PPO
+from algorithms.regularization import RegularizerConfig
+from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
+from algorithms.training.policy import PolicyConfig
+from algorithms.training.sb3 import Outside, make_outside
+from algorithms.training.sb3_record import rollout_batch
+from algorithms.training.targets import Targets
+
+
+def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
+    """4 moves of each of 8 positions in a rollout; the moves are all that counts (gamma 0)."""
+    config = TrainConfig(
+        algorithm=PPO(group_size=4, gamma=0.0),
+        regularizer=RegularizerConfig(ent_coef=0.1, ent_coef_final=0.02),
+        policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
+        rollout=RolloutConfig(num_envs=4, num_plies=2),
+        env=EnvConfig(evaluator="builtin"),
+        optimizer=OptimizerConfig(learning_rate=1e-2, minibatch_size=8),
+        total_moves=4 * 32,
+        eval_interval_updates=2,
+        device="cpu",
+        run_dir=run_dir,
+        trainer="sb3",
+        preset="ppo",
+    )
+    return dataclasses.replace(config, **changes)
+
+
+def versus(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
+    """Games of at most 6 plies against a random mover, 8 moves on each of 4 boards in a rollout."""
+    settings: dict[str, Any] = {
+        "algorithm": PPO(gamma=0.9, gae_lambda=0.8),
+        "env": EnvConfig(evaluator="builtin", opponent="random", max_plies=6),
+        "rollout": RolloutConfig(num_envs=4, num_plies=8),
+        "optimizer": OptimizerConfig(learning_rate=1e-2, minibatch_size=32),
+    }
+    return one_ply(run_dir, **(settings | changes))
+
+
+@contextmanager
+def opened(config: TrainConfig) -> Iterator[Outside]:
+    """The parts of a run, with weights whose policy is far from uniform and whose critic says something."""
+    outside = make_outside(config)
+    outside.model.set_logger(Logger(folder=None, output_formats=[]))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        outside.policy.action_bias.normal_(0.0, 1.0, generator=generator)
+        assert outside.policy.value_head is not None
+        outside.policy.value_head[-1].weight.normal_(0.0, 0.5, generator=generator)
+    try:
+        yield outside
+    finally:
+        outside.close()
+
+
+class _Watch(BaseCallback):
+    """Keeps what `rollout_batch` needs, and the values of the last positions of games cut short."""
+
+    def __init__(self, outside: Outside) -> None:
+        super().__init__()
+        self.outside, self.steps = outside, []
+        self.cut_values: list[torch.Tensor] = []
+
+    def _on_rollout_start(self) -> None:
+        self.states = [self.outside.env.state]
+
+    def _on_step(self) -> bool:
+        self.states.append(self.outside.env.state)
+        self.steps.append(self.outside.env.last)
+        values = torch.zeros(self.outside.env.num_envs)
+        for row, info in enumerate(self.locals["infos"]):
+            if info["TimeLimit.truncated"]:
+                last = torch.from_numpy(info["terminal_observation"]).unsqueeze(0)
+                values[row] = self.outside.policy.values(last).detach().squeeze()
+        self.cut_values.append(values)
+        return True
+
+
+@dataclasses.dataclass
+class Sampled:
+    """One rollout of MaskablePPO, its buffer full and nothing learned from it.
+
+    `batch` has `next_values` from the network itself, not from SB3.
+    """
+
+    batch: RolloutBatch
+    targets: Targets
+
+
+def sample(outside: Outside) -> Sampled:
+    """One rollout."""
+    model, watch = outside.model, _Watch(outside)
+    model._setup_learn(1, watch)
+    watch.init_callback(model)
+    model.collect_rollouts(outside.env, watch, model.rollout_buffer, model.n_steps)
+    batch, targets = rollout_batch(outside, model.rollout_buffer, watch.states[:-1], watch.steps)
+    assert batch.values is not None
+    following = torch.zeros_like(batch.values)
+    following[:, :-1] = batch.values[:, 1:]
+    shared = outside.env.num_envs // len(batch.values)
+    with torch.no_grad():
+        last = torch.from_numpy(model._last_obs[::shared])
+        following[:, -1] = outside.policy.values(last)
+    cut = torch.stack(watch.cut_values, dim=1)[::shared]
+    following = torch.where(ended(batch), torch.where(batch.truncated, cut, 0.0), following)
+    return Sampled(dataclasses.replace(batch, next_values=following), targets)
