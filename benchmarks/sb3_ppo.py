@@ -1,0 +1,150 @@
+"""Our PPO against sb3-contrib's MaskablePPO: equal settings, seed by seed, held-out regret at the end.
+
+    python benchmarks/sb3_ppo.py --out runs/sb3 --json benchmarks/results/sb3_ppo.json
+    python benchmarks/sb3_ppo.py --out runs/try --smoke
+
+Two comparisons, each with the same network and first weights, reward, starts, schedules and budget in
+scored moves on both sides: `one_ply` (eight moves of a position, gamma 0, as `chess-lab compare` runs
+them) and `versus` (one move of a position, gamma .99, against a named opponent that answers inside
+the step). Calling again continues: our runs from their checkpoints, MaskablePPO's anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cells import Cell
+from algorithms.collapse.comparison.columns import train_arguments, with_intervals
+from algorithms.collapse.comparison.readings import Reading, mixed_readings, read_cell
+from algorithms.collapse.grid import run_grid
+from algorithms.reports.pairwise import Comparison, compare
+from algorithms.reports.scores import Scores
+from algorithms.training.config import TrainConfig
+from algorithms.training.named_runs import named_run
+from benchmarks.report import print_table, save
+
+OURS, THEIRS = "ppo", "sb3_maskable_ppo"
+LIMIT_CP = 10.0
+"""The upper end of the interval of ours minus theirs that is asked for."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    # One rollout is one minibatch, so both go over the very same samples in every step.
+    "one_ply": {
+        "algorithm.group_size": 8, "algorithm.gamma": 0.0, "env.opponent": None,
+        "rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32,
+    },
+    "versus": {
+        "env.opponent": "builtin@random=0.5", "env.max_plies": 32, "rollout.num_envs": 32,
+        "rollout.num_plies": 16, "optimizer.minibatch_size": 128, "optimizer.learning_rate": 1e-3,
+    },
+}  # fmt: skip
+BUDGET_MOVES = {"one_ply": 49_152, "versus": 32_768}
+SMOKE_MOVES = {"one_ply": 1_024, "versus": 2_048}
+
+
+def config_of(mode: str, name: str, *, smoke: bool) -> TrainConfig:
+    """The run of a column at any seed; the columns differ in `trainer` and their label alone."""
+    moves = SMOKE_MOVES if smoke else BUDGET_MOVES
+    shared = {"total_moves": moves[mode], "env.evaluator": "builtin", "env.num_engines": 1}
+    network = {"policy.channels": 16, "policy.blocks": 1} if smoke else {}
+    return with_intervals(applied(named_run(name), SETTINGS[mode] | shared | network))
+
+
+def cells_of(
+    mode: str, seeds: Sequence[int], out: Path, *, smoke: bool
+) -> list[tuple[str, int, Cell]]:
+    """(column, seed, cell) of every run, the two of a seed one after the other."""
+    found = []
+    for seed in seeds:
+        for name in (OURS, THEIRS):
+            config = dataclasses.replace(config_of(mode, name, smoke=smoke), seed=seed)
+            label = f"{mode}/{name}/seed-{seed}"
+            cell = Cell(label, train_arguments(config), out / label, resume=name == OURS)
+            found.append((name, seed, cell))
+    return found
+
+
+def compared(ours: Sequence[Reading], theirs: Sequence[Reading]) -> Comparison:
+    """Ours against theirs in `eval/regret_cp` at the end of the budget, on their common seeds."""
+    columns = [
+        Scores(name, tuple(each.seed for each in runs), np.array([r.regret_cp[-1] for r in runs]))
+        for name, runs in ((OURS, ours), (THEIRS, theirs))
+    ]
+    return compare(columns, higher_is_better=False)[0]
+
+
+def row_of(mode: str, ours: Sequence[Reading], theirs: Sequence[Reading]) -> dict[str, Any]:
+    """One line of the table."""
+    found = compared(ours, theirs)
+    return {
+        "comparison": mode,
+        "seeds": found.seeds,
+        "scored_moves": ours[0].budget_moves,
+        "regret_cp_start": round(float(np.mean([r.regret_cp[0] for r in ours])), 1),
+        "ppo_regret_cp": round(float(np.mean([r.regret_cp[-1] for r in ours])), 1),
+        "sb3_regret_cp": round(float(np.mean([r.regret_cp[-1] for r in theirs])), 1),
+        "difference_cp": round(found.difference, 2),
+        "interval_95": f"{found.interval.low:.2f} to {found.interval.high:.2f}",
+        "upper_below_10_cp": "yes" if found.interval.high < LIMIT_CP else "no",
+        "ppo_entropy": round(float(np.mean([r.entropy[-1] for r in ours])), 3),
+        "sb3_entropy": round(float(np.mean([r.entropy[-1] for r in theirs])), 3),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, help="seeds of each column (6; 2 in a smoke run)")
+    parser.add_argument("--only", choices=tuple(SETTINGS), help="one of the two comparisons")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that it works")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    count = options.seeds or (2 if options.smoke else 6)
+    modes = [options.only] if options.only else list(SETTINGS)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = "1"
+    jobs = {
+        mode: cells_of(mode, range(1, count + 1), options.out.resolve(), smoke=options.smoke)
+        for mode in modes
+    }
+    every = [cell for own in jobs.values() for _, _, cell in own]
+    grid = run_grid(every, options.out.resolve(), jobs=options.jobs)
+    print("\n".join(grid.lines()))
+    if grid.exit_code:
+        return grid.exit_code  # the same command continues, and names what broke
+    rows, runs = [], []
+    for mode, own in jobs.items():
+        readings: dict[str, list[Reading]] = {OURS: [], THEIRS: []}
+        for name, seed, cell in own:
+            config = config_of(mode, name, smoke=options.smoke)
+            readings[name].append(read_cell(cell, f"{mode}/{name}", seed, config))
+        mixed = mixed_readings([*readings[OURS], *readings[THEIRS]])
+        if mixed:
+            raise SystemExit(f"not comparable: {'; '.join(mixed)}")
+        rows.append(row_of(mode, readings[OURS], readings[THEIRS]))
+        runs += [each.to_dict() for column in readings.values() for each in column]
+    print_table(rows)
+    settings = {
+        mode: list(train_arguments(config_of(mode, THEIRS, smoke=options.smoke))) for mode in modes
+    }
+    save(options.json, "sb3_ppo", rows, arguments=settings, smoke=options.smoke, runs=runs)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
