@@ -157,12 +157,13 @@ def test_the_name_stands_for_a_run_against_a_random_mover_and_the_rest_for_thems
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # five processes one after the other, each of which imports torch and SB3
 def test_the_command_line_runs_it_and_compares_it(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     assert main(["train", "sb3_maskable_ppo", "--smoke", "--run-dir", str(run_dir)]) == 0
     assert main(["train", "--resume", str(run_dir)]) == 1
     out = tmp_path / "compared"
-    arguments = ["compare", "ppo", "sb3_maskable_ppo", "--smoke", "--regularization", "none,share"]
+    arguments = ["compare", "ppo", "sb3_maskable_ppo", "--smoke", "--regularization", "none"]
     assert main([*arguments, "--budget-moves", "1024", "--out", str(out)]) == 0
     values = json.loads((out / "comparison.json").read_text())
-    assert len(values["cells"]) == 8 and values["broken"] == [] and values["mixed"] == []
+    assert len(values["cells"]) == 4 and values["broken"] == [] and values["mixed"] == []
