@@ -134,9 +134,10 @@ def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(
             os.kill(os.getpid(), number)
 
     stopped, straight = tmp_path / "stopped", tmp_path / "straight"
+    before = signal.getsignal(number)  # a shell ignores SIGINT in what it runs in the background
     first = train(tiny(stopped, **changes), display=Watcher(stop_at_two))
     assert first.stopped_by == number.name and first.updates < 4
-    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    assert signal.getsignal(number) is before
     newest = checkpoint.load_newest(stopped / "checkpoints")
     assert newest.state["progress"]["update"] == first.updates
     second = train(tiny(stopped, **changes), resume=True, display=Watcher())
