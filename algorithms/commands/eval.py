@@ -1,4 +1,4 @@
-"""`chess-lab eval`: how strong a policy is, in games."""
+"""`chess-lab eval`: how strong a policy is, in games; its single moves: `eval_positions`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands import eval_positions
 from algorithms.commands.json_file import write_json
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ class EvalError(Exception):
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0, or 1 where a match could not be played or a file not be written."""
-    options = _parser().parse_args(list(arguments))
+    parser = _parser()
+    options = parser.parse_args(list(arguments))
     write_json(options.json, {})  # a path that cannot be written should fail before the games
+    if options.positions:
+        defaults = {name: parser.get_default(name) for name in eval_positions.GAMES_ONLY}
+        return eval_positions.run(options, defaults)
     found: dict[str, MatchResult] = {}
     failed = ""
     try:
@@ -50,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="chess-lab eval",
         description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "
         "300 plies, without adjudication. Without --opponents a policy climbs a ladder of them: 20 games "
-        "on a rung, up or down until the score passes one half, then --games on the two nearest to it.",
+        "on a rung, up or down until the score passes one half, then --games on the two nearest to it. "
+        "With --positions no games: single moves on the held-out table, in seconds.",
         epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
         "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
     )
@@ -73,10 +79,18 @@ def _parser() -> argparse.ArgumentParser:
         help="against one opponent; even (default 200)",
     )
     parser.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T",
-        help="draw moves at this temperature; 0, the default, plays the most probable move",
+        "--temperature", type=float, action="append", metavar="T",
+        help="draw moves at this temperature; 0, the default, plays the most probable move. With --positions "
+        "beside the most probable move, may be repeated, and is the run's own (1 without a run) if not given",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="of openings and players (default 0)")
+    parser.add_argument(
+        "--positions", action="store_true",
+        help="no games: regret, Win%% loss, accuracy, top-1/3/5 and pass@1/8 of single moves",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=0,
+        help="of openings and players; with --positions of the bootstrap (default 0)",
+    )  # fmt: skip
     parser.add_argument(
         "--openings", default="openings", metavar="SPEC",
         help="start positions: openings (the default, a book), random_plies:2-40, ...",
@@ -93,6 +107,8 @@ def _check(options: argparse.Namespace) -> None:
     Raises:
         EvalError: names the option and what it may be.
     """
+    if len(options.temperature or ()) > 1:
+        raise EvalError("--temperature is given more than once: games are played at one")
     if options.games < 2 or options.games % 2:
         raise EvalError(f"--games is {options.games}: games come in pairs, give an even number")
     if options.seed < 0:
@@ -102,6 +118,11 @@ def _check(options: argparse.Namespace) -> None:
     if options.pgn is not None:
         options.pgn.parent.mkdir(parents=True, exist_ok=True)
         options.pgn.open("a").close()  # what is there stays until there are games
+
+
+def _temperature(options: argparse.Namespace) -> float:
+    """The one at which games are played; 0, greedy, where none was given."""
+    return float(options.temperature[0]) if options.temperature else 0.0
 
 
 class _Players:
@@ -114,7 +135,7 @@ class _Players:
 
         # As in training: on a loaded machine a second thread made matches five times slower.
         torch.set_num_threads(1)
-        self._temperature = options.temperature
+        self._temperature = _temperature(options)
         self._device = choose_device(options.device)
         self.evaluated = self._policy(options.checkpoint)
         self._opponents: dict[str, Player] = {}
@@ -204,7 +225,7 @@ def _write(options: argparse.Namespace, found: dict[str, MatchResult], failed: s
 
         values = {
             "checkpoint": options.checkpoint,
-            "temperature": options.temperature,
+            "temperature": _temperature(options),
             "openings": options.openings,
             "seed": options.seed,
             "max_plies": MATCH_PLIES,

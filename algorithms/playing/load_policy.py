@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.training import config_file
+from algorithms.training.config import TrainConfig
 from algorithms.training.initial_weights import read_weights
 from algorithms.training.policy import PolicyConfig, PolicyNet
 
@@ -31,8 +32,8 @@ def load_policy(source: str) -> PolicyNet:
         raise ValueError(
             f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
         )
-    settings = _run_settings(Path(source))
-    config = _size_of(weights, source) if settings is None else settings
+    run = _run_config(Path(source))
+    config = _size_of(weights, source) if run is None else run.policy
     policy = PolicyNet(config, critic=any(name.startswith("value_head.") for name in weights))
     try:
         policy.load_state_dict(weights)
@@ -40,6 +41,19 @@ def load_policy(source: str) -> PolicyNet:
         said = " ".join(str(error).split())
         raise ValueError(f"{source!r} holds another network than expected: {said}") from error
     return policy.eval()
+
+
+def run_temperature(source: str) -> float | None:
+    """The temperature that the run of `source` began to sample and learn at; None without a config.json.
+
+    Args:
+        source: as of `load_policy`.
+
+    Raises:
+        ValueError: the config.json cannot be read.
+    """
+    run = _run_config(Path(source))
+    return None if run is None else run.rollout.temperature
 
 
 def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
@@ -56,9 +70,9 @@ def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
         raise ValueError(f"{source!r} holds no policy of this project ({error})") from error
 
 
-def _run_settings(path: Path) -> PolicyConfig | None:
-    """The network's settings in the config.json of the run that `path` is or belongs to; None without one."""
+def _run_config(path: Path) -> TrainConfig | None:
+    """The config.json of the run that `path` is or belongs to; None without one."""
     if (path / "manifest.json").exists():
         path = path.resolve().parent.parent
     file = path / "config.json"
-    return config_file.load(file).policy if file.exists() else None
+    return config_file.load(file) if file.exists() else None

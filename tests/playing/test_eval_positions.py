@@ -1,0 +1,118 @@
+"""`chess-lab eval --positions`: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import cli
+from algorithms.playing.load_policy import run_temperature
+from chess_env.heldout import SLICE_NAMES, Heldout, load_heldout
+
+
+@pytest.fixture
+def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two slices of six positions of the table: intervals of all four take seconds."""
+    whole = load_heldout()
+    names = SLICE_NAMES[1:3]
+    rows = np.concatenate([whole.indices(name)[:6] for name in names])
+    scores = [whole.scores_cp(row) for row in rows]
+    few = Heldout(
+        positions=whole.positions[rows],
+        slice_of=np.repeat(np.arange(2, dtype=np.int8), 6),
+        slice_names=names,
+        offsets=np.cumsum([0, *map(len, scores)]).astype(np.int32),
+        child_score_cp=np.concatenate(scores),
+        evaluator_id=whole.evaluator_id,
+    )
+    monkeypatch.setattr("chess_env.heldout.load_heldout", lambda: few)
+
+
+def evaluate(*arguments: Any) -> int:
+    return cli.main(["eval", *map(str, arguments), "--positions"])
+
+
+@pytest.mark.usefixtures("few_positions")
+def test_positions_are_measured_without_games_and_written(
+    run_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: pytest.fail("no engine"))
+    file = tmp_path / "found.json"
+    assert evaluate(run_dir, "--temperature", 0.5, "--json", file, "--seed", 4) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{run_dir}, held-out positions, seed 4"
+    assert said[1] == f"scored by {load_heldout().evaluator_id}"
+    assert max(map(len, said[1:])) <= 79
+    found = json.loads(file.read_text())
+    assert (found["error"], found["seed"]) == ("", 4)
+    assert found["evaluator_id"] == load_heldout().evaluator_id
+    entries = found["positions"]
+    asked = [(entry["slice"], entry["chooser"], entry["temperature"]) for entry in entries]
+    choosers = [("greedy", 0.0), ("T=0.5", 0.5), ("uniform", None)]
+    assert asked == [(name, *chooser) for name in ("middlegame", "endgame") for chooser in choosers]
+    for entry in entries:
+        assert entry["num_positions"] == 6
+        assert entry["regret_cp_low"] <= entry["regret_cp"] <= entry["regret_cp_high"]
+    low, high = entries[0]["regret_cp_low"], entries[0]["regret_cp_high"]
+    figures = f"regret cp  {entries[0]['regret_cp']:.1f} ({low:.1f}-{high:.1f}) "
+    assert next(line for line in said if line.startswith("regret cp")).startswith(figures)
+
+
+def test_the_temperature_is_that_of_the_run_where_there_is_one(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    assert run_temperature("warm") is None
+    config = json.loads((run_dir / "config.json").read_text())
+    config["rollout"]["temperature"] = 1.3
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert run_temperature(str(tmp_path)) == 1.3
+    assert run_temperature(str(run_dir)) == 1.0
+    checkpoint = next((run_dir / "checkpoints").glob("update-*"))
+    assert run_temperature(str(checkpoint)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--opponents", "random"], "--opponents is of games"),
+        (["--games", "20"], "--games is of games"),
+        (["--openings", "initial"], "--openings is of games"),
+        (["--pgn", "games.pgn"], "--pgn is of games"),
+        (["--seed", "-1"], "--seed is -1"),
+        (["--temperature", "-1"], "--temperature is -1"),
+        (["--temperature", "nan"], "--temperature is nan"),
+        (["--temperature", "0.5", "--temperature", "0.5"], "names 0.5 twice"),
+        (["--json", "/dev/null/found.json"], "--json"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_an_error(
+    run_dir: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(run_dir, *arguments) == 1
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_a_checkpoint_that_is_none_is_an_error_in_the_file_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "found.json"
+    assert evaluate("nowhere", "--json", file) == 1
+    assert "'nowhere' cannot be read" in capsys.readouterr().err
+    assert "'nowhere' cannot be read" in json.loads(file.read_text())["error"]
+
+
+def test_games_are_played_at_one_temperature(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["eval", str(run_dir), "--temperature", "0", "--temperature", "1"]
+    assert cli.main(arguments) == 1
+    assert "games are played at one" in capsys.readouterr().err
