@@ -51,7 +51,10 @@ def main() -> int:
         return stopped.exit_code
     print("\n".join(result.lines()))
     if options.json is not None:
-        write(options.json, {"benchmark": "four_algorithms", "command": COMMAND, **result.values})
+        # Without the command line as it was given: its paths mean nothing elsewhere.
+        provenance = {k: v for k, v in result.values["provenance"].items() if k != "command"}
+        values = result.values | {"provenance": provenance}
+        write(options.json, {"benchmark": "four_algorithms", "command": COMMAND, **values})
     return 1 if result.broken else 0
 
 

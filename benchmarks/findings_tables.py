@@ -1,0 +1,112 @@
+"""Tables of docs/findings.md and docs/open_questions.md from the records of their benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.causes_tables import table
+from benchmarks.questions_record import LEVELS
+
+
+def interval(spread: Mapping[str, Any], digits: int = 2) -> str:
+    """Interquartile mean (low to high); a dash where nothing was measured."""
+    if spread["iqm"] is None:
+        return "–"
+    low, high = spread.get("low"), spread.get("high")
+    ends = "" if low is None else f" ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{spread['iqm']:.{digits}f}{ends}"
+
+
+def difference(found: Mapping[str, Any] | None, digits: int = 2) -> str:
+    """Difference from the base with its interval, bold where that excludes 0."""
+    if found is None:
+        return "–"
+    text = f"{found['difference']:+.{digits}f} ({found['low']:+.{digits}f} to {found['high']:+.{digits}f})"
+    return f"**{text}**" if found["low"] > 0 or found["high"] < 0 else text
+
+
+def family_section(title: str, family: Mapping[str, Any]) -> str:
+    """Table and claims of one way to regularise."""
+    rows = []
+    for column in family["columns"]:
+        entropies = column["entropy_at_percent"]
+        rows.append([
+            column["name"].partition("+")[0], f"{column['learning_rate']:g}", f"{column['ent_coef']:.3g}",
+            "–" if column["grad_share"] is None else f"{column['grad_share']:.2f}",
+            interval(column["percent_of_start"], 1), interval(column["entropy"]),
+            *(entropy_at(entropies[level], len(family["seeds"])) for level in ("70", "60", "50")),
+        ])  # fmt: skip
+    head = ["algorithm", "learning rate", "ent_coef", "bonus's share of the gradient",
+            "regret at the end, % of the start",
+            "entropy at the end, nats", "entropy at 70 %", "at 60 %", "at 50 %"]  # fmt: skip
+    matched = family["quantities"][0]
+    lines = [f"### {title[0].upper()}{title[1:]}\n", table(head, rows)]
+    lines += [
+        f"{len(family['seeds'])} seeds; interquartile mean (95 % interval).\n",
+        "What may be claimed:\n",
+    ]
+    lines.append(
+        "\n".join(f"- {claim}" for claim in (*matched["claims"], *matched["not_compared"])) + "\n"
+    )
+    return "\n".join(lines)
+
+
+def entropy_at(spread: Mapping[str, Any], seeds: int) -> str:
+    """Entropy at a level; how many seeds reach it where not all do."""
+    return interval(spread) if spread["seeds"] == seeds else f"{spread['seeds']} of {seeds} seeds"
+
+
+def question_table(found: Mapping[str, Any]) -> str:
+    """A row for each column of a question, with its differences from the base."""
+    rows = []
+    for label, column in found["columns"].items():
+        against = {name: each.get(label) for name, each in found["against_base"].items()}
+        price = against.get("nats_per_100_cp")
+        base = label == found["base"]
+        rows.append([
+            f"`{label}`",
+            interval(column["percent_of_start"], 1),
+            "base" if base else difference(against.get("percent_of_start"), 1),
+            interval(column["entropy_end"]),
+            "base" if base else difference(against.get("entropy_end")),
+            "base" if base else difference(price) + (f" at {price['level_percent']} %" if price else ""),
+        ])  # fmt: skip
+    head = ["column", "regret at the end, % of the start", "against the base", "entropy at the end, nats",
+            "against the base", "nats lost per 100 cp, against the base"]  # fmt: skip
+    return table(head, rows)
+
+
+def how(found: Mapping[str, Any]) -> str:
+    """The command, and what it was run with."""
+    broken = ", ".join(each["cell"] for each in found["broken"]) or "none"
+    return (
+        f"```console\n{found['command']}\n```\n\n"
+        f"{found['budget_moves']:,} scored moves a run, seeds {', '.join(map(str, found['seeds']))}; commit "
+        f"`{', '.join(found['commits'])}`; broken runs: {broken}.\n"
+    )
+
+
+def price_level(columns: Mapping[str, Mapping[str, Any]]) -> int:
+    """The deepest level that all columns of one pass reach on every seed.
+
+    Raises:
+        ValueError: there is none.
+    """
+    single = [c["nats_per_100_cp"] for name, c in columns.items() if name.endswith("=1")]
+    common = [at for at in LEVELS if all(str(at) in prices for prices in single)]
+    if not common:
+        raise ValueError(f"no level of {LEVELS} is reached by all columns of one pass")
+    return min(common)
+
+
+def price_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Nats lost per 100 cp of regret gained, algorithms down, passes across."""
+    level = str(price_level(columns))
+    rows: dict[str, list[str]] = {}
+    for label, column in columns.items():
+        name, prices = label.partition(" ")[0], column["nats_per_100_cp"]
+        cell = interval(prices[level]) if level in prices else "not reached"
+        rows.setdefault(name, [name]).append(cell)
+    head = [f"at {level} % of the starting regret", "1 pass", *(f"{n} passes" for n in (2, 4, 8))]
+    return table(head, list(rows.values()))
