@@ -87,8 +87,8 @@ presets have a twelfth of it.
 **Answered for runs like these: not by the group's.** Dividing by the group's standard deviation ends at more
 regret with less entropy than not dividing; the batch's lies beside not dividing. Under Adam a factor common to
 all advantages does nothing, so what the group's standard deviation does is to weigh groups: one whose moves are
-all about equally good counts as much as one where a piece hangs. This is also most of the distance between
-`grpo` and `rloo` in [findings](findings.md): one pass of `dr_grpo` is one pass of `rloo`.
+all about equally good counts as much as one where a piece hangs. One pass of `dr_grpo` is one
+pass of `rloo`, so this is one reason for the distance between `grpo` and `rloo` in [findings](findings.md).
 """,
     "advantage_scale_with_bonus": """\
 **The same with a bonus**, calibrated so that it has a fifth of the gradient in each column: not dividing ends
@@ -96,9 +96,9 @@ with most entropy, and with less regret than the group's standard deviation on t
 """,
     "entropy_floor": """\
 **Open.** These runs do not tell 1.2 from 1.5. Both end far above their floor, because the controller multiplies
-the coefficient by 1.5 after five updates below the floor and never takes it back: the first crossing decides,
-not the level. Against the same small coefficient left alone, a floor costs some regret. A controller that also
-comes down (`ent_controller target`) is there and has not been compared.
+the coefficient by 1.5 after five updates below the floor and never takes it back; our reading is that the
+first crossing decides, and not the level. Against the same small coefficient left alone, a floor costs some
+regret. A controller that also comes down (`ent_controller target`) is there and has not been compared.
 """,
     "kl_controller": """\
 **Open.** From the policy `warm`, with a KL to it as the reference and a target of half a nat: the gradual
