@@ -9,6 +9,7 @@ A source is named by a spec, `make_start_positions(spec)`:
 `phase_mix`                opening .33, middlegame .34, endgame .33 by `rules.phase_of`, with won and
                            decided positions on purpose (`phase_mix.py`)
 `fens:PATH`                a text file, one FEN a line (blank lines and lines starting with # skipped)
+`module:Name`              a class of your own with `sample(rng)`, made without arguments
 =========================  ==========================================================================
 
 Behind any of them: `@balanced=CP` keeps positions whose score is within +-CP centipawns, and
@@ -28,6 +29,7 @@ from chess_env.fen import parse_fen
 from chess_env.heldout import is_heldout
 from chess_env.movegen import Positions
 from chess_env.openings import opening_positions
+from chess_env.own_objects import is_spec, make_object
 from chess_env.phase_mix import PhaseMix
 from chess_env.position_files import read_fens
 from chess_env.random_play import random_walk
@@ -36,10 +38,11 @@ from chess_env.rules import ONGOING, position_hash, status_batch
 INITIAL_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MAX_TRIES = 10_000
 MAX_RANDOM_PLIES = 1000
+_WITH_COLON = ("random_plies", "fens")
 _MODIFIERS = re.compile(r"(?P<base>.*)@(?P<pairs>(?:fixed|seed|balanced)=[^@]*)", re.DOTALL)
 SPEC_HELP = (
-    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix' or 'fens:PATH', with "
-    "'@balanced=CP' or '@fixed=K,seed=S' behind it, or an object with sample(rng)"
+    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix', 'fens:PATH' or 'module:Name' of your "
+    "own, with '@balanced=CP' or '@fixed=K,seed=S' behind it, or an object with sample(rng)"
 )
 
 
@@ -68,8 +71,8 @@ def _no_position(name: str, what: str) -> RuntimeError:
 class CustomPositions:
     """A caller's own object with a method `sample`; its positions are checked where games start."""
 
-    def __init__(self, source: Any) -> None:
-        self.name = f"{type(source).__name__} object"
+    def __init__(self, source: Any, name: str) -> None:
+        self.name = name
         self._source = source
 
     def sample(self, rng: np.random.Generator) -> Positions:
@@ -216,6 +219,8 @@ def _base_source(spec: str) -> Any:
         return Openings()
     elif spec == "phase_mix":
         return NotHeldout(PhaseMix(), spec)
+    elif kind not in _WITH_COLON and is_spec(spec):
+        return CustomPositions(make_object(spec, "start_positions", ["sample"]), spec)
     raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
 
 
@@ -249,7 +254,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
         if isinstance(spec, StartPositions):
             return spec
         if callable(getattr(spec, "sample", None)):
-            return CustomPositions(spec)
+            return CustomPositions(spec, f"{type(spec).__name__} object")
         raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
     modified = _MODIFIERS.fullmatch(spec)
     if modified is None:
