@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.
             config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
-        elif arguments and arguments[0] in NAMES:
+        elif arguments and (arguments[0] in NAMES or ":" in arguments[0]):
             config = named_run(arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
         else:
@@ -63,6 +63,7 @@ def run(arguments: Sequence[str]) -> int:
                 " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
             )
             print(f"usage: chess-lab train NAME [options]\n"
+                  f"       chess-lab train MODULE:CLASS [options]\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip

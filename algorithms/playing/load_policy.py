@@ -10,7 +10,7 @@ from torch import Tensor
 from algorithms.training import config_file
 from algorithms.training.config import TrainConfig
 from algorithms.training.initial_weights import read_weights
-from algorithms.training.policy import PolicyConfig, PolicyNet
+from algorithms.training.policy import PolicyConfig, PolicyNet, make_policy
 
 
 def load_policy(source: str) -> PolicyNet:
@@ -34,7 +34,10 @@ def load_policy(source: str) -> PolicyNet:
         )
     run = _run_config(Path(source))
     config = _size_of(weights, source) if run is None else run.policy
-    policy = PolicyNet(config, critic=any(name.startswith("value_head.") for name in weights))
+    critic = any(name.startswith("value_head.") for name in weights)
+    if run is not None and config.network is not None:  # whose weights have names of their own
+        critic = run.algorithm.needs().critic is not None
+    policy = make_policy(config, critic=critic)
     try:
         policy.load_state_dict(weights)
     except RuntimeError as error:
@@ -67,7 +70,10 @@ def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
         channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
         return PolicyConfig(channels=channels, blocks=blocks, head_dim=head_dim)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{source!r} holds no policy of this project ({error})") from error
+        raise ValueError(
+            f"{source!r} holds no policy of this project ({error}); a network of your own is read from its run "
+            "folder, where config.json names it"
+        ) from error
 
 
 def _run_config(path: Path) -> TrainConfig | None:

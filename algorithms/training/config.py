@@ -17,6 +17,8 @@ import tyro
 from algorithms.core.checks import require, require_choice, require_count
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.policy import PolicyConfig
+from chess_env.own_objects import spec_of
+from chess_env.rewards import reward_text
 
 ALL_MOVES_GUESS = 40
 """Legal moves of a position, on the large side, while a run that scores them all has no figure."""
@@ -89,11 +91,13 @@ class EnvConfig:
 
     Attributes:
         evaluator: who scores positions: "auto" (Stockfish where found, otherwise the built-in
-            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin".
+            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
+            "module:Name" of your own.
         num_engines: Stockfish processes; about one for each core is best.
-        reward: a named reward term of `chess_env.rewards`; None means win_prob_delta.
+        reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
+            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
-            "phase_mix", "fens:PATH".
+            "phase_mix", "fens:PATH", or "module:Name" of your own.
         max_plies: a game is cut (truncated, not ended) this many plies after its start position;
             fewer means more different starts. None: rollout.num_plies, so every rollout begins
             with fresh starts.
@@ -112,6 +116,11 @@ class EnvConfig:
     opponent: str | None = None
 
     def __post_init__(self) -> None:
+        # The record of a run is text: a class or function is kept as its name, module:Name.
+        object.__setattr__(self, "reward", reward_text(self.reward))
+        for name in ("evaluator", "start_positions"):
+            if not isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
         _require_count("env.num_engines", self.num_engines)
         if self.max_plies is not None:
             _require_count("env.max_plies", self.max_plies)
@@ -195,7 +204,8 @@ class TrainConfig:
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         trainer: whose loop learns: "own" (this project's), or "sb3": MaskablePPO of sb3-contrib on
             the same boards and network, for algorithm ppo only.
-        preset: the entry of `PRESETS` that the run started from: a label, which decides nothing.
+        preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
+            decides nothing.
         cause: the cause of collapse that `chess-lab causes run` switched on: a label too.
     """
 

@@ -8,8 +8,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from algorithms.core.checks import require_choice
 from algorithms.training.config import TrainConfig
+from algorithms.training.own_parts import named_class, recorded_name
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -31,9 +31,9 @@ RESUME_MAY_CHANGE = frozenset(
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:
-    """The configuration as JSON values; the algorithm's name stands beside its fields."""
+    """The configuration as JSON values; the algorithm's name, or module:Name, stands beside its fields."""
     values = dataclasses.asdict(config)
-    values["algorithm"] = {"name": config.algorithm.name, **values["algorithm"]}
+    values["algorithm"] = {"name": recorded_name(config.algorithm), **values["algorithm"]}
     values["run_dir"] = None if config.run_dir is None else str(config.run_dir)
     return values
 
@@ -44,18 +44,16 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
     """
-    from algorithms import ALGORITHMS
-
     values = dict(values)
     try:
         algorithm = dict(values.pop("algorithm"))
         name = algorithm.pop("name")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
-    require_choice("algorithm", name, ALGORITHMS)
+    cls = named_class(name)
     if values.get("run_dir") is not None:
         values["run_dir"] = Path(values["run_dir"])
-    return _build(TrainConfig, {**values, "algorithm": _build(ALGORITHMS[name], algorithm, name)})
+    return _build(TrainConfig, {**values, "algorithm": _build(cls, algorithm, name)})
 
 
 def _build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:

@@ -252,4 +252,5 @@ class _Run:
 def new_run_dir(config: TrainConfig) -> Path:
     """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{config.label}-{stamp}-seed{config.seed}"
+    label = config.label.replace(":", ".")  # of module:Name; no file system should stumble over it
+    return Path("runs") / f"{label}-{stamp}-seed{config.seed}"
