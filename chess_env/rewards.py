@@ -13,6 +13,7 @@ term                 range      meaning
 `clip1000_delta`     [-2, 2]    change of clip(cp, +-1000) / 1000
 `clip500_delta`      [-2, 2]    change of clip(cp, +-500) / 500
 `tanh400_delta`      [-2, 2]    change of tanh(cp / 400)
+`asinh400_delta`     [-2, 2]    change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
 `regret`             [-2, 0]    Phi (win probability) of the move played minus that of the best move; 0 is a best move
 `outcome`            {-1, 0, 1} 1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
 ===================  =========  =======================================================================================
@@ -74,6 +75,7 @@ def _value_tables() -> dict[str, Float32]:
     # Element by element through `math`: libm's exp and tanh do not depend on NumPy's SIMD dispatch.
     win_prob = np.array([2.0 / (1.0 + math.exp(-0.00368208 * cp)) - 1.0 for cp in score_cp])
     tanh400 = np.array([math.tanh(cp / 400.0) for cp in score_cp])
+    asinh400 = np.array([math.asinh(cp / 400.0) / math.asinh(25.0) for cp in score_cp])
     halves = {
         "win_prob": win_prob,
         "cp": np.minimum(score_cp, 2000.0) / 1000.0,
@@ -81,6 +83,7 @@ def _value_tables() -> dict[str, Float32]:
         "clip1000": np.minimum(score_cp, 1000.0) / 1000.0,
         "clip500": np.minimum(score_cp, 500.0) / 500.0,
         "tanh400": tanh400,
+        "asinh400": asinh400,
     }
     return {transform: _odd_table(half) for transform, half in halves.items()}
 

@@ -97,7 +97,8 @@ class EnvConfig:
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
             "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
-            "phase_mix", "fens:PATH", or "module:Name" of your own.
+            "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
+            "module:Name" of your own.
         max_plies: a game is cut (truncated, not ended) this many plies after its start position;
             fewer means more different starts. None: rollout.num_plies, so every rollout begins
             with fresh starts.
@@ -174,6 +175,29 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True)
+class MatchConfig:
+    """Short matches during the run, of the policy's most probable moves.
+
+    Attributes:
+        opponents: players of `chess_env.players`, e.g. random material builtin; none: no matches.
+        games: in each match, even: every opening is played with both colours.
+        interval_updates: updates between matches; one more is played at the end.
+    """
+
+    opponents: tuple[str, ...] = ()
+    games: int = 40
+    interval_updates: int = 200
+
+    def __post_init__(self) -> None:
+        _require_count("match.games", self.games)
+        _require_count("match.interval_updates", self.interval_updates)
+        require(
+            self.games % 2 == 0,
+            f"match.games is {self.games}: every opening is played twice; set it to an even number",
+        )
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """One training run.
 
@@ -184,6 +208,7 @@ class TrainConfig:
         rollout: how moves are sampled.
         env: the game and its rewards.
         optimizer: how the weights move.
+        match: games against other players during the run.
         total_moves: budget in scored moves (every sampled move that was given a reward counts). It
             is never overdrawn, except where all legal moves are scored: then by what the last
             rollout has more than any before it.
@@ -217,6 +242,7 @@ class TrainConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     env: EnvConfig = field(default_factory=EnvConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    match: MatchConfig = field(default_factory=MatchConfig)
     total_moves: int = 300_000
     eval_interval_updates: int = 10
     diagnostics_interval_updates: int = 10
@@ -272,6 +298,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
         eval_interval_updates=2,
         diagnostics_interval_updates=2,
         checkpoint_interval_updates=2,
+        match=dataclasses.replace(config.match, games=2, interval_updates=10**6),
     )
 
 

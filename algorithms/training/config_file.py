@@ -25,6 +25,9 @@ RESUME_MAY_CHANGE = frozenset(
         "env.num_engines",
         "env.cache",
         "num_threads",
+        "match.opponents",
+        "match.games",
+        "match.interval_updates",
         "preflight",
     }
 )
