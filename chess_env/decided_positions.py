@@ -8,6 +8,8 @@ queens or rooks. No engine is asked.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from chess_env.movegen import KINGS, OWN, PAWNS, QUEENS, ROOKS, STATE, Positions
@@ -29,7 +31,8 @@ def _squares(bits: np.uint64) -> list[int]:
 class DecidedPositions:
     """Positions in which one side has lost a random share of its men; either side may be to move.
 
-    The share is uniform in [0, 1], so some positions are nearly level and some have a bare king.
+    The share s has the density 2 s in [0, 1]: few positions are nearly level, and many have a king that
+    is nearly or quite alone, where stalemate is a trap.
     """
 
     name = "decided"
@@ -55,7 +58,7 @@ class DecidedPositions:
         # Castling and en passant rights may hang on a man that goes; the game goes on without them.
         position[STATE] &= ~np.uint64(0x3FF)
         weaker = occupied & ~stronger & ~position[KINGS]
-        lost_share = rng.random()
+        lost_share = math.sqrt(rng.random())
         for square in _squares(weaker):
             if rng.random() < lost_share:
                 position[:7] &= ~(_ONE << np.uint64(square))
