@@ -40,6 +40,11 @@ def check_settings(config: TrainConfig) -> None:
             f"{name} asks for live groups and for a critic: replaced groups break the order of the "
             "plies that values are propagated along; switch one of the two off"
         )
+    if needs.critic is not None and rollout.greedy_fraction > 0:
+        raise ValueError(
+            f"{name} has a critic and rollout.greedy_fraction is {rollout.greedy_fraction}: values are "
+            "propagated along the moves that were sampled, and others would be played on; set it to 0"
+        )
     if needs.single_step and algorithm.update_epochs > 1:
         raise ValueError(
             f"{name} takes a single on-policy step for each batch and update_epochs is "
