@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.core.checks import require_choice
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
-    from algorithms.training import config_file, trainer
+    from algorithms.training import config_file, strong, trainer
     from algorithms.training.choices import check_choices
     from algorithms.training.named_runs import NAMES, named_run
     from algorithms.training.sb3 import train_sb3
@@ -53,6 +53,11 @@ def run(arguments: Sequence[str]) -> int:
         elif arguments and (arguments[0] in NAMES or ":" in arguments[0]):
             config = named_run(arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
+            settings = _value_of("--preset", arguments)
+            if settings is not None:
+                require_choice("--preset", settings, (strong.NAME,))
+                config = strong.strong(config)
+                arguments = _without("--preset", arguments)
         else:
             if arguments and not arguments[0].startswith("-"):
                 try:
@@ -64,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
             )
             print(f"usage: chess-lab train NAME [options]\n"
                   f"       chess-lab train MODULE:CLASS [options]\n"
+                  f"       chess-lab train grpo --preset strong [changes]\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
@@ -119,3 +125,13 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
         if argument == option and position + 1 < len(arguments):
             return arguments[position + 1]
     return None
+
+
+def _without(option: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments without an option and its value."""
+    kept, skip = [], False
+    for argument in arguments:
+        if not skip and argument != option and not argument.startswith(f"{option}="):
+            kept.append(argument)
+        skip = argument == option
+    return kept
