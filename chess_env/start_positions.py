@@ -186,15 +186,18 @@ def _modifier_values(spec: str, pairs: str) -> dict[str, int]:
     return values
 
 
-def _mixture(spec: str, parts: list[str], evaluator: Evaluator | None) -> Mixture:
-    """The mixture of `parts`, share and spec in turns, which stand in `spec`."""
-    if not _SHARE.match(spec):
+def mixture_parts(spec: str) -> list[tuple[float, str]]:
+    """(share, spec) of each part of a mixture; empty where the spec is no mixture.
+
+    Raises:
+        ValueError: the first part has no share.
+    """
+    _, *parts = _SHARE.split(spec)
+    if parts and not _SHARE.match(spec):
         raise ValueError(
             f"start_positions is {spec!r}: each part of a mixture needs its share; {SPEC_HELP}"
         )
-    shares, specs = [float(share) for share in parts[::2]], parts[1::2]
-    sources = [make_start_positions(part, evaluator=evaluator) for part in specs]
-    return Mixture(spec, sources, shares)
+    return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> StartPositions:
@@ -213,9 +216,10 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
         if callable(getattr(spec, "sample", None)):
             return CustomPositions(spec, f"{type(spec).__name__} object")
         raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
-    _, *parts = _SHARE.split(spec)
+    parts = mixture_parts(spec)
     if parts:
-        return _mixture(spec, parts, evaluator)
+        sources = [make_start_positions(part, evaluator=evaluator) for _, part in parts]
+        return Mixture(spec, sources, [share for share, _ in parts])
     modified = _MODIFIERS.fullmatch(spec)
     if modified is None:
         return _base_source(spec)

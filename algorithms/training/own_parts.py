@@ -16,6 +16,7 @@ from chess_env.own_objects import (
     why_not_found_again,
 )
 from chess_env.reward_terms import parse_sum
+from chess_env.start_positions import mixture_parts
 
 _KINDS = ("stockfish", "random_plies", "fens")
 """What stands before the colon of a setting that is this project's."""
@@ -98,12 +99,13 @@ def named_class(name: str) -> Any:
 def own_names(config: Any) -> dict[str, str]:
     """{setting: module:Name} of all that a run takes from outside this project, as its record names it."""
     env = config.env
+    starts = [part for _, part in mixture_parts(env.start_positions)] or [env.start_positions]
     named = {
         "algorithm": [recorded_name(config.algorithm)],
         "policy.network": [config.policy.network or ""],
         "env.evaluator": [env.evaluator],
         "env.reward": list(parse_sum(env.reward)) if env.reward else [],
-        "env.start_positions": [env.start_positions.partition("@")[0]],
+        "env.start_positions": [part.partition("@")[0] for part in starts],
     }
     return {
         setting: name
