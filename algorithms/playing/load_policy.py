@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from algorithms.training import config_file
-from algorithms.training.config import TrainConfig
 from algorithms.training.initial_weights import read_weights
 from algorithms.training.policy import PolicyConfig, PolicyNet
 
@@ -32,8 +31,8 @@ def load_policy(source: str) -> PolicyNet:
         raise ValueError(
             f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
         )
-    run = _run_config(Path(source))
-    config = _size_of(weights, source) if run is None else run.policy
+    run = _run_network(Path(source))
+    config = _size_of(weights, source) if run is None else run[0]
     policy = PolicyNet(config, critic=any(name.startswith("value_head.") for name in weights))
     try:
         policy.load_state_dict(weights)
@@ -52,8 +51,8 @@ def run_temperature(source: str) -> float | None:
     Raises:
         ValueError: the config.json cannot be read.
     """
-    run = _run_config(Path(source))
-    return None if run is None else run.rollout.temperature
+    run = _run_network(Path(source))
+    return None if run is None else run[1]
 
 
 def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
@@ -70,9 +69,9 @@ def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
         raise ValueError(f"{source!r} holds no policy of this project ({error})") from error
 
 
-def _run_config(path: Path) -> TrainConfig | None:
-    """The config.json of the run that `path` is or belongs to; None without one."""
+def _run_network(path: Path) -> tuple[PolicyConfig, float] | None:
+    """(network, temperature) of the run that `path` is or belongs to; None without a config.json."""
     if (path / "manifest.json").exists():
         path = path.resolve().parent.parent
     file = path / "config.json"
-    return config_file.load(file) if file.exists() else None
+    return config_file.load_network(file) if file.exists() else None
