@@ -20,6 +20,7 @@ class PretrainResult:
         run_dir: the run folder.
         labels: id of what labelled the moves, or the file of games.
         labelled_positions: positions in the shards.
+        games: what was found in a file of games (`GameCounts`); all 0 without one.
         shards_made, shards_remade, shards_kept: by this process; remade ones were damaged.
         label_s: seconds that this process spent on labels.
         steps, positions: optimizer steps done, and positions learned from (repeated ones too).
@@ -35,6 +36,7 @@ class PretrainResult:
     run_dir: Path
     labels: str
     labelled_positions: int
+    games: dict[str, int]
     shards_made: int
     shards_remade: int
     shards_kept: int

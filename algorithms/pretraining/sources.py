@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from algorithms.pretraining import labels
+from algorithms.pretraining import labels, pgn_labels
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.console import PretrainDisplay
+from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.shards import ShardFolder
 from algorithms.training.run_log import lock_folder
 from algorithms.training.stopping import Stop
@@ -39,6 +40,10 @@ class Labels(Protocol):
 
     def sizes(self) -> list[int]:
         """Positions in each shard that is learned from."""
+        ...
+
+    def games(self) -> GameCounts:
+        """What was found in a file of games; all 0 without one."""
         ...
 
 
@@ -73,16 +78,24 @@ class EvaluatorLabels:
         """See `Labels.sizes`."""
         return self.folder.sizes()[: self.config.num_shards]
 
+    def games(self) -> GameCounts:
+        """See `Labels.games`."""
+        return GameCounts()
+
 
 @contextmanager
 def opened(config: LabelConfig, run_dir: Path) -> Iterator[Labels]:
     """The labels that `config` asks for; engines end with the block.
 
     Raises:
-        ValueError: an unknown evaluator or source.
+        ValueError: an unknown evaluator or source, or a file of games that cannot be read.
         ShardError: the folder holds other labels.
     """
     folder = config.labels_dir or run_dir / "labels"
+    if config.pgn is not None:
+        identity = pgn_labels.identity_of(config, config.pgn)
+        yield pgn_labels.PgnLabels(config, config.pgn, ShardFolder(folder, identity))
+        return
     evaluator = make_evaluator(config.evaluator, config.num_engines)
     try:
         source = make_start_positions(config.start_positions, evaluator=evaluator)
@@ -112,6 +125,7 @@ def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, An
     return {
         "labels": found.name,
         "labelled_positions": positions,
+        "games": dataclasses.asdict(found.games()),
         **{f"shards_{name}": count for name, count in counts.items()},
         "label_s": spent,
     }
