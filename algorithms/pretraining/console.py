@@ -39,6 +39,11 @@ class Bar:
             self._task = self._bar.add_task(title, total=total, completed=done, text="")
             self._bar.start()
 
+    @property
+    def live(self) -> bool:
+        """Whether it is redrawn in place, so that what it said before is gone."""
+        return self._bar is not None
+
     def to(self, done: int, text: str = "", *, say: bool = False) -> None:
         """Moves the bar to `done`; as plain lines, prints where `say` or where it is time."""
         self._done = done
@@ -107,9 +112,10 @@ class PretrainDisplay:
         parts = [
             f"loss {number(row.get('pretrain/loss', math.nan), 3)}",
             f"{number(row.get('time/positions_per_s', math.nan))} positions/s",
-            self._evaluated,
         ]
         if self._steps is not None:
+            if evaluated or self._steps.live:
+                parts.append(self._evaluated)
             self._steps.to(step, "  ".join(parts), say=evaluated)
         else:
             self.say(f"before the first step: {self._evaluated}")

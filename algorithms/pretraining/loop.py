@@ -39,7 +39,7 @@ def pretrain(
 
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued.
-        RunFolderError: the folder holds another run, or another process writes it or its labels.
+        RunFolderError: the folder holds another run, or another process writes it.
         ShardError: the folder of labels holds others, or a shard is damaged.
     """
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")

@@ -106,11 +106,19 @@ class ShardFolder:
         self.identity: dict[str, Any] = json.loads(json.dumps(identity))
         self._entries: dict[str, dict[str, Any]] = {}
         self.notes: dict[str, Any] = {}
-        file = folder / MANIFEST
+        self.reload()
+
+    def reload(self) -> None:
+        """None; reads the manifest again, which another process may have written.
+
+        Raises:
+            ShardError: as on opening.
+        """
+        file = self.folder / MANIFEST
         if file.exists():
             self._read(file)
-        elif any(folder.glob("shard-*.npz")):
-            raise ShardError(f"{folder} holds shards and no {MANIFEST}: {_REMEDY}")
+        elif any(self.folder.glob("shard-*.npz")):
+            raise ShardError(f"{self.folder} holds shards and no {MANIFEST}: {_REMEDY}")
 
     def _read(self, file: Path) -> None:
         try:

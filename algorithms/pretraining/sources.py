@@ -7,17 +7,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from algorithms.pretraining import labels, pgn_labels
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.console import PretrainDisplay
 from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.shards import ShardFolder
-from algorithms.training.run_log import lock_folder
+from algorithms.training.run_log import RunFolderError, lock_folder
 from algorithms.training.stopping import Stop
 from chess_env.evaluators import make_evaluator
 from chess_env.start_positions import make_start_positions
+
+LOCK_POLL_S = 0.5
 
 
 class Labels(Protocol):
@@ -108,24 +110,40 @@ def opened(config: LabelConfig, run_dir: Path) -> Iterator[Labels]:
 def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, Any]:
     """The fields of `PretrainResult` that are about labels, after making what is missing.
 
-    Raises:
-        RunFolderError: another process is making the same labels.
+    Where another process is making the same labels, waits until it has done so.
     """
-    began = time.monotonic()
-    before = sum(found.sizes())
-    found.folder.folder.mkdir(parents=True, exist_ok=True)
-    with lock_folder(found.folder.folder):
-        counts = found.make(display, stop)
-    spent, positions = time.monotonic() - began, sum(found.sizes())
+    began, counts = time.monotonic(), {"made": 0, "remade": 0, "kept": 0}
+    folder = found.folder
+    folder.folder.mkdir(parents=True, exist_ok=True)
+    lock = _wait_for_lock(folder.folder, display, stop)
+    if lock is not None:
+        with lock:
+            folder.reload()
+            before = sum(found.sizes())
+            counts = found.make(display, stop)
+            spent, made = time.monotonic() - began, sum(found.sizes()) - before
+        if counts["made"]:
+            display.say(f"labelled {made:,} positions in {spent:.1f} s ({made / spent:,.0f}/s)")
     if counts["remade"]:
         display.say(f"WARNING: {counts['remade']} damaged shards of labels were made anew")
-    if counts["made"]:
-        rate = (positions - before) / spent
-        display.say(f"labelled {positions - before:,} positions in {spent:.1f} s ({rate:,.0f}/s)")
     return {
         "labels": found.name,
-        "labelled_positions": positions,
+        "labelled_positions": sum(found.sizes()),
         "games": dataclasses.asdict(found.games()),
         **{f"shards_{name}": count for name, count in counts.items()},
-        "label_s": spent,
+        "label_s": time.monotonic() - began,
     }
+
+
+def _wait_for_lock(folder: Path, display: PretrainDisplay, stop: Stop) -> IO[str] | None:
+    """The folder's lock; None where a stop was asked for while another process held it."""
+    said = False
+    while stop.name is None:
+        try:
+            return lock_folder(folder)
+        except RunFolderError as error:
+            if not said:
+                display.say(f"waiting for the labels: {error}")
+            said = True
+            time.sleep(LOCK_POLL_S)
+    return None

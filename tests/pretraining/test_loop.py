@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from algorithms.pretraining import config as configuration
+from algorithms.pretraining import sources
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.learner import Plateau, Pretraining, StepMeans
 from algorithms.pretraining.loop import pretrain
@@ -21,7 +22,7 @@ from algorithms.pretraining.shards import ShardError, ShardFolder
 from algorithms.pretraining.stream import Minibatch, Stream
 from algorithms.training import checkpoint
 from algorithms.training.config import OptimizerConfig
-from algorithms.training.run_log import RunFolderError, read_rows
+from algorithms.training.run_log import RunFolderError, lock_folder, read_rows
 from algorithms.training.step_guard import NonFiniteError
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
 from tests.training.runs import assert_same, rows_without_time
@@ -179,6 +180,29 @@ def test_two_runs_share_labels_that_are_the_same_and_no_others(
     other = dataclasses.replace(shared, walk_plies=2)
     with pytest.raises(ShardError, match="walk_plies 3, wanted 2"):
         pretrain(tiny(tmp_path / "c", labels=other), display=Quiet())
+
+
+def test_a_run_waits_for_labels_that_another_process_is_making(
+    pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LOCK_POLL_S", 0.01)
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    lock = lock_folder(folder)
+
+    class Other(Quiet):
+        def say(self, message: str) -> None:
+            super().say(message)
+            if message.startswith("waiting for the labels"):
+                for path in (pretrained / "labels").glob("*.*"):
+                    (folder / path.name).write_bytes(path.read_bytes())
+                lock.close()  # the other process has made them
+
+    display = Other()
+    config = tiny(tmp_path / "run", labels=tiny_labels(labels_dir=folder), total_steps=2)
+    result = pretrain(config, display=display)
+    assert (result.shards_made, result.shards_kept) == (0, 3)
+    assert sum("is being written by process" in message for message in display.messages) == 1
 
 
 def test_a_shard_damaged_between_two_processes_is_made_anew_and_said(tmp_path: Path) -> None:

@@ -29,11 +29,17 @@ def test_the_policy_is_loaded_with_its_network_and_temperature(pretrained: Path)
     assert all(torch.equal(weights[name], value) for name, value in newest.items())
 
 
-def test_single_moves_of_a_run_are_measured_and_it_is_reported(
-    pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.slow
+def test_a_run_is_evaluated_in_games_and_on_single_moves(
+    pretrained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["eval", str(pretrained), "--positions"]) == 0
     assert "regret cp" in capsys.readouterr().out
+    assert cli.main(["eval", str(pretrained), "--opponents", "random", "--games", "4"]) == 0
+    assert "random" in capsys.readouterr().out
+
+
+def test_a_run_is_reported_on_a_page(pretrained: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert cli.main(["report", str(pretrained), "--out", str(page)]) == 0
     assert "pretrain" in page.read_text()
