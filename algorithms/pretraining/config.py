@@ -45,8 +45,8 @@ class LabelConfig:
     Attributes:
         start_positions: source of the positions that walks start from, e.g. "phase_mix",
             "random_plies:2-40", "openings", "fens:PATH".
-        evaluator: who scores the legal moves: "auto" (Stockfish where found, otherwise the built-in
-            evaluator), "stockfish:depth=4", "builtin". Unused with --pgn.
+        evaluator: who scores the legal moves: "builtin", "stockfish:depth=4", or "auto" (Stockfish
+            where found). Stockfish judges better and is a hundred times slower. Unused with --pgn.
         num_engines: Stockfish processes; about one for each core is best.
         walk_plies: plies played on from each drawn start; every position on the way is labelled. 0
             labels the starts alone.
@@ -62,7 +62,7 @@ class LabelConfig:
     """
 
     start_positions: str = "phase_mix"
-    evaluator: str = "auto"
+    evaluator: str = "builtin"
     num_engines: int = 2
     walk_plies: int = 8
     random_move_fraction: float = 0.25
@@ -132,7 +132,7 @@ class PretrainConfig:
 
     labels: Annotated[LabelConfig, tyro.conf.arg(name="")] = field(default_factory=LabelConfig)
     target: Literal["soft", "best", "played"] = "soft"
-    target_temperature: float = 0.05
+    target_temperature: float = 0.02
     target_clip_cp: int = 1_000
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     optimizer: OptimizerConfig = field(

@@ -14,6 +14,7 @@ from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.labels import identity_of, label_shard, make_shards
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
 from chess_env import rules
+from chess_env.evaluators import make_evaluator
 from chess_env.fen import parse_fen, to_fen
 from chess_env.rules import hash_batch, legal_actions_batch, status_batch
 from chess_env.start_positions import PositionList, make_start_positions
@@ -129,3 +130,16 @@ def test_a_source_whose_content_changed_is_another_source(tmp_path: Path) -> Non
     fens.write_text("6k1/8/8/3q4/4P3/8/8/7K w - - 0 1\n")
     with pytest.raises(RuntimeError, match="start_positions_sha256"):
         make(tmp_path / "labels", config)
+
+
+@pytest.mark.stockfish
+def test_stockfish_labels_what_it_scores(tmp_path: Path) -> None:
+    with make_evaluator("stockfish:depth=1", num_engines=1) as evaluator:
+        config = tiny_labels(num_positions=16, shard_size=16)
+        source = make_start_positions(config.start_positions)
+        found = label_shard(config, source, evaluator, 0, report=ignore, stopped=never)
+        assert found is not None
+        assert (
+            np.concatenate(evaluator.score_moves(found.positions)) == found.child_score_cp
+        ).all()
+        assert "stockfish" in identity_of(config, source, evaluator)["evaluator"]
