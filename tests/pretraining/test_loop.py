@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from algorithms.pretraining import config as configuration
-from algorithms.pretraining import sources
+from algorithms.pretraining import labels, sources
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.learner import Plateau, Pretraining, StepMeans
 from algorithms.pretraining.loop import pretrain
@@ -43,6 +43,8 @@ def test_a_run_leaves_its_folder_complete(pretrained: Path) -> None:
     assert [row["step"] for row in rows] == [0, 2, 4, 6, 8, 10, 12]
     assert [row["step"] for row in rows if "eval/regret_cp" in row] == [0, 4, 8, 12]
     assert rows[-1]["plies"] == 12 * 32
+    rates = [row["train/learning_rate"] for row in rows if row["step"] >= 8]
+    assert rates[1:] == pytest.approx([1e-3, 1e-3]) and rates[0] > 1e-3  # step 8 is the last before
     assert {"eval/endgame/regret_cp", "eval/decided/regret_cp"} <= rows[-1].keys()
     assert (pretrained / "environment.json").exists()
     assert checkpoint.load(pretrained / "checkpoints" / "best").weights
@@ -212,6 +214,28 @@ def test_a_shard_damaged_between_two_processes_is_made_anew_and_said(tmp_path: P
     result = pretrain(tiny(tmp_path), resume=True, display=display)
     assert result.shards_remade == 1
     assert any("1 damaged shards of labels were made anew" in m for m in display.messages)
+
+
+def test_a_run_is_not_continued_on_labels_made_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny(tmp_path, total_steps=2)
+    pretrain(config, display=Quiet())
+    monkeypatch.setattr(labels, "BOARDS", 1)
+    elsewhere = dataclasses.replace(config.labels, labels_dir=tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="learned from labels of"):
+        pretrain(dataclasses.replace(config, labels=elsewhere), resume=True, display=Quiet())
+
+
+def test_a_shard_damaged_while_the_run_learns_is_named(tmp_path: Path) -> None:
+    def damage(row: Mapping[str, float]) -> None:
+        if row["step"] == 2:
+            for path in (tmp_path / "labels").glob("shard-*.npz"):
+                path.write_bytes(b"nonsense")
+
+    with pytest.raises(ShardError, match=r"npz is damaged: start again \(--resume\)"):
+        pretrain(tiny(tmp_path), display=Quiet(damage))
+    assert pretrain(tiny(tmp_path), resume=True, display=Quiet()).shards_remade == 3
 
 
 def test_frozen_layers_keep_their_weights(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from algorithms import cli
+from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.pretraining.pgn_stream import PgnFile
@@ -44,6 +46,16 @@ def test_a_run_learns_from_games_and_keeps_what_it_found(pgn: Path, tmp_path: Pa
         dataclasses.replace(from_games(tmp_path, pgn), total_steps=9), resume=True, display=display
     )
     assert again.shards_kept == result.shards_made and again.games == result.games
+
+
+def test_the_command_takes_a_file_of_games(
+    pgn: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "1500", "--device", "cpu"]
+    assert cli.main([*arguments, "--run-dir", str(tmp_path), "--total-steps", "10"]) == 0
+    assert "games of games.pgn, both players rated 1500 or more" in capsys.readouterr().out
+    found = configuration.load(tmp_path / "config.json")
+    assert (found.target, found.labels.pgn, found.labels.min_rating) == ("played", pgn, 1500)
 
 
 def test_reading_that_was_stopped_is_continued_to_the_same_shards(
