@@ -30,7 +30,7 @@ class Bar:
         if console.is_terminal and not console.is_dumb_terminal:
             self._bar = Progress(
                 TextColumn(title),
-                BarColumn(30),
+                BarColumn(10),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[text]}"),
@@ -109,16 +109,15 @@ class PretrainDisplay:
         step = int(row["step"])
         if self._steps is None and step > 0:  # the bar of the labels has gone by then
             self._steps = Bar(self._console, "step", self._total, step)
-        parts = [
-            f"loss {number(row.get('pretrain/loss', math.nan), 3)}",
-            f"{number(row.get('time/positions_per_s', math.nan))} positions/s",
-        ]
-        if self._steps is not None:
-            if evaluated or self._steps.live:
-                parts.append(self._evaluated)
-            self._steps.to(step, "  ".join(parts), say=evaluated)
-        else:
+        loss = f"loss {number(row.get('pretrain/loss', math.nan), 3)}"
+        speed = f"{number(row.get('time/positions_per_s', math.nan))} positions/s"
+        if self._steps is None:
             self.say(f"before the first step: {self._evaluated}")
+        elif self._steps.live:  # redrawn in place and 80 columns wide
+            self._steps.to(step, f"{loss}  {self._evaluated}")
+        else:
+            parts = [loss, speed, *([self._evaluated] if evaluated else [])]
+            self._steps.to(step, "  ".join(parts), say=evaluated)
 
     def say(self, message: str) -> None:
         """Prints the message."""

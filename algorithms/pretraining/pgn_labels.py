@@ -53,7 +53,7 @@ class PgnLabels:
         else:
             with closing(PgnFile(self.path)) as file:
                 games = GameCounts()
-                with display.labelling("reading games: byte", file.size_bytes) as bar:
+                with display.labelling("games, bytes", file.size_bytes) as bar:
                     made = self._read(file, games, bar.to, lambda: stop.name is not None)
             if made is None:
                 return {"made": 0, "remade": 0, "kept": 0}
@@ -85,7 +85,7 @@ class PgnLabels:
             positions, played = positions[: most - total], played[: most - total]
             waiting.append((positions, played))
             held, total = held + len(played), total + len(played)
-            report(file.bytes_read, f"{total:,} positions of {games.used:,} games")
+            report(file.bytes_read, f"{total:,} positions")
             while held >= size:
                 waiting, held = self._put(index, waiting, size, counts), held - size
                 index += 1

@@ -13,7 +13,7 @@ EVALUATED = {**ROW, "eval/regret_cp": 123.4, "eval/regret_cp_greedy": 80.0}
 
 
 def shown(terminal: bool) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=120, highlight=False)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=80, highlight=False)
     display = PretrainDisplay(20, console)
     with display.labelling("labelling positions", 100) as bar:
         bar.to(100, say=True)
@@ -37,4 +37,5 @@ def test_a_pipe_gets_plain_lines_of_what_was_evaluated() -> None:
 def test_a_terminal_gets_bars() -> None:
     text = shown(terminal=True)
     assert "\x1b" in text and "━" in text
-    assert "100/100" in text and "20/20" in text and "regret 123.4 cp" in text
+    assert "100/100" in text and "20/20" in text
+    assert "loss 2.500  regret 123.4 cp, greedy 80.0 cp" in text
