@@ -12,11 +12,14 @@ import pytest
 
 from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
+from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.config import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
 from algorithms.training.policy import PolicyConfig
 from algorithms.training.run_log import read_rows
 from algorithms.training.trainer import train
+from tests.pretraining.runs import Quiet
+from tests.pretraining.runs import tiny as tiny_pretraining
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 COLUMNS = ["name", "formula", "unit", "coefficient", "aggregated over"]
@@ -124,6 +127,9 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         train(config, display=Silent())
         rows = read_rows(run_dir / "metrics.jsonl")
         written[title] = {name for row in rows for name in row}
+    run_dir = tmp_path_factory.mktemp("pretraining")
+    pretrain(tiny_pretraining(run_dir), display=Quiet())
+    written["pretraining"] = {n for row in read_rows(run_dir / "metrics.jsonl") for n in row}
     return written
 
 

@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
 
     prog = "chess-lab train"
     try:
-        resumed, like = _value_of("--resume", arguments), _value_of("--like", arguments)
+        resumed, like = value_of("--resume", arguments), value_of("--like", arguments)
         if resumed is not None and like is not None:
             raise ValueError("--resume continues a run, --like begins one: leave one of them out")
         if resumed is not None:
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         elif arguments and (arguments[0] in NAMES or ":" in arguments[0]):
             config = named_run(arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
-            settings = _value_of("--preset", arguments)
+            settings = value_of("--preset", arguments)
             if settings is not None:
                 require_choice("--preset", settings, (strong.NAME,))
                 config = strong.strong(config)
@@ -117,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
     return 128 + signal.Signals[result.stopped_by].value
 
 
-def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
     """The value given to an option that decides what the other options mean."""
     for position, argument in enumerate(arguments):
         if argument.startswith(f"{option}="):

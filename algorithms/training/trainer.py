@@ -121,8 +121,8 @@ class _Run:
         self.matches = matches
         self.display = display
         self.run_dir = run_dir
-        self.evaluation = RunEvaluation(session)
         config = session.config
+        self.evaluation = RunEvaluation(session, temperature=config.rollout.temperature)
         probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
