@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from algorithms.reports.elo import count_pairs, judge_pairs
@@ -47,14 +48,14 @@ class MatchPlay:
                 max_plies=MATCH_PLIES,
             )
             counts, judged = match.counts(), judge_pairs(count_pairs(match.pair_points()))
+            converted = counts["conversion"]
             metrics |= {
                 f"match/{name}/score": judged.score,
                 f"match/{name}/score_low": judged.interval.low,
                 f"match/{name}/score_high": judged.interval.high,
                 f"match/{name}/losses": counts["losses"] / counts["games"],
+                f"match/{name}/conversion": math.nan if converted is None else converted,
             }
-            if counts["conversion"] is not None:
-                metrics[f"match/{name}/conversion"] = counts["conversion"]
         if metrics:
             metrics["time/match_s"] = time.monotonic() - began
         return metrics
