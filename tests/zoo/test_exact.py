@@ -11,7 +11,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
-from tests.zoo.zoo_cases import Case, noise_like, random_case
+from algorithms.testing.cases import Case, noise_like, random_case
 
 
 def expected_reward(case: Case, logits: torch.Tensor) -> torch.Tensor:
