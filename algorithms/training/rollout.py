@@ -9,7 +9,7 @@ from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.boards import RolloutState
-from algorithms.training.plies import Record, Sampler, play_ply, stack
+from algorithms.training.plies import PlyRecord, Sampler, play_ply, stack
 from algorithms.training.policy import PolicyNet
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def collect_positions(
         policy_version: number of updates behind `policy`.
     """
     sampler = Sampler(policy, temperature, generator, device)
-    records: list[Record] = []
+    records: list[PlyRecord] = []
     for _ in range(num_plies):
         record, state = play_ply(vec, sampler, state, num_samples=group_size)
         records.append(record)
