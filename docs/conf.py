@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -14,12 +15,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
-from chess_env import __version__
-
 project = "chess-selfplay-lab"
 author = "The chess-selfplay-lab maintainers"
 copyright = f"{author}. GPL-3.0-or-later"
-release = version = __version__
+release = version = importlib.import_module("chess_env").__version__
 
 extensions = [
     "myst_nb",  # Markdown, and notebooks in Markdown, which are executed
@@ -36,6 +35,7 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 # Pages that are executed: those with a jupytext header. A cell that raises fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
+nb_output_folder = "_build/executed"  # beside the pages; MyST-NB counts from the folder above them
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # the first page of a fresh clone also compiles the numba kernels
 nb_merge_streams = True

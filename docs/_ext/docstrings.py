@@ -57,7 +57,8 @@ def adapt(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: l
     """None; changes the lines of a docstring, before its sections are read."""
     changed: list[str] = []
     for tabular, group in groupby(with_literal_blocks(lines), is_row):
-        changed += table(list(group)) if tabular else [prose(line) for line in group]
+        together = list(group)
+        changed += table(together) if tabular else map(prose, together)
     if what in ("attribute", "data", "property"):
         # Napoleon takes what stands before a colon in a first line for a type.
         changed.insert(0, "")
