@@ -12,11 +12,12 @@ export PYTHON PIP_FLAGS
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.installed-docs
 
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-gpu trl-env oracle-trl golden check lint format bench clean distclean moved
+.PHONY: help setup engine train test test-slow test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
@@ -27,6 +28,7 @@ help:
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
 	@echo "make bench      every benchmark, one after the other"
+	@echo "make docs       the documentation site in docs/_build, all of its pages executed"
 	@echo "make setup      only the set-up;  make engine  tries to install Stockfish again"
 	@echo "make clean      removes caches and builds;  make distclean  the virtual environment too"
 
@@ -84,7 +86,16 @@ bench: setup
 	  echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done
 
+$(DOCS_INSTALLED): $(INSTALLED)
+	@bash .ci/setup docs
+
+# Every page is read and executed anew: what a page shows depends on code that it does not name.
+docs: $(DOCS_INSTALLED)
+	@$(BIN)/python -m sphinx -b html -W --keep-going -E -j auto $(ARGS) docs docs/_build
+	@echo "docs: open docs/_build/index.html"
+
 clean:
+	rm -rf docs/_build docs/api
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find chess_env algorithms tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -4,19 +4,19 @@ A reward is a weighted sum of *named terms*; a name never changes its meaning. E
 made the move, is float32 and is computed here for `env.py` and `vector_env.py` alike, so that the two pay bit-identical
 rewards. Scores are centipawns from the side to move's view; mate in n is +-(10000 - n).
 
-===================  =========  =======================================================================================
-term                 range      meaning
-===================  =========  =======================================================================================
-`win_prob_delta`     [-2, 2]    change of Phi = 2 Win% - 1 (Lichess: Win% = 1 / (1 + exp(-0.00368208 cp))); the default
-`cp_delta`           [-4, 4]    change of the score in units of 1,000 centipawns, the score clipped to +-2,000
-`clip2000_delta`     [-2, 2]    change of clip(cp, +-2000) / 2000
-`clip1000_delta`     [-2, 2]    change of clip(cp, +-1000) / 1000
-`clip500_delta`      [-2, 2]    change of clip(cp, +-500) / 500
-`tanh400_delta`      [-2, 2]    change of tanh(cp / 400)
-`asinh400_delta`     [-2, 2]    change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
-`regret`             [-2, 0]    Phi (win probability) of the move played minus that of the best move; 0 is a best move
-`outcome`            {-1, 0, 1} 1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
-===================  =========  =======================================================================================
+===================  ==========  =======================================================================================
+term                 range       meaning
+===================  ==========  =======================================================================================
+`win_prob_delta`     [-2, 2]     change of Phi = 2 Win% - 1 (Lichess: Win% = 1 / (1 + exp(-0.00368208 cp))); the default
+`cp_delta`           [-4, 4]     change of the score in units of 1,000 centipawns, the score clipped to +-2,000
+`clip2000_delta`     [-2, 2]     change of clip(cp, +-2000) / 2000
+`clip1000_delta`     [-2, 2]     change of clip(cp, +-1000) / 1000
+`clip500_delta`      [-2, 2]     change of clip(cp, +-500) / 500
+`tanh400_delta`      [-2, 2]     change of tanh(cp / 400)
+`asinh400_delta`     [-2, 2]     change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
+`regret`             [-2, 0]     Phi (win probability) of the move played minus that of the best move; 0 is a best move
+`outcome`            {-1, 0, 1}  1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
+===================  ==========  =======================================================================================
 
 A delta is Phi after the move minus Phi before it, both from the mover's view. In self-play the other side is to move
 afterwards, so r_t = -Phi(s_{t+1}) - Phi(s_t) and the alternating sum of (-1)^t r_t telescopes (at gamma = 1 only).

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.boards import RolloutState
-from algorithms.training.plies import Record, Sampler, play_ply, stack
+from algorithms.training.plies import PlyRecord, Sampler, play_ply, stack
 from algorithms.training.policy import PolicyNet
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def collect_games(
     state = RolloutState.of(vec, info)
     sampler = Sampler(policy, temperature, generator, device)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
-    records: list[Record] = []
+    records: list[PlyRecord] = []
     while len(records) < num_plies and alive.any():
         trained = alive & ((state.turn == start_turn) | (train_sides == "both"))
         forced: dict[int, int] = {}

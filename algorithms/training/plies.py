@@ -21,7 +21,8 @@ from chess_env.rules import hash_batch
 if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
-Record = dict[str, Tensor | NDArray[Any]]
+PlyRecord = dict[str, Tensor | NDArray[Any]]
+"""What one ply leaves behind: field of `RolloutBatch` -> its values on all boards."""
 
 _PADDING: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf}
 _ALL_MOVES_PADDING: dict[str, float] = {
@@ -78,7 +79,7 @@ def play_ply(
     *,
     num_samples: int | None,
     forced: Mapping[int, int] | None = None,
-) -> tuple[Record, RolloutState]:
+) -> tuple[PlyRecord, RolloutState]:
     """One forward pass, one evaluator call for all samples of a ply; sample 0 is played on.
 
     Against an opponent a ply is the learner's move with the reply to it, and there is one sample.
@@ -119,7 +120,7 @@ def play_ply(
     if versus:  # what a move pays is known once it has been answered
         paid = rewards.astype(np.float32)
         scored = {"rewards": paid[:, None], "terminated": terminated[:, None]}
-    record: Record = {
+    record: PlyRecord = {
         "obs": obs,
         "legal_ids": legal_ids,
         "slots": slots,
@@ -176,7 +177,7 @@ def _final_values(
 
 
 def stack(
-    records: Sequence[Record],
+    records: Sequence[PlyRecord],
     sampler: Sampler,
     state: RolloutState,
     *,

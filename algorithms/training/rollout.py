@@ -9,7 +9,7 @@ from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.boards import RolloutState
-from algorithms.training.plies import Record, Sampler, play_ply, stack
+from algorithms.training.plies import PlyRecord, Sampler, play_ply, stack
 from algorithms.training.policy import PolicyNet
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def collect_positions(
             others; it changes which positions come next, and no sample and no reward.
     """
     sampler = Sampler(policy, temperature, generator, device, greedy_fraction)
-    records: list[Record] = []
+    records: list[PlyRecord] = []
     for _ in range(num_plies):
         record, state = play_ply(vec, sampler, state, num_samples=group_size)
         records.append(record)
