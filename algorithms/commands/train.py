@@ -13,6 +13,9 @@ from pathlib import Path
 
 from algorithms.commands.json_file import write_json
 
+STRONG_FOR = "grpo"
+"""The one algorithm that `--preset strong` was measured with."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
@@ -56,6 +59,12 @@ def run(arguments: Sequence[str]) -> int:
             settings = value_of("--preset", arguments)
             if settings is not None:
                 require_choice("--preset", settings, (strong.NAME,))
+                if config.preset != STRONG_FOR:
+                    raise ValueError(
+                        f"--preset {settings} was made for {STRONG_FOR} and measured with it, not for "
+                        f"{config.label}: run `chess-lab train {STRONG_FOR} --preset {settings}`, or give "
+                        "the settings one by one"
+                    )
                 config = strong.strong(config)
                 arguments = _without("--preset", arguments)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from algorithms.grpo import GRPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.config import (
     EnvConfig,
@@ -19,9 +18,9 @@ NAME = "strong"
 
 
 def strong(config: TrainConfig) -> TrainConfig:
-    """The run `config` of `grpo` with the settings that were chosen for playing strength.
+    """The run `config` with the settings that were chosen for playing strength, and its own algorithm.
 
-    They were chosen in short runs of seed 0 (docs/results.md); what they are for:
+    They were chosen in runs of two seeds (docs/results.md); what they are for:
 
     - 32 samples and a strong bonus: a policy that stays broad sees in every group what its second
       choices are worth. It is played greedily, and for that it need not be sharp.
@@ -31,17 +30,12 @@ def strong(config: TrainConfig) -> TrainConfig:
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.
 
-    Raises:
-        ValueError: another algorithm, for which nothing was measured.
+    Args:
+        config: of an algorithm that samples groups and learns from advantages of unit scale.
     """
-    if config.preset != "grpo":
-        raise ValueError(
-            f"--preset {NAME} was made for grpo and measured with it, not for {config.label}: run "
-            f"`chess-lab train grpo --preset {NAME}`, or give the settings one by one"
-        )
     return dataclasses.replace(
         config,
-        algorithm=GRPO(group_size=32),
+        algorithm=dataclasses.replace(config.algorithm, group_size=32),
         regularizer=RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
         policy=PolicyConfig(channels=64, blocks=6),
         rollout=RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
