@@ -62,3 +62,13 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
+
+
+def setup(app: object) -> None:
+    """Sphinx's own: compiles the numba kernels of a fresh clone once, before pages run side by side."""
+    import gymnasium
+
+    env = gymnasium.make_vec("ChessSelfPlay-v0", num_envs=2, evaluator="builtin")
+    _, info = env.reset(seed=0)
+    env.step(info["legal_ids"][:, 0])
+    env.close()
