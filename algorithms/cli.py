@@ -23,6 +23,7 @@ commands:
 # Command -> what it does. Each is the function `run` of the module of its name in algorithms/commands.
 COMMANDS = {
     "train": "train a policy by self-play, or continue a run",
+    "pretrain": "learn from labelled positions or from games, before training",
     "compare": "run algorithms side by side over seeds, and say what may be claimed",
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import exact
+from algorithms.core.advantages import EXACT_SCALES, ExactScale, exact
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_sampling
+from algorithms.core.checks import require_choice, require_sampling
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.reductions import state_sum
 from algorithms.core.surrogates import expected_advantage
@@ -22,13 +22,17 @@ class Exact:
 
     Attributes:
         update_epochs: passes over each batch; the advantages stay those of the first.
+        advantage_scale: divide by the standard deviation of the rewards of all legal moves, each
+            counted once (`group`), or by nothing (`none`).
     """
 
     name: ClassVar[str] = "exact"
     update_epochs: int = 1
+    advantage_scale: ExactScale = "none"
 
     def __post_init__(self) -> None:
         require_sampling(self.group_size, self.update_epochs, least=1)
+        require_choice("advantage_scale", self.advantage_scale, EXACT_SCALES)
 
     @property
     def group_size(self) -> int:
@@ -44,8 +48,8 @@ class Exact:
         return Controls()
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
-        """R(a) - sum_b pi_old(b) R(b), the moves' exact advantages; shaped like `batch.rewards`."""
-        return exact(batch.rewards, batch.old_logprobs, batch.valid)
+        """R(a) - sum_b pi_old(b) R(b), scaled; shaped like `batch.rewards`."""
+        return exact(batch.rewards, batch.old_logprobs, batch.valid, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Every state weighs the same; its moves are added, as the loss holds their probability."""

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from algorithms.playing.load_policy import load_policy
-from algorithms.playing.policy_player import GREEDY, PolicyPlayer
+from algorithms.training.policy_player import GREEDY, PolicyPlayer
 from benchmarks.report import print_table, save
 from benchmarks.rivals import python_chess_match
 from chess_env.arena import MATCH_PLIES, draw_openings, play_match

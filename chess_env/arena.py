@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.boards import Boards
+from chess_env.derived_positions import MAX_TRIES
 from chess_env.evaluators import EngineError, Evaluator
 from chess_env.fen import to_fen
 from chess_env.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
@@ -24,7 +25,7 @@ from chess_env.movegen import Positions
 from chess_env.players import Player, ask
 from chess_env.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
 from chess_env.settings import player_error
-from chess_env.start_positions import MAX_TRIES, StartPositions
+from chess_env.start_positions import StartPositions
 
 MATCH_PLIES = 300
 """The ply limit of matches that are reported: 150 moves of each player after the opening."""

@@ -19,7 +19,7 @@ from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.reference_game import ReferenceGame, new_game
 from chess_env.rendering import RENDERERS, svg
-from chess_env.rewards import ILLEGAL_REWARD, terminal_score_cp
+from chess_env.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
 from chess_env.rules import ONGOING
 from chess_env.settings import (
     checked_action,
@@ -76,7 +76,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once), "builtin",
       "stockfish:depth=4" and the like, "none" (no engine), or an `Evaluator` object, which stays the
       caller's to close. `env.unwrapped.evaluator_id` says what it became.
-    * `reward`: a term's name, or a mapping of term to weight; None: `win_prob_delta`, without engine `outcome`.
+    * `reward`: a term's name or function, a sum such as "win_prob_delta+0.5*cp_delta", or a mapping of term to
+      weight; None: `win_prob_delta`, without engine `outcome`.
     * `start_positions`: a spec such as "random_plies:2-40", or an object with `sample(rng)`.
     * `opponent`: None (self-play), "random", "material", "engine:nodes=1", an evaluator's name (plays the move it
       scores best), any of them with "@random=SHARE", a `Player`, or a
@@ -100,7 +101,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         self,
         *,
         evaluator: Any = "auto",
-        reward: str | Mapping[str, float] | None = None,
+        reward: Reward = None,
         start_positions: Any = "initial",
         opponent: Any = None,
         learner_color: str = "random",

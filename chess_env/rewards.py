@@ -13,6 +13,7 @@ term                 range       meaning
 `clip1000_delta`     [-2, 2]     change of clip(cp, +-1000) / 1000
 `clip500_delta`      [-2, 2]     change of clip(cp, +-500) / 500
 `tanh400_delta`      [-2, 2]     change of tanh(cp / 400)
+`asinh400_delta`     [-2, 2]     change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
 `regret`             [-2, 0]     Phi (win probability) of the move played minus that of the best move; 0 is a best move
 `outcome`            {-1, 0, 1}  1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
 ===================  ==========  =======================================================================================
@@ -20,25 +21,34 @@ term                 range       meaning
 A delta is Phi after the move minus Phi before it, both from the mover's view. In self-play the other side is to move
 afterwards, so r_t = -Phi(s_{t+1}) - Phi(s_t) and the alternating sum of (-1)^t r_t telescopes (at gamma = 1 only).
 Against an opponent the next state is the learner's own turn, so r_t = Phi(s_{t+1}) - Phi(s_t) and the plain sum does.
+
+A term of one's own is a function, given itself or as `module:name`: see `RewardTerm`. Terms are added up with weights,
+as a mapping or as text: `win_prob_delta+0.5*cp_delta` (`reward_terms.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chess_env.own_objects import label_of, spec_of
+from chess_env.reward_terms import RewardTerm, load_term, paid_by, parse_sum, sum_text
 
 __all__ = [
     "ILLEGAL_REWARD",
     "MATE_SCORE_CP",
     "REWARDS",
     "VALUE",
+    "Reward",
     "RewardFunction",
+    "RewardTerm",
     "make_reward",
+    "reward_text",
     "terminal_score_cp",
     "value",
 ]
@@ -48,6 +58,8 @@ ILLEGAL_REWARD = -1.0
 CHECKMATE = 1  # chess_env.rules.CHECKMATE, repeated so that this module stays NumPy only
 
 Float32 = NDArray[np.float32]
+Reward: TypeAlias = str | RewardTerm | Mapping[Any, float] | None
+"""A reward setting, see `make_reward`."""
 
 
 def _odd_table(half: NDArray[np.float64]) -> Float32:
@@ -63,6 +75,7 @@ def _value_tables() -> dict[str, Float32]:
     # Element by element through `math`: libm's exp and tanh do not depend on NumPy's SIMD dispatch.
     win_prob = np.array([2.0 / (1.0 + math.exp(-0.00368208 * cp)) - 1.0 for cp in score_cp])
     tanh400 = np.array([math.tanh(cp / 400.0) for cp in score_cp])
+    asinh400 = np.array([math.asinh(cp / 400.0) / math.asinh(25.0) for cp in score_cp])
     halves = {
         "win_prob": win_prob,
         "cp": np.minimum(score_cp, 2000.0) / 1000.0,
@@ -70,6 +83,7 @@ def _value_tables() -> dict[str, Float32]:
         "clip1000": np.minimum(score_cp, 1000.0) / 1000.0,
         "clip500": np.minimum(score_cp, 500.0) / 500.0,
         "tanh400": tanh400,
+        "asinh400": asinh400,
     }
     return {transform: _odd_table(half) for transform, half in halves.items()}
 
@@ -130,9 +144,11 @@ class RewardFunction:
 
     Attributes:
         weights: Term name -> weight; the sum runs in this order.
+        own: Term name -> function, of the terms that are not in `REWARDS`.
     """
 
     weights: Mapping[str, float]
+    own: Mapping[str, RewardTerm] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,7 +158,7 @@ class RewardFunction:
     @property
     def needs_scores(self) -> bool:
         """True when a term compares the scores before and after the move."""
-        return any(name in _DELTA_TRANSFORM for name in self.weights)
+        return any(name in _DELTA_TRANSFORM or name in self.own for name in self.weights)
 
     @property
     def needs_move_scores(self) -> bool:
@@ -167,7 +183,8 @@ class RewardFunction:
             move_scores: (best, played), int [N] each: the best and the played child's score, mover's view.
 
         Raises:
-            ValueError: An input that a term needs is missing, or a score is outside +-10000.
+            ValueError: An input that a term needs is missing, a score is outside +-10000, or a term of one's own
+                gives what is no reward.
         """
         status = np.asarray(status_after)
         if self.needs_scores and (score_before_cp is None or score_after_cp is None):
@@ -182,6 +199,10 @@ class RewardFunction:
                 )
             elif name == "outcome":
                 terms[name] = _outcome(status, same_side)
+            elif name in self.own:
+                before, after = np.asarray(score_before_cp), np.asarray(score_after_cp)
+                mine = np.where(same_side, after, -after)
+                terms[name] = paid_by(self.own[name], name, mine, before)
             else:
                 if move_scores is None:
                     raise ValueError("reward term 'regret' needs move_scores; got None")
@@ -195,11 +216,13 @@ class RewardFunction:
         return total, terms
 
 
-def make_reward(reward: str | Mapping[str, float] | None, has_evaluator: bool) -> RewardFunction:
+def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
     """The reward function for a reward setting.
 
     Args:
-        reward: None (`win_prob_delta`; without an evaluator `outcome`), a term's name, or term -> weight.
+        reward: None (`win_prob_delta`; without an evaluator `outcome`), a term, a sum of terms as text
+            (`win_prob_delta+0.5*cp_delta`), or a mapping of term to weight. A term is a name in `REWARDS`,
+            `module:name` or a function (`RewardTerm`).
         has_evaluator: False for evaluator "none"; then only `outcome` can be paid.
 
     Raises:
@@ -207,17 +230,12 @@ def make_reward(reward: str | Mapping[str, float] | None, has_evaluator: bool) -
     """
     if reward is None:
         reward = "win_prob_delta" if has_evaluator else "outcome"
-    if not isinstance(reward, str | Mapping):
-        raise ValueError(
-            f"reward is {reward!r}: expected None, a term's name, or a mapping of term to weight; "
-            f"terms: {', '.join(REWARDS)}"
-        )
-    weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
-    if not weights:
-        raise ValueError("reward is an empty mapping: name at least one term, e.g. {'outcome': 1}")
-    for name, weight in weights.items():
+    weights: dict[str, float] = {}
+    own: dict[str, RewardTerm] = {}
+    for term, weight in _weighted(reward).items():
+        name = term if isinstance(term, str) else label_of(term)
         if name not in REWARDS:
-            raise ValueError(f"reward term is {name!r}: expected one of {', '.join(REWARDS)}")
+            own[name] = load_term(term, REWARDS)
         if not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
             raise ValueError(
                 f"weight of reward term {name!r} is {weight!r}: expected a finite number"
@@ -227,4 +245,40 @@ def make_reward(reward: str | Mapping[str, float] | None, has_evaluator: bool) -
                 f"reward term {name!r} needs engine scores, but evaluator is 'none': "
                 "use reward='outcome', or evaluator='auto', 'builtin' or 'stockfish:depth=4'"
             )
-    return RewardFunction({name: float(weight) for name, weight in weights.items()})
+        weights[name] = float(weight)
+    return RewardFunction(weights, own)
+
+
+def reward_text(reward: Reward) -> str | None:
+    """The reward setting as text, for records: `make_reward` reads it back in another process.
+
+    Args:
+        reward: As of `make_reward`.
+
+    Raises:
+        ValueError: No reward setting, or a function that cannot be found again by its name.
+    """
+    if reward is None or isinstance(reward, str):
+        return reward
+    return sum_text(
+        {
+            term if isinstance(term, str) else spec_of(term, "reward term"): weight
+            for term, weight in _weighted(reward).items()
+        }
+    )
+
+
+def _weighted(reward: Any) -> Mapping[Any, Any]:
+    """Term -> weight, as given; the terms are names or functions."""
+    if isinstance(reward, str):
+        return parse_sum(reward)
+    if callable(reward):
+        return {reward: 1.0}
+    if not isinstance(reward, Mapping):
+        raise ValueError(
+            f"reward is {reward!r}: expected None, a term's name, a function, or a mapping of term to weight; "
+            f"terms: {', '.join(REWARDS)}"
+        )
+    if not reward:
+        raise ValueError("reward is an empty mapping: name at least one term, e.g. {'outcome': 1}")
+    return reward

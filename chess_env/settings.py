@@ -14,7 +14,7 @@ from chess_env.movegen import Positions
 from chess_env.moves import NUM_ACTIONS
 from chess_env.players import Player, make_player
 from chess_env.rendering import RENDERERS
-from chess_env.rewards import RewardFunction, make_reward
+from chess_env.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules import ONGOING, STATUS_NAMES, status_batch
 from chess_env.start_positions import StartPositions, make_start_positions
 
@@ -76,7 +76,7 @@ def _check_choices(learner_color: str, max_plies: int | None, illegal_action: st
 def resolve_settings(
     *,
     evaluator: str | Evaluator,
-    reward: str | Mapping[str, float] | None,
+    reward: Reward,
     start_positions: Any,
     opponent: Any,
     learner_color: str,

@@ -8,7 +8,11 @@ A source is named by a spec, `make_start_positions(spec)`:
 `openings`                 a line of the opening book (`openings.py`), cut after its fourth ply or later
 `phase_mix`                opening .33, middlegame .34, endgame .33 by `rules.phase_of`, with won and
                            decided positions on purpose (`phase_mix.py`)
+`decided`                  one side is far ahead, up to a bare king against several queens
+                           (`decided_positions.py`)
 `fens:PATH`                a text file, one FEN a line (blank lines and lines starting with # skipped)
+`module:Name`              a class of your own with `sample(rng)`, made without arguments
+`0.7*SPEC+0.3*SPEC`        a mixture: each position comes from the first source with a chance of .7
 =========================  ==========================================================================
 
 Behind any of them: `@balanced=CP` keeps positions whose score is within +-CP centipawns, and
@@ -23,23 +27,36 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from chess_env.decided_positions import DecidedPositions
+from chess_env.derived_positions import (
+    MAX_TRIES,
+    Balanced,
+    Mixture,
+    NotHeldout,
+    PositionList,
+    fixed_set,
+    no_position,
+)
 from chess_env.evaluators import Evaluator
 from chess_env.fen import parse_fen
 from chess_env.heldout import is_heldout
 from chess_env.movegen import Positions
 from chess_env.openings import opening_positions
+from chess_env.own_objects import is_spec, make_object
 from chess_env.phase_mix import PhaseMix
 from chess_env.position_files import read_fens
 from chess_env.random_play import random_walk
-from chess_env.rules import ONGOING, position_hash, status_batch
+from chess_env.rules import ONGOING, status_batch
 
 INITIAL_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
-MAX_TRIES = 10_000
 MAX_RANDOM_PLIES = 1000
+_WITH_COLON = ("random_plies", "fens")
 _MODIFIERS = re.compile(r"(?P<base>.*)@(?P<pairs>(?:fixed|seed|balanced)=[^@]*)", re.DOTALL)
+_SHARE = re.compile(r"(?:^|\+)(\d+\.?\d*|\.\d+)\*")
 SPEC_HELP = (
-    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix' or 'fens:PATH', with "
-    "'@balanced=CP' or '@fixed=K,seed=S' behind it, or an object with sample(rng)"
+    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix', 'decided', 'fens:PATH' or "
+    "'module:Name' of your own, with '@balanced=CP' or '@fixed=K,seed=S' behind it, a mixture such as "
+    "'0.7*phase_mix+0.3*decided', or an object with sample(rng)"
 )
 
 
@@ -58,18 +75,11 @@ class StartPositions(Protocol):
         ...
 
 
-def _no_position(name: str, what: str) -> RuntimeError:
-    return RuntimeError(
-        f"start positions {name!r}: {MAX_TRIES} draws in a row gave no position {what}; "
-        "loosen the filter, ask for fewer positions, or use another source"
-    )
-
-
 class CustomPositions:
     """A caller's own object with a method `sample`; its positions are checked where games start."""
 
-    def __init__(self, source: Any) -> None:
-        self.name = f"{type(source).__name__} object"
+    def __init__(self, source: Any, name: str) -> None:
+        self.name = name
         self._source = source
 
     def sample(self, rng: np.random.Generator) -> Positions:
@@ -78,7 +88,7 @@ class CustomPositions:
             position = np.asarray(self._source.sample(rng))
             if position.shape != (8,) or position.dtype != np.uint64 or not is_heldout(position):
                 return position
-        raise _no_position(self.name, "outside the held-out table")
+        raise no_position(self.name, "outside the held-out table")
 
 
 class InitialPosition:
@@ -120,19 +130,7 @@ class RandomPlies:
                 continue
             if not (self._exclude_heldout and is_heldout(path[-1])):
                 return path[-1].copy()
-        raise _no_position(self.name, "where the game is not over")
-
-
-class PositionList:
-    """A uniform draw from given positions (uint64 [K, 8]); the held-out table is the caller's business."""
-
-    def __init__(self, name: str, positions: Positions) -> None:
-        self.name = name
-        self.positions = positions
-
-    def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]; one `integers` draw."""
-        return self.positions[rng.integers(len(self.positions))].copy()
+        raise no_position(self.name, "where the game is not over")
 
 
 class Openings:
@@ -151,57 +149,6 @@ class Openings:
         return line[rng.integers(len(line))].copy()
 
 
-class NotHeldout:
-    """Another source without the positions of the held-out table."""
-
-    def __init__(self, source: Any, name: str) -> None:
-        self.name = name
-        self._source = source
-
-    def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]."""
-        for _ in range(MAX_TRIES):
-            position = self._source.sample(rng)
-            if not is_heldout(position):
-                return position
-        raise _no_position(self.name, "outside the held-out table")
-
-
-class Balanced:
-    """Another source, only positions that the evaluator scores within +-`limit_cp` centipawns."""
-
-    def __init__(self, source: Any, name: str, evaluator: Evaluator, limit_cp: int) -> None:
-        self.name = name
-        self.limit_cp = limit_cp
-        self._source = source
-        self._evaluator = evaluator
-
-    def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]; one evaluator query per draw of the source."""
-        for _ in range(MAX_TRIES):
-            position = self._source.sample(rng)
-            if abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp:
-                return position
-        raise _no_position(self.name, f"with a score within +-{self.limit_cp} centipawns")
-
-
-def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
-    """A source over `size` positions, distinct by hash, drawn once from `source` with their own generator."""
-    rng = np.random.default_rng(seed)
-    positions: dict[int, Positions] = {}
-    misses = 0
-    while len(positions) < size:
-        position = source.sample(rng)
-        misses = (
-            0
-            if positions.setdefault(int(position_hash(position)), position) is position
-            else misses + 1
-        )
-        if misses >= MAX_TRIES:
-            raise _no_position(name, f"beyond the first {len(positions)} of {size}")
-    return PositionList(name, np.array(list(positions.values()), np.uint64))
-
-
 def _base_source(spec: str) -> Any:
     kind, colon, rest = spec.partition(":")
     if kind == "random_plies":
@@ -216,6 +163,10 @@ def _base_source(spec: str) -> Any:
         return Openings()
     elif spec == "phase_mix":
         return NotHeldout(PhaseMix(), spec)
+    elif spec == "decided":
+        return NotHeldout(DecidedPositions(), spec)
+    elif kind not in _WITH_COLON and is_spec(spec):
+        return CustomPositions(make_object(spec, "start_positions", ["sample"]), spec)
     raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
 
 
@@ -235,6 +186,20 @@ def _modifier_values(spec: str, pairs: str) -> dict[str, int]:
     return values
 
 
+def mixture_parts(spec: str) -> list[tuple[float, str]]:
+    """(share, spec) of each part of a mixture; empty where the spec is no mixture.
+
+    Raises:
+        ValueError: the first part has no share.
+    """
+    _, *parts = _SHARE.split(spec)
+    if parts and not _SHARE.match(spec):
+        raise ValueError(
+            f"start_positions is {spec!r}: each part of a mixture needs its share; {SPEC_HELP}"
+        )
+    return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
+
+
 def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> StartPositions:
     """The source that a spec string names, or one over an object with `sample(rng)`.
 
@@ -249,8 +214,12 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
         if isinstance(spec, StartPositions):
             return spec
         if callable(getattr(spec, "sample", None)):
-            return CustomPositions(spec)
+            return CustomPositions(spec, f"{type(spec).__name__} object")
         raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
+    parts = mixture_parts(spec)
+    if parts:
+        sources = [make_start_positions(part, evaluator=evaluator) for _, part in parts]
+        return Mixture(spec, sources, [share for share, _ in parts])
     modified = _MODIFIERS.fullmatch(spec)
     if modified is None:
         return _base_source(spec)

@@ -20,7 +20,7 @@ from chess_env.movegen import Positions
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.rendering import RENDERERS
-from chess_env.rewards import ILLEGAL_REWARD
+from chess_env.rewards import ILLEGAL_REWARD, Reward
 from chess_env.scoring import Scoring
 from chess_env.settings import checked_render_mode, checked_start, resolve_settings
 from chess_env.vector_info import final_entries, observe, transition
@@ -71,7 +71,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         *,
         num_envs: int = 1,
         evaluator: str | Evaluator = "auto",
-        reward: str | Mapping[str, float] | None = None,
+        reward: Reward = None,
         start_positions: Any = "initial",
         opponent: Any = None,
         learner_color: str = "random",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("train_*.py"))
+EXAMPLES = [*sorted((ROOT / "examples").glob("train_*.py")), ROOT / "examples" / "pretrain.py"]
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
 MAX_LINES = 60
 

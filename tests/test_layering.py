@@ -16,6 +16,8 @@ LAYERS = {
     "algorithms.core": 1,
     "algorithms": 2,  # the algorithms themselves, one file each, and regularization
     "algorithms.training": 3,
+    "algorithms.pretraining": 4,
+    "algorithms.testing": 4,  # contracts that a user runs on parts of their own
     "algorithms.collapse": 4,
     "algorithms.playing": 4,
     "algorithms.commands": 5,
@@ -29,6 +31,8 @@ FORBIDDEN = {
     "algorithms.core": GAME,
     "algorithms": GAME,
     "algorithms.training": set(),
+    "algorithms.pretraining": set(),
+    "algorithms.testing": set(),
     "algorithms.collapse": set(),
     "algorithms.playing": set(),
     "algorithms.commands": set(),

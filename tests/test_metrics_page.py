@@ -12,17 +12,21 @@ import pytest
 
 from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
+from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, RolloutConfig, TrainConfig
+from algorithms.training.config import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
 from algorithms.training.policy import PolicyConfig
 from algorithms.training.run_log import read_rows
 from algorithms.training.trainer import train
+from tests.pretraining.runs import Quiet
+from tests.pretraining.runs import tiny as tiny_pretraining
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 COLUMNS = ["name", "formula", "unit", "coefficient", "aggregated over"]
 
 # Names that differ only in a part are defined once: what the page writes for that part.
 FAMILIES = {
+    r"^match/material/": "match/<opponent>/",
     r"^(eval)/(middlegame|endgame|decided)/": r"\1/<slice>/",
     r"^(reg/kl_old|reg/kl_ref)_(k1|k2|k3|weighted_k3)(?=$|_reward$)": r"\1_<estimator>",
     r"^(clip/up|clip/down)_p_(below_01|01_10|10_50|50_90|above_90)$": r"\1_<bin>",
@@ -114,6 +118,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
             rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
+            match=MatchConfig(opponents=("material",), games=2),
             total_moves=2_000 if preset == "exact" else 100,
             diagnostics_interval_updates=1,
             device="cpu",
@@ -122,6 +127,9 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         train(config, display=Silent())
         rows = read_rows(run_dir / "metrics.jsonl")
         written[title] = {name for row in rows for name in row}
+    run_dir = tmp_path_factory.mktemp("pretraining")
+    pretrain(tiny_pretraining(run_dir), display=Quiet())
+    written["pretraining"] = {n for row in read_rows(run_dir / "metrics.jsonl") for n in row}
     return written
 
 

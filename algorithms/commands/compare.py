@@ -68,7 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         "seeds, and what may be claimed. docs/comparison.md says what is kept equal.",
     )
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="presets, such as grpo ppo rloo delightful_pg")
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="presets, such as grpo ppo rloo delightful_pg, or module:Name of your own",
+    )
     add(
         "--out",
         type=Path,

@@ -159,7 +159,7 @@ class _Players:
 
     def _policy(self, source: str) -> Player:
         from algorithms.playing.load_policy import load_policy
-        from algorithms.playing.policy_player import PolicyPlayer
+        from algorithms.training.policy_player import PolicyPlayer
 
         policy = load_policy(source).to(self._device)
         return PolicyPlayer(policy, temperature=self._temperature, label=source)

@@ -29,14 +29,14 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.core.checks import require_choice
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
-    from algorithms.training import config_file, trainer
+    from algorithms.training import config_file, strong, trainer
     from algorithms.training.choices import check_choices
     from algorithms.training.named_runs import NAMES, named_run
     from algorithms.training.sb3 import train_sb3
 
     prog = "chess-lab train"
     try:
-        resumed, like = _value_of("--resume", arguments), _value_of("--like", arguments)
+        resumed, like = value_of("--resume", arguments), value_of("--like", arguments)
         if resumed is not None and like is not None:
             raise ValueError("--resume continues a run, --like begins one: leave one of them out")
         if resumed is not None:
@@ -50,9 +50,14 @@ def run(arguments: Sequence[str]) -> int:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.
             config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
-        elif arguments and arguments[0] in NAMES:
+        elif arguments and (arguments[0] in NAMES or ":" in arguments[0]):
             config = named_run(arguments[0])
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
+            settings = value_of("--preset", arguments)
+            if settings is not None:
+                require_choice("--preset", settings, (strong.NAME,))
+                config = strong.strong(config)
+                arguments = _without("--preset", arguments)
         else:
             if arguments and not arguments[0].startswith("-"):
                 try:
@@ -63,6 +68,8 @@ def run(arguments: Sequence[str]) -> int:
                 " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
             )
             print(f"usage: chess-lab train NAME [options]\n"
+                  f"       chess-lab train MODULE:CLASS [options]\n"
+                  f"       chess-lab train grpo --preset strong [changes]\n"
                   f"       chess-lab train --resume RUN_DIR\n"
                   f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
                   f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
@@ -110,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
     return 128 + signal.Signals[result.stopped_by].value
 
 
-def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
     """The value given to an option that decides what the other options mean."""
     for position, argument in enumerate(arguments):
         if argument.startswith(f"{option}="):
@@ -118,3 +125,13 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
         if argument == option and position + 1 < len(arguments):
             return arguments[position + 1]
     return None
+
+
+def _without(option: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments without an option and its value."""
+    kept, skip = [], False
+    for argument in arguments:
+        if not skip and argument != option and not argument.startswith(f"{option}="):
+            kept.append(argument)
+        skip = argument == option
+    return kept

@@ -10,8 +10,10 @@ from torch import Tensor
 from algorithms.core.checks import require_choice, require_shares
 
 AdvantageScale = Literal["group", "batch", "none"]
+ExactScale = Literal["group", "none"]
 Baseline = Literal["none", "batch", "group"]
 SCALES: tuple[AdvantageScale, ...] = ("group", "batch", "none")
+EXACT_SCALES: tuple[ExactScale, ...] = ("group", "none")
 BASELINES: tuple[Baseline, ...] = ("none", "batch", "group")
 
 STD_FLOOR = 1e-4
@@ -165,19 +167,24 @@ def gae(
 
 
 @torch.no_grad()
-def exact(rewards: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
+def exact(
+    rewards: Tensor, old_logprobs: Tensor, valid: Tensor, scale: ExactScale = "none"
+) -> Tensor:
     """`[..., K]` R(a) - sum_b pi_old(b) R(b) over a state's legal moves, 0 where not valid.
 
     The true advantage of each move over the policy that moved, without sampling. Computed in
-    float64, returned in the rewards' dtype.
+    float64, returned in the rewards' dtype. `group` divides by the standard deviation of the state's
+    rewards, every legal move counted once: unlike that of a sampled group it does not shrink as the
+    policy sharpens, so a position weighs the same from the first update to the last.
 
     Args:
         rewards: `[..., K]` of all legal moves.
         old_logprobs: `[..., K]` their log-probabilities under the behaviour policy.
         valid: bool `[..., K]` True where a slot holds a legal move; a state without any gets 0.
+        scale: `group` or `none`.
 
     Raises:
-        ValueError: some legal moves of a state are missing.
+        ValueError: the scale is unknown, or some legal moves of a state are missing.
     """
     probs = torch.where(valid, old_logprobs, -torch.inf).double().exp()
     total = probs.sum(-1, keepdim=True)
@@ -191,7 +198,14 @@ def exact(rewards: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
         )
     known = torch.where(valid, rewards, 0.0).double()
     expected = (probs * known).sum(-1, keepdim=True) / torch.where(scored, total, 1.0)
-    return torch.where(valid, known - expected, 0.0).to(rewards.dtype)
+    advantages = torch.where(valid, known - expected, 0.0)
+    require_choice("scale", scale, EXACT_SCALES)
+    if scale == "group":
+        count = valid.sum(-1, keepdim=True).clamp(min=1)
+        centred = torch.where(valid, known - known.sum(-1, keepdim=True) / count, 0.0)
+        std = (centred.square().sum(-1, keepdim=True) / count).sqrt()
+        advantages = advantages / (std + STD_FLOOR)
+    return advantages.to(rewards.dtype)
 
 
 def normalized(advantages: Tensor, valid: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ class Algorithm(Protocol):
     regulariser over the states; minibatches are unbiased shares of it.
 
     Attributes:
-        name: key in `ALGORITHMS`.
+        name: key in `ALGORITHMS`; of a class outside it, what the class is called.
     """
 
     name: ClassVar[str]

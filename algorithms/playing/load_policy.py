@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from algorithms.training import config_file
-from algorithms.training.config import TrainConfig
 from algorithms.training.initial_weights import read_weights
-from algorithms.training.policy import PolicyConfig, PolicyNet
+from algorithms.training.policy import PolicyConfig, PolicyNet, make_policy
 
 
 def load_policy(source: str) -> PolicyNet:
@@ -32,9 +31,12 @@ def load_policy(source: str) -> PolicyNet:
         raise ValueError(
             f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
         )
-    run = _run_config(Path(source))
+    run = _run_network(Path(source))
     config = _size_of(weights, source) if run is None else run.policy
-    policy = PolicyNet(config, critic=any(name.startswith("value_head.") for name in weights))
+    critic = any(name.startswith("value_head.") for name in weights)
+    if run is not None and config.network is not None:  # whose weights have names of their own
+        critic = run.critic
+    policy = make_policy(config, critic=critic)
     try:
         policy.load_state_dict(weights)
     except RuntimeError as error:
@@ -52,8 +54,8 @@ def run_temperature(source: str) -> float | None:
     Raises:
         ValueError: the config.json cannot be read.
     """
-    run = _run_config(Path(source))
-    return None if run is None else run.rollout.temperature
+    run = _run_network(Path(source))
+    return None if run is None else run.temperature
 
 
 def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
@@ -67,12 +69,15 @@ def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
         channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
         return PolicyConfig(channels=channels, blocks=blocks, head_dim=head_dim)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{source!r} holds no policy of this project ({error})") from error
+        raise ValueError(
+            f"{source!r} holds no policy of this project ({error}); a network of your own is read from its run "
+            "folder, where config.json names it"
+        ) from error
 
 
-def _run_config(path: Path) -> TrainConfig | None:
-    """The config.json of the run that `path` is or belongs to; None without one."""
+def _run_network(path: Path) -> config_file.RunNetwork | None:
+    """The network of the run that `path` is or belongs to; None without a config.json."""
     if (path / "manifest.json").exists():
         path = path.resolve().parent.parent
     file = path / "config.json"
-    return config_file.load(file) if file.exists() else None
+    return config_file.load_network(file) if file.exists() else None

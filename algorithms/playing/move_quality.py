@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from algorithms.playing.policy_player import GREEDY
 from algorithms.training.evaluation import (
     PASS_K,
     SCORE_CLIP_CP,
@@ -26,6 +25,7 @@ from algorithms.training.evaluation import (
     move_regret_cp,
 )
 from algorithms.training.policy import PolicyNet
+from algorithms.training.policy_player import GREEDY
 
 Floats = NDArray[np.float64]
 

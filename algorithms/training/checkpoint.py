@@ -28,6 +28,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from algorithms.training.disk import flush_directory, write_flushed
+
 FORMAT = 2
 FILES = ("model.safetensors", "trainer.safetensors", "state.json")
 KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the newest is damaged
@@ -84,8 +86,8 @@ def save(
         _sweep(folder)
         partial.mkdir()
         for name, data in contents.items():
-            _write(partial / name, data)
-        _flush_directory(partial)
+            write_flushed(partial / name, data)
+        flush_directory(partial)
         if target.exists():
             # Left by a run that was killed after it: the stream is the same, so is the content.
             shutil.rmtree(target)
@@ -93,7 +95,7 @@ def save(
         _point(folder / "latest", target.name)
         if best:
             _point(folder / "best", target.name)
-        _flush_directory(folder)
+        flush_directory(folder)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         needed = sum(map(len, contents.values()))
@@ -195,24 +197,6 @@ def _point(link: Path, name: str) -> None:
     partial.unlink(missing_ok=True)
     partial.symlink_to(name)
     os.replace(partial, link)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_directory(path: Path) -> None:
-    """Brings a directory's entries to disk: without it a power cut can undo a rename."""
-    if os.name != "posix":  # elsewhere a directory cannot be opened for that
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _canonical(values: dict[str, Any]) -> bytes:

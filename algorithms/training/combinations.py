@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import torch
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.config import RolloutConfig, TrainConfig
+from algorithms.training.own_parts import cannot_be_resumed
 from algorithms.training.sb3_settings import check_mappable
+from chess_env.rewards import make_reward
+from chess_env.rules import ONGOING
 
 
 def check_settings(config: TrainConfig) -> None:
-    """None; looks at what the algorithm needs, and lets it try a made-up rollout.
+    """None; looks at what the algorithm needs, and lets it and the reward try what is made up.
 
     Raises:
         ValueError: a combination that cannot run; the message says what to change.
@@ -36,6 +40,11 @@ def check_settings(config: TrainConfig) -> None:
             f"{name} asks for live groups and for a critic: replaced groups break the order of the "
             "plies that values are propagated along; switch one of the two off"
         )
+    if needs.critic is not None and rollout.greedy_fraction > 0:
+        raise ValueError(
+            f"{name} has a critic and rollout.greedy_fraction is {rollout.greedy_fraction}: values are "
+            "propagated along the moves that were sampled, and others would be played on; set it to 0"
+        )
     if needs.single_step and algorithm.update_epochs > 1:
         raise ValueError(
             f"{name} takes a single on-policy step for each batch and update_epochs is "
@@ -55,10 +64,21 @@ def check_settings(config: TrainConfig) -> None:
         _check_opponent(config)
     if config.trainer == "sb3":
         check_mappable(config)
+    _try_reward(config.env.reward)
     _warn_of_terms_without_effect(config)
+    if sentence := cannot_be_resumed(config):
+        warnings.warn(sentence, stacklevel=2)
     batch = _made_up(algorithm, rollout)
     algorithm.advantages(batch)
     algorithm.weights(batch)
+
+
+def _try_reward(reward: str | None) -> None:
+    """Raises ValueError where the reward cannot be paid for three made-up moves."""
+    before, after = np.array([0, 30, -200], np.int32), np.array([-50, 10_000, 9_998], np.int32)
+    make_reward(reward, has_evaluator=True)(
+        np.array([ONGOING] * 3, np.int8), True, before, after, (after, after)
+    )
 
 
 def _check_opponent(config: TrainConfig) -> None:

@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from chess_env.own_objects import source_record
+
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
 
 
@@ -29,7 +31,12 @@ def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
 
 
 def record(
-    *, evaluator: str, device: str, num_threads: int, packages: tuple[str, ...] = ()
+    *,
+    evaluator: str,
+    device: str,
+    num_threads: int,
+    packages: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """JSON values for environment.json: everything beside the configuration that shapes a run.
 
@@ -38,6 +45,7 @@ def record(
         device: where the network runs.
         num_threads: of torch.
         packages: whose versions matter beside those of every run.
+        own: module:Name of what is not this project's; the record has a hash of each one's file.
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -45,6 +53,7 @@ def record(
         "evaluator": evaluator,
         "device": device,
         "torch_threads": num_threads,
+        "own_objects": {spec: source_record(spec) for spec in own},
         "git": git_state(),
         "python": platform.python_version(),
         "packages": versions((*PACKAGES, *packages)),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from algorithms.core.distribution import MaskedCategorical
 from algorithms.training.boards import RolloutState
 from algorithms.training.planes import planes_of
 from algorithms.training.policy import PolicyNet
@@ -44,12 +45,15 @@ class Sampler:
         temperature: softmax temperature.
         generator: source of the samples, on `device`.
         device: where the network runs and the batch lives.
+        greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
+            probable move in place of a sample.
     """
 
     policy: PolicyNet
     temperature: float
     generator: torch.Generator
     device: torch.device
+    greedy_fraction: float = 0.0
 
     def see(self, state: RolloutState) -> tuple[Tensor, Tensor]:
         """(planes `[N, 19, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""
@@ -107,8 +111,9 @@ def play_ply(
     # evaluator scores a repeated position once.
     host_actions = actions.cpu().numpy()
     played = host_actions[:, 0]
-    if num_samples is None:
-        played = legal_ids.long().gather(1, drawn)[:, 0].cpu().numpy()
+    if num_samples is None or sampler.greedy_fraction > 0:
+        chosen = _played_on(sampler, dist, drawn[:, :1])
+        played = legal_ids.long().gather(1, chosen)[:, 0].cpu().numpy()
     versus = vec.settings.opponent is not None
     scored = {} if versus else vec.score_actions(host_actions)
     _, rewards, terminated, truncated, info = vec.step(played)
@@ -140,6 +145,18 @@ def play_ply(
         record["values"] = outputs.values
         record["final_values"] = _final_values(sampler, outputs.values, truncated, info)
     return record, RolloutState.of(vec, info)
+
+
+def _played_on(sampler: Sampler, dist: MaskedCategorical, sampled: Tensor) -> Tensor:
+    """int64 `[N, 1]` the slots that are played on: the samples, on some boards the greedy moves.
+
+    Where all boards play samples, nothing is drawn from the generator.
+    """
+    if sampler.greedy_fraction == 0:
+        return sampled
+    chance = torch.rand(sampled.shape, generator=sampler.generator, device=sampled.device)
+    greedy = dist.logprobs.argmax(-1, keepdim=True)
+    return torch.where(chance < sampler.greedy_fraction, greedy, sampled)
 
 
 def _final_values(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Literal
 
@@ -14,6 +15,7 @@ from algorithms.core.checks import require_choice, require_count
 from algorithms.core.distribution import MaskedCategorical
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, PLANES
+from chess_env.own_objects import spec_of
 
 INITIAL_LOGIT_STD = 0.2
 """Spread of the logits at initialisation: a nearly uniform policy (entropy .02 nats below it)."""
@@ -43,6 +45,8 @@ class PolicyConfig:
         dropout: share of the trunk's features that training mode drops, in [0, 1). Reinforcement
             learning always runs the policy in evaluation mode, where it has no effect: a policy
             that is random beside its sampling makes every ratio wrong.
+        network: "module:Name" of a network of your own (`own_policy.Network`), which is given these
+            settings and reads of them what it likes; None: the residual network of this project.
     """
 
     channels: int = 64
@@ -53,8 +57,11 @@ class PolicyConfig:
     head_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     logprob_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     dropout: float = 0.0
+    network: str | None = None
 
     def __post_init__(self) -> None:
+        if self.network is not None and not isinstance(self.network, str):
+            object.__setattr__(self, "network", spec_of(self.network, "policy.network"))
         for name in ("channels", "blocks", "head_dim"):
             require_count(name, getattr(self, name), 1, "the network has an extent")
         for name in ("autocast_dtype", "head_dtype", "logprob_dtype"):
@@ -98,7 +105,78 @@ class ResidualBlock(nn.Module):
         return F.relu(x + self.second(hidden))
 
 
-class PolicyNet(nn.Module):
+class PolicyNet(nn.Module, abc.ABC):
+    """A policy network: what rollout, update, evaluation and play ask of one.
+
+    A row of its answer depends on that row of its input alone, and in evaluation mode two passes give the
+    same numbers: on that rest ratios that start at exactly 1.
+
+    Attributes:
+        config: size and precision.
+    """
+
+    def __init__(self, config: PolicyConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @abc.abstractmethod
+    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits, `[N]` values or None without a critic), in the parameters' dtype.
+
+        Args:
+            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1; logits on padding mean nothing.
+        """
+
+    @abc.abstractmethod
+    def values(self, obs: Tensor) -> Tensor | None:
+        """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
+
+    def forward(self, obs: Tensor, legal_ids: Tensor) -> Tensor:
+        """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
+
+        Args:
+            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1.
+        """
+        return self.logits_and_values(obs, legal_ids)[0]
+
+    def outputs(self, obs: Tensor, legal_ids: Tensor, temperature: float) -> Outputs:
+        """Distribution and values: the one way to either, for sampling and for learning.
+
+        Args:
+            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1.
+            temperature: of the softmax.
+        """
+        logits, values = self.logits_and_values(obs, legal_ids)
+        rounded = DTYPES[self.config.logprob_dtype]
+        dist = MaskedCategorical(
+            logits,
+            legal_ids >= 0,
+            temperature,
+            logprob_dtype=None if rounded is torch.float32 else rounded,
+        )
+        return Outputs(dist, values)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of trained parameters."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def reduced_precision(self, device: torch.device) -> bool:
+        """True if the forward pass on `device` may round below float32.
+
+        That is autocast and TF32 on CUDA, and a lower `head_dtype` or `logprob_dtype` anywhere. The
+        same rows in the same batch shape still give the same numbers; in another batch shape the
+        last bit of float32 differs, and where it decides a rounding, so does the coarse result.
+        """
+        tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+        coarse = {self.config.head_dtype, self.config.logprob_dtype} != {"float32"}
+        return coarse or (device.type == "cuda" and (self.config.autocast or tf32))
+
+
+class ResidualPolicy(PolicyNet):
     """Residual convolutional trunk with a from-to attention head.
 
     Every square gets a `from` and a `to` vector; a move's logit is their scaled product plus a
@@ -112,8 +190,7 @@ class PolicyNet(nn.Module):
     """
 
     def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         channels = config.channels
         self.stem = nn.Conv2d(NUM_PLANES, channels, 3, padding=1)
         self.square_bias = nn.Parameter(torch.zeros(1, channels, 8, 8))
@@ -147,48 +224,10 @@ class PolicyNet(nn.Module):
         self.from_to: Tensor
         self.promotion: Tensor
 
-    @property
-    def num_parameters(self) -> int:
-        """Number of trained parameters."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
-    def reduced_precision(self, device: torch.device) -> bool:
-        """True if the forward pass on `device` may round below float32.
-
-        That is autocast and TF32 on CUDA, and a lower `head_dtype` or `logprob_dtype` anywhere. The
-        same rows in the same batch shape still give the same numbers; in another batch shape the
-        last bit of float32 differs, and where it decides a rounding, so does the coarse result.
-        """
-        tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
-        coarse = {self.config.head_dtype, self.config.logprob_dtype} != {"float32"}
-        return coarse or (device.type == "cuda" and (self.config.autocast or tf32))
-
-    def forward(self, obs: Tensor, legal_ids: Tensor) -> Tensor:
-        """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
-
-        Args:
-            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1.
-        """
-        return self.move_logits(self.squares(obs), legal_ids)
-
-    def outputs(self, obs: Tensor, legal_ids: Tensor, temperature: float) -> Outputs:
-        """Distribution and values: the one way to either, for sampling and for learning.
-
-        Args:
-            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1.
-            temperature: of the softmax.
-        """
+    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits, `[N]` values or None), from one pass through the trunk."""
         squares = self.squares(obs)
-        rounded = DTYPES[self.config.logprob_dtype]
-        dist = MaskedCategorical(
-            self.move_logits(squares, legal_ids),
-            legal_ids >= 0,
-            temperature,
-            logprob_dtype=None if rounded is torch.float32 else rounded,
-        )
-        return Outputs(dist, self.state_values(squares))
+        return self.move_logits(squares, legal_ids), self.state_values(squares)
 
     def values(self, obs: Tensor) -> Tensor | None:
         """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
@@ -244,5 +283,18 @@ def build_policy(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = PolicyNet(config, critic=critic)
+        policy = make_policy(config, critic=critic)
     return policy.to(device)
+
+
+def make_policy(config: PolicyConfig, *, critic: bool = False) -> PolicyNet:
+    """The network that the settings name, with weights drawn from torch's global generator.
+
+    Raises:
+        ValueError: `config.network` names nothing that is a network.
+    """
+    if config.network is None:
+        return ResidualPolicy(config, critic=critic)
+    from algorithms.training.own_policy import OwnPolicy  # which needs this module
+
+    return OwnPolicy(config, critic=critic)

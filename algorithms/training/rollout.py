@@ -33,6 +33,7 @@ def collect_positions(
     generator: torch.Generator,
     device: torch.device,
     policy_version: int = 0,
+    greedy_fraction: float = 0.0,
 ) -> tuple[RolloutBatch, RolloutState]:
     """A `positions` batch, and the boards as they stand afterwards.
 
@@ -54,8 +55,10 @@ def collect_positions(
         generator: source of the samples, on `device`.
         device: where the network runs and the batch lives.
         policy_version: number of updates behind `policy`.
+        greedy_fraction: share of the boards that play on with the most probable move, at every ply
+            others; it changes which positions come next, and no sample and no reward.
     """
-    sampler = Sampler(policy, temperature, generator, device)
+    sampler = Sampler(policy, temperature, generator, device, greedy_fraction)
     records: list[PlyRecord] = []
     for _ in range(num_plies):
         record, state = play_ply(vec, sampler, state, num_samples=group_size)

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
+
+import torch
 
 from algorithms.training.evaluation import Regret, prepare_slice, regret_cp
-from algorithms.training.learner import Learner
+from algorithms.training.policy import PolicyNet
+from algorithms.training.progress import Progress
 from algorithms.training.run_report import MAIN_SLICE
 from chess_env.heldout import load_heldout
+
+
+class Evaluated(Protocol):
+    """A run's parts that are evaluated.
+
+    Attributes:
+        policy: the network.
+        device: where it lives.
+        progress: what has been done; keeps the lowest regret and entropy.
+    """
+
+    policy: PolicyNet
+    device: torch.device
+    progress: Progress
 
 
 class RunEvaluation:
     """Exact regret of a session's policy on held-out slices.
 
-    At the temperature that the run began with, so that its figures stay comparable where a
-    controller moves that of the rollouts.
-
     Args:
         session: the run.
+        temperature: that the run began with, so that its figures stay comparable where a controller
+            moves that of the rollouts.
 
     Attributes:
         regret: of the main slice, at the last evaluation; None before the first.
     """
 
-    def __init__(self, session: Learner) -> None:
+    def __init__(self, session: Evaluated, *, temperature: float) -> None:
         heldout = load_heldout()
         self._session = session
+        self._temperature = temperature
         self._slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
         self.regret: Regret | None = None
 
@@ -45,7 +63,7 @@ class RunEvaluation:
             regret = regret_cp(
                 session.policy,
                 self._slices[name],
-                temperature=session.config.rollout.temperature,
+                temperature=self._temperature,
                 device=session.device,
             )
             if name == MAIN_SLICE:

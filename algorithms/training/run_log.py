@@ -63,7 +63,7 @@ class RunLog:
             raise RunFolderError(
                 f"run folder {str(run_dir)!r} cannot be made ({error.strerror}): choose another --run-dir"
             ) from None
-        self._lock = _lock(run_dir)
+        self._lock = lock_folder(run_dir)
         try:
             if resume_at is not None:
                 _cut(self.path, resume_at)
@@ -129,9 +129,13 @@ def _cut(path: Path, step: int) -> None:
     os.replace(partial, path)
 
 
-def _lock(run_dir: Path) -> IO[str]:
-    """An open file that holds the folder's lock until it is closed or the process ends."""
-    file = (run_dir / ".lock").open("a+", encoding="utf-8")
+def lock_folder(folder: Path) -> IO[str]:
+    """An open file that holds the folder's lock until it is closed or the process ends.
+
+    Raises:
+        RunFolderError: another process holds it.
+    """
+    file = (folder / ".lock").open("a+", encoding="utf-8")
     try:
         import fcntl
     except ImportError:  # Windows: no advisory locks, so two writers are not noticed there
@@ -143,7 +147,7 @@ def _lock(run_dir: Path) -> IO[str]:
         owner = file.read().strip() or "another process"
         file.close()
         raise RunFolderError(
-            f"{run_dir} is being written by {owner}: wait for it, or choose another --run-dir"
+            f"{folder} is being written by {owner}: wait for it, or choose another folder"
         ) from error
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")

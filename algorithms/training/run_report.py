@@ -14,6 +14,7 @@ from algorithms.training import config_file, machine
 from algorithms.training.console import Display
 from algorithms.training.evaluation import Regret, bootstrap_interval
 from algorithms.training.learner import Learner
+from algorithms.training.own_parts import own_names
 
 MAIN_SLICE = "random_2_40"  # what eval/regret_cp and the checkpoint `best` are measured on
 
@@ -112,6 +113,7 @@ def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool
             device=str(session.device),
             num_threads=threads,
             packages=_OUTSIDE if config.trainer == "sb3" else (),
+            own=tuple(own_names(config).values()),
         ),
         resumed=resumed,
     )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from algorithms.training.frozen import trained_parameters
 from algorithms.training.initial_weights import initialise
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.training.policy import PolicyConfig, ResidualPolicy, build_policy
 from algorithms.training.sb3_settings import ADAM_EPS
 from chess_env.moves import NUM_ACTIONS
 
@@ -35,9 +35,9 @@ class Squares(BaseFeaturesExtractor):
         init_from: str | None,
     ) -> None:
         super().__init__(observation_space, features_dim=64 * config.channels)
-        self.net: PolicyNet = build_policy(
-            config, seed=seed, device=torch.device("cpu"), critic=True
-        )
+        net = build_policy(config, seed=seed, device=torch.device("cpu"), critic=True)
+        assert isinstance(net, ResidualPolicy)  # check_mappable refuses any other
+        self.net = net
         if init_from is not None:
             initialise(self.net, init_from)
 
@@ -49,7 +49,7 @@ class Squares(BaseFeaturesExtractor):
 class MoveLogits(nn.Module):
     """`[N, 1858]` logits of all actions over the temperature, from the features; masked by SB3."""
 
-    def __init__(self, net: PolicyNet, temperature: float) -> None:
+    def __init__(self, net: ResidualPolicy, temperature: float) -> None:
         super().__init__()
         self.net = net
         self.temperature = temperature
@@ -66,7 +66,7 @@ class MoveLogits(nn.Module):
 class Values(nn.Module):
     """`[N, 1]` values, side to move's view, from the features."""
 
-    def __init__(self, net: PolicyNet) -> None:
+    def __init__(self, net: ResidualPolicy) -> None:
         super().__init__()
         self.net = net
 
@@ -122,7 +122,7 @@ class PlanesPolicy(MaskableActorCriticPolicy):
         )
 
     @property
-    def net(self) -> PolicyNet:
+    def net(self) -> ResidualPolicy:
         """The network itself."""
         extractor = self.features_extractor
         assert isinstance(extractor, Squares)

@@ -163,7 +163,7 @@ class Record(BaseCallback):
         self._probes = ProbeRecord(run_dir, probe, say)
         self._regularizer = Regularizer(config.regularizer, config.rollout.temperature)
         self._controls = config.algorithm.controls()
-        self.evaluation = RunEvaluation(outside)
+        self.evaluation = RunEvaluation(outside, temperature=config.rollout.temperature)
         self._learner, self._env, self._ppo, self._rows = outside, outside.env, outside.model, rows
         self._folder, self._stop = run_dir / "checkpoints", stop
         self._updates = updates_in_budget(config)

@@ -50,6 +50,7 @@ def check_mappable(config: TrainConfig) -> None:
          "it takes the clipped value loss, here it is the larger of both"),
         ("algorithm.target_kl", algorithm.target_kl, None,
          "it stops within a pass, by an estimate; here it is after one, by the exact KL"),
+        ("policy.network", policy.network, None, "it is given this project's trunk and head"),
         ("policy.dropout", policy.dropout, 0, "it learns with dropout on and samples with it off"),
         ("policy.logprob_dtype", policy.logprob_dtype, "float32", "it has no rounding"),
         ("rollout.form", rollout.form, "positions", "it knows no groups of games"),

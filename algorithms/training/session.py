@@ -201,7 +201,13 @@ class Session:
                 self.vec, self.behaviour, train_sides=sides, teacher_fraction=share, **shared
             )
         assert self.boards is not None
-        batch, self.boards = collect_positions(self.vec, self.behaviour, self.boards, **shared)
+        batch, self.boards = collect_positions(
+            self.vec,
+            self.behaviour,
+            self.boards,
+            greedy_fraction=settings.greedy_fraction,
+            **shared,
+        )
         return batch
 
     @property

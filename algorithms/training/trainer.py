@@ -14,6 +14,7 @@ from algorithms.training.amounts import account
 from algorithms.training.config import TrainConfig
 from algorithms.training.console import Display, make_display
 from algorithms.training.dynamic_sampling import Collected
+from algorithms.training.match_play import MatchPlay
 from algorithms.training.preflight import look
 from algorithms.training.probe_policy import PolicyProbe
 from algorithms.training.probe_record import ProbeRecord
@@ -71,9 +72,11 @@ def train(
         config_file.check_resumable(config_file.load(run_dir / "config.json"), config)
         newest = checkpoint.load_newest(run_dir / "checkpoints")
     log: RunLog | None = None
+    matches: MatchPlay | None = None
     session = make_session(config) if newest is None else Session(config, fresh=False)
     try:
         session.check_budget()
+        matches = MatchPlay(config.match, config.seed)
         if newest is not None:
             session.load(newest.path, newest.weights, newest.state)
         log = RunLog(
@@ -82,7 +85,7 @@ def train(
             config=config_file.to_dict(config),
             resume_at=session.progress.update if newest else None,
         )
-        run = _Run(session, log, display, run_dir, watch)
+        run = _Run(session, matches, log, display, run_dir, watch)
         describe(session, display, run_dir, resumed=newest is not None)
         with stop_on_signal() as stop:
             if newest is None:
@@ -98,6 +101,8 @@ def train(
         if log is not None:
             log.close()
         session.close()
+        if matches is not None:
+            matches.close()
 
 
 class _Run:
@@ -106,16 +111,18 @@ class _Run:
     def __init__(
         self,
         session: Session,
+        matches: MatchPlay,
         log: RunLog,
         display: Display,
         run_dir: Path,
         watch: Callable[[Mapping[str, float]], str] | None,
     ) -> None:
         self.session = session
+        self.matches = matches
         self.display = display
         self.run_dir = run_dir
-        self.evaluation = RunEvaluation(session)
         config = session.config
+        self.evaluation = RunEvaluation(session, temperature=config.rollout.temperature)
         probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
@@ -228,6 +235,8 @@ class _Run:
             evaluation = self.evaluation
             row.update(evaluation.all_slices() if last else evaluation.main_slice())
             best = done.best_regret_cp < lowest
+        if last or done.update % config.match.interval_updates == 0:
+            row.update(self.matches.play(self.session.policy))
         self._rows.write(row)
         if last or best or done.update % config.checkpoint_interval_updates == 0:
             self._checkpoint(best=best, must=last)
@@ -252,4 +261,5 @@ class _Run:
 def new_run_dir(config: TrainConfig) -> Path:
     """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{config.label}-{stamp}-seed{config.seed}"
+    label = config.label.replace(":", ".")  # of module:Name; no file system should stumble over it
+    return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

@@ -20,6 +20,7 @@ from chess_env.evaluators.protocol import (
 )
 from chess_env.evaluators.stockfish import StockfishEvaluator
 from chess_env.evaluators.uci import INSTALL_HINT, MATE_SCORE, MAX_CP, EngineError, find_stockfish
+from chess_env.own_objects import is_spec, make_object, protocol_members
 
 __all__ = [
     "MATE_SCORE",
@@ -36,7 +37,10 @@ __all__ = [
     "pack_positions",
 ]
 
-_NAMES = '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish"'
+_NAMES = (
+    '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish", '
+    "or module:Name of your own"
+)
 _KINDS = {
     "depth": int,
     "nodes": int,
@@ -45,6 +49,7 @@ _KINDS = {
     "pure": bool,
     "path": str,
 }
+_KNOWN = ("auto", "stockfish", "builtin")
 _said: set[str] = set()
 
 
@@ -81,7 +86,8 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
 
     Args:
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
-            "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s.
+            "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s; or
+            "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments.
         num_engines: Stockfish processes; without meaning for the built-in evaluator.
         cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
 
@@ -90,7 +96,9 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         EngineError: Stockfish was asked for and does not work, or the path given for it is wrong.
     """
     kind, _, text = name.partition(":")
-    if kind not in ("auto", "stockfish", "builtin") or (text and kind == "builtin"):
+    if kind not in _KNOWN and is_spec(name):
+        return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
+    if kind not in _KNOWN or (text and kind == "builtin"):
         raise ValueError(f"evaluator {name!r} is unknown; expected one of {_NAMES}")
     settings = _parse_settings(name, text)
     evaluator: Evaluator
@@ -106,6 +114,10 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         evaluator = _make_builtin()
     else:
         evaluator = StockfishEvaluator(num_engines=num_engines, **settings)
+    return _cached(evaluator, cache)
+
+
+def _cached(evaluator: Evaluator, cache: str | Path | None) -> Evaluator:
     if cache is None:
         return evaluator
     try:

@@ -17,7 +17,7 @@ from chess_env.openings import OPENINGS, opening_positions
 from chess_env.phase_mix import PHASE_SHARES, PhaseMix, opponent_in_check, set_up
 from chess_env.random_play import random_walk
 from chess_env.rules import hash_batch, phase_batch, status_batch
-from chess_env.start_positions import make_start_positions
+from chess_env.start_positions import make_start_positions, mixture_parts
 from tests.env.material import MaterialEvaluator
 
 SPECS = (
@@ -26,6 +26,8 @@ SPECS = (
     "random_plies:7",
     "openings",
     "phase_mix",
+    "decided",
+    "0.5*decided+.25*phase_mix+1*random_plies:2-8",
     "random_plies:2-40@fixed=5,seed=1",
 )
 
@@ -69,6 +71,37 @@ def test_set_up_endgames_never_leave_the_side_that_moved_in_check() -> None:
     for position in positions:
         board = chess.Board(to_fen(position))
         assert board.is_valid() and board.was_into_check() is opponent_in_check(position) is False
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_every_decided_position_is_legal_and_unfinished(seed: int) -> None:
+    position = make_start_positions("decided").sample(np.random.default_rng(seed))
+    np.testing.assert_array_equal(parse_fen(to_fen(position)), position)
+    board = chess.Board(to_fen(position))
+    assert board.is_valid() and not board.is_game_over()
+
+
+def test_decided_positions_hold_bare_kings_several_queens_and_either_side_to_move() -> None:
+    positions = draw("decided", 400)
+    lead_cp = MaterialEvaluator().evaluate(positions)
+    assert (np.abs(lead_cp) >= 1000).mean() > 0.5
+    assert (lead_cp > 500).mean() > 0.25 and (lead_cp < -500).mean() > 0.15
+    men = [board.occupied_co for board in map(chess.Board, map(to_fen, positions))]
+    assert min(min(map(int.bit_count, map(int, sides))) for sides in men) == 1
+    queens = [board.queens.bit_count() for board in map(chess.Board, map(to_fen, positions))]
+    assert max(queens) >= 4
+
+
+def test_a_mixture_draws_from_each_source_with_its_share() -> None:
+    starts = [len(board.piece_map()) == 32 for board in boards("3*initial+1*decided")]
+    assert 0.6 < np.mean(starts) < 0.9
+
+
+@pytest.mark.parametrize("spec", ["initial+0.5*decided", "0*initial+1*decided", "0.5*nowhere"])
+def test_a_mixture_that_makes_no_sense_is_an_error(spec: str) -> None:
+    with pytest.raises(ValueError, match="start_positions is"):
+        make_start_positions(spec)
 
 
 def test_random_plies_have_the_length_asked_for() -> None:
@@ -201,3 +234,13 @@ def test_an_unknown_spec_is_an_error_that_shows_it(spec: Any) -> None:
     with pytest.raises(ValueError) as caught:
         make_start_positions(spec)
     assert "expected" in str(caught.value) or "needs an evaluator" in str(caught.value)
+
+
+def test_a_mixture_is_taken_apart_into_shares_and_specs() -> None:
+    spec = "0.25*random_plies:2-40@fixed=3,seed=1+.5*decided+2*fens:a+b.txt"
+    assert mixture_parts(spec) == [
+        (0.25, "random_plies:2-40@fixed=3,seed=1"),
+        (0.5, "decided"),
+        (2.0, "fens:a+b.txt"),
+    ]
+    assert mixture_parts("fens:a+b.txt") == []

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
@@ -33,17 +32,6 @@ def inputs(fens: list[str]) -> tuple[Tensor, Tensor]:
     legal_ids, num_legal = legal_actions_batch(positions)
     obs = encode_batch(positions, np.zeros(len(fens), np.uint8))
     return torch.from_numpy(obs), torch.from_numpy(legal_ids[:, : num_legal.max()])
-
-
-def test_a_row_depends_neither_on_its_batch_nor_on_the_padding(policy_of: PolicyOf) -> None:
-    policy = policy_of()
-    obs, legal_ids = inputs(FENS)
-    together = policy(obs, legal_ids)
-    for row in range(len(FENS)):
-        padded = F.pad(legal_ids[row : row + 1], (0, 5), value=-1)
-        alone = policy(obs[row : row + 1], padded)[0, : legal_ids.shape[1]]
-        legal = legal_ids[row] >= 0
-        torch.testing.assert_close(alone[legal], together[row][legal], atol=1e-6, rtol=1e-5)
 
 
 def test_a_logit_is_the_product_of_its_from_and_to_vectors_plus_biases(policy_of: PolicyOf) -> None:

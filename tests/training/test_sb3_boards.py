@@ -11,9 +11,9 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from algorithms.training.sb3_boards import BoardsVecEnv
+from chess_env.derived_positions import PositionList
 from chess_env.env import ChessSelfPlayEnv
 from chess_env.fen import pack_fens
-from chess_env.start_positions import PositionList
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
 

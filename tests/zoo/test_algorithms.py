@@ -17,7 +17,7 @@ from algorithms.core.diagnostics import ratio_metrics, ratio_sums
 from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reinforce import Reinforce
-from tests.zoo.zoo_cases import forms_of, noise_like, random_case
+from algorithms.testing.cases import forms_of, random_case
 
 PRESETS = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
 CASES = [(name, form) for name, algorithm in PRESETS.items() for form in forms_of(algorithm)]
@@ -107,46 +107,6 @@ def test_everything_is_finite_with_one_legal_move_and_with_218(
 
 
 @every_preset_and_form
-def test_a_policy_far_from_the_one_that_sampled_gives_finite_gradients_too(
-    name: str, form: str
-) -> None:
-    case = random_case(PRESETS[name], form, temperature=TEMPERATURE)
-    moved = (case.logits + 3 * noise_like(case.logits)).requires_grad_()
-    (gradient,) = torch.autograd.grad(case.loss(moved), moved)
-    assert torch.isfinite(gradient).all()
-
-
-@every_preset_and_form
-def test_samples_that_are_not_valid_get_no_advantage_and_no_weight_and_are_never_looked_at(
-    name: str, form: str
-) -> None:
-    case = random_case(PRESETS[name], form, seed=4)
-    batch, algorithm = case.batch, case.algorithm
-    if form == "positions" and not algorithm.needs().all_moves:
-        # A whole group and one member of another.
-        valid = batch.valid.clone()
-        valid[0, 0], valid[1, 1, 0] = False, False
-        batch = dataclasses.replace(batch, valid=valid)
-    assert not batch.valid.all()
-    advantages, weights = algorithm.advantages(batch), algorithm.weights(batch)
-    assert (advantages[~batch.valid] == 0).all()
-    assert (weights[~batch.valid] == 0).all()
-    assert (weights[batch.valid] > 0).all()
-    if algorithm.needs().critic is not None and form == "positions":
-        return  # a stream's rewards matter to the plies before, whether trained on or not
-    dirty = dataclasses.replace(batch, rewards=batch.rewards.masked_fill(~batch.valid, torch.nan))
-    assert torch.equal(algorithm.advantages(dirty), advantages)
-
-
-@every_preset
-def test_a_batch_without_any_valid_sample_gives_zeros(name: str) -> None:
-    case = random_case(PRESETS[name])
-    nothing = dataclasses.replace(case.batch, valid=torch.zeros_like(case.batch.valid))
-    assert not case.algorithm.advantages(nothing).any()
-    assert not case.algorithm.weights(nothing).any()
-
-
-@every_preset_and_form
 def test_the_weights_add_up_to_what_their_reduction_says(name: str, form: str) -> None:
     case = random_case(PRESETS[name], form)
     total, valid = float(case.algorithm.weights(case.batch).sum()), case.batch.valid
@@ -157,15 +117,6 @@ def test_the_weights_add_up_to_what_their_reduction_says(name: str, form: str) -
     else:
         expected = 1.0
     assert total == pytest.approx(expected, rel=1e-6)
-
-
-@every_preset
-def test_zero_advantages_give_no_gradient(name: str) -> None:
-    case = random_case(PRESETS[name])
-    logits = case.logits.clone().requires_grad_()
-    loss = case.loss(logits, advantages=torch.zeros_like(case.advantages()))
-    (gradient,) = torch.autograd.grad(loss, logits)
-    assert (gradient == 0).all()
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.3])
@@ -229,14 +180,6 @@ def test_reinforce_s_baselines_leave_exactly_nothing_of_constant_rewards() -> No
         constant = torch.full_like(case.batch.rewards, 0.1)
         batch = dataclasses.replace(case.batch, rewards=constant)
         assert not case.algorithm.advantages(batch).any()
-
-
-@every_preset_and_form
-def test_weights_have_the_rewards_precision(name: str, form: str) -> None:
-    """Float32 weights would blur a float64 loss by 1e-8."""
-    for dtype in (torch.float32, torch.float64):
-        case = random_case(PRESETS[name], form, dtype=dtype)
-        assert case.algorithm.weights(case.batch).dtype == dtype
 
 
 @pytest.mark.parametrize(("name", "form"), GROUP_CASES)

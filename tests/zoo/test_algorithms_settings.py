@@ -21,7 +21,7 @@ from algorithms.grpo import GRPO
 from algorithms.ppo import PPO
 from algorithms.reinforce import Reinforce
 from algorithms.rloo import RLOO
-from tests.zoo.zoo_cases import noise_like, random_case
+from algorithms.testing.cases import noise_like, random_case
 
 GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
 CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)

@@ -11,7 +11,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
-from tests.zoo.zoo_cases import Case, noise_like, random_case
+from algorithms.testing.cases import Case, noise_like, random_case
 
 
 def expected_reward(case: Case, logits: torch.Tensor) -> torch.Tensor:
@@ -82,6 +82,47 @@ def test_an_incomplete_list_of_moves_is_refused() -> None:
     hole.scatter_(-1, likeliest, False)
     with pytest.raises(ValueError, match="once each"):
         Exact().advantages(dataclasses.replace(whole, valid=hole))
+
+
+def test_scaled_it_is_the_gradient_of_the_rewards_in_units_of_each_states_own_spread() -> None:
+    """Rewards divided beforehand by a state's standard deviation over its legal moves give the same."""
+    scaled = random_case(Exact(advantage_scale="group"), seed=3, dtype=torch.float64)
+    batch, valid = scaled.batch, scaled.batch.valid
+    rewards = torch.where(valid, batch.rewards, torch.nan)
+    spread = (rewards - rewards.nanmean(-1, keepdim=True)).square().nanmean(-1, keepdim=True).sqrt()
+    divided = torch.where(valid, batch.rewards / (spread + 1e-4), 0.0)
+    by_hand = Exact().advantages(dataclasses.replace(batch, rewards=divided))
+    torch.testing.assert_close(scaled.algorithm.advantages(batch), by_hand, rtol=1e-9, atol=1e-12)
+
+
+def test_scaled_it_does_not_depend_on_how_far_the_policy_has_sharpened_or_on_the_unit() -> None:
+    case = random_case(Exact(advantage_scale="group"), seed=4, dtype=torch.float64)
+    batch, algorithm = case.batch, case.algorithm
+    advantages = algorithm.advantages(batch)
+    tenfold = algorithm.advantages(dataclasses.replace(batch, rewards=1e4 * batch.rewards))
+    torch.testing.assert_close(tenfold, advantages, rtol=1e-2, atol=1e-9)
+    sharper = torch.where(batch.valid, 4 * batch.old_logprobs, -torch.inf).log_softmax(-1)
+    sharp = algorithm.advantages(
+        dataclasses.replace(batch, old_logprobs=torch.where(batch.valid, sharper, 0.0))
+    )
+    shift = torch.where(batch.valid, sharp - advantages, 0.0)
+    assert float(shift.abs().max()) > 0.1  # the baseline has moved
+    low = torch.where(batch.valid, shift, torch.inf).amin(-1)
+    high = torch.where(batch.valid, shift, -torch.inf).amax(-1)
+    torch.testing.assert_close(low, high, rtol=0, atol=1e-9)  # and nothing else has
+
+
+@pytest.mark.parametrize("scale", ["group", "none"])
+def test_equal_rewards_teach_nothing(scale: str) -> None:
+    case = random_case(Exact(advantage_scale=scale), seed=5, dtype=torch.float64)  # type: ignore[arg-type]
+    equal = torch.where(case.batch.valid, 0.3, 0.0).double()
+    advantages = case.algorithm.advantages(dataclasses.replace(case.batch, rewards=equal))
+    assert float(advantages.abs().max()) < 1e-9
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch"):
+        Exact(advantage_scale="batch")  # type: ignore[arg-type]
 
 
 def test_what_exact_asks_the_loop_for() -> None:

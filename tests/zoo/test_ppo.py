@@ -18,7 +18,7 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.credit import alive, ended
 from algorithms.ppo import PPO
-from tests.zoo.zoo_cases import noise_like, random_case
+from algorithms.testing.cases import noise_like, random_case
 
 
 def sb3_advantages(

@@ -11,6 +11,7 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.training.dynamic_sampling import Collected
+from algorithms.training.policy import ResidualPolicy
 from algorithms.training.session import Session
 
 Fault = Callable[[Session], None]
@@ -72,6 +73,7 @@ def sampler_keeps_noise(std: float) -> Fault:
     def fault(session: Session) -> None:
         _separate_sampler(session)
         sampler, collect = session.behaviour, session.rollout
+        assert isinstance(sampler, ResidualPolicy)  # a cause decides the network
         generator = torch.Generator().manual_seed(session.config.seed)
         shape = sampler.action_bias.shape
         noise = std * torch.randn(shape, generator=generator).to(session.device)
@@ -109,11 +111,13 @@ def sharpened_start(factor: float) -> Fault:
     """The policy starts with its logits multiplied: sure of itself, and no wiser."""
 
     def fault(session: Session) -> None:
+        policy = session.policy
+        assert isinstance(policy, ResidualPolicy)  # a cause decides the network
         with torch.no_grad():
             for parameter in (
-                *session.policy.to_vector.parameters(),
-                session.policy.action_bias,
-                session.policy.promotion_bias,
+                *policy.to_vector.parameters(),
+                policy.action_bias,
+                policy.promotion_bias,
             ):
                 parameter.mul_(factor)
 

@@ -10,6 +10,7 @@ from algorithms.collapse.causes import CAUSES
 from algorithms.core.checks import require, require_between, require_choice, require_count
 from algorithms.training.config import OptimizerConfig
 from algorithms.training.named_runs import NAMES
+from algorithms.training.own_parts import default_algorithm
 
 Treatment = Literal["none", "equal", "share", "preset"]
 TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
@@ -29,7 +30,8 @@ class Plan:
     """A comparison.
 
     Attributes:
-        presets: names of presets or of an implementation of others (`NAMES`), one column or more each.
+        presets: names of presets or of an implementation of others (`NAMES`), or module:Name of
+            algorithms of your own; one column or more each.
         causes: names of causes of collapse; each is run beside its cured twin.
         grid: "key=v1,v2": settings that are varied in every column that has them.
         num_seeds: seeds of every column, the same in all.
@@ -74,7 +76,10 @@ class Plan:
             twice = sorted({name for name in names if names.count(name) > 1})
             require(not twice, f"{what} gives {twice} more than once: give each name once")
         for name in self.presets:
-            require_choice("NAME", name, NAMES)
+            if ":" in name:
+                default_algorithm(name)
+            else:
+                require_choice("NAME", name, NAMES)
         for name in self.causes:
             require_choice("--causes", name, CAUSES)
         require(bool(self.treatments), f"--regularization is empty: give some of {TREATMENTS}")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from algorithms.playing.load_policy import load_policy
-from algorithms.playing.policy_player import GREEDY, PolicyPlayer
 from algorithms.training.policy import PolicyNet
+from algorithms.training.policy_player import GREEDY, PolicyPlayer
 from chess_env.arena import play_match
 from chess_env.fen import pack_fens, to_fen
 from chess_env.match_result import MatchResult

@@ -24,9 +24,11 @@ class Case:
     logits: Tensor
 
     def dist(self, logits: Tensor) -> MaskedCategorical:
+        """The distribution of other logits `[N, L]` over the same legal moves."""
         return MaskedCategorical(logits, self.flat.legal, self.batch.temperature)
 
     def advantages(self) -> Tensor:
+        """`[N, K]` the algorithm's advantages of the rollout."""
         return self.batch.flatten(self.algorithm.advantages(self.batch))
 
     def loss(

@@ -1,0 +1,66 @@
+"""`chess-lab pretrain`: learns from labelled positions or from games, or continues such a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from algorithms.commands.json_file import write_json
+from algorithms.commands.train import value_of
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Pretrains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
+    import tyro
+
+    from algorithms.pretraining import config as configuration
+    from algorithms.pretraining.loop import pretrain
+    from algorithms.training.choices import check_choices
+
+    try:
+        resumed = value_of("--resume", arguments)
+        config = configuration.PretrainConfig()
+        if resumed is not None:
+            config = configuration.load(Path(resumed) / "config.json")
+            config = dataclasses.replace(config, run_dir=Path(resumed))
+        elif (games := value_of("--pgn", arguments)) is not None:
+            # Games have one kind of target; without this `--pgn FILE` alone would contradict itself.
+            labels = dataclasses.replace(config.labels, pgn=Path(games))
+            config = dataclasses.replace(config, labels=labels, target="played")
+        if "--smoke" in arguments and resumed is None:
+            config = configuration.smoke(config)
+        try:
+            check_choices(arguments, config)
+        except ValueError as error:
+            print(f"chess-lab pretrain: {error}", file=sys.stderr)
+            return 2
+        options = tyro.cli(
+            configuration.PretrainOptions,
+            args=list(arguments),
+            default=configuration.PretrainOptions(config),
+            prog="chess-lab pretrain",
+            description="Learn from positions whose legal moves an evaluator has scored, or from the "
+            "games of a PGN file. A run folder under runs/ keeps everything.",
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        write_json(options.json, {})  # a path that cannot be written should fail before the run
+        result = pretrain(options.config, resume=resumed is not None)
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        print(f"chess-lab pretrain: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(["", *result.lines()]))
+    write_json(options.json, result.to_dict())
+    if result.stopped_by is None:
+        return 0
+    folder = shlex.quote(str(result.run_dir))
+    if result.stopped_by not in signal.Signals.__members__:
+        print(f"stopped: {result.stopped_by}")
+        return 0
+    print(f"stopped by {result.stopped_by}; continue: chess-lab pretrain --resume {folder}")
+    return 128 + signal.Signals[result.stopped_by].value

@@ -1,0 +1,1 @@
+"""Supervised pretraining: labelled positions on disk, targets over the legal moves, and the loop."""

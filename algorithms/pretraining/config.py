@@ -1,0 +1,260 @@
+"""Everything that decides a pretraining run; the `Attributes:` lines are the command line's help."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from algorithms.core.checks import require, require_between, require_choice, require_count
+from algorithms.training import config_file
+from algorithms.training.config import OptimizerConfig
+from algorithms.training.policy import PolicyConfig
+
+TRAINER = config_file.PRETRAIN
+TEMPERATURE = 1.0
+"""Of the softmax that is learned and evaluated; in config.json, for whoever loads the policy."""
+
+# Beside these everything decides the stream of minibatches, the steps, or what a label means.
+RESUME_MAY_CHANGE = frozenset(
+    {
+        "total_steps",
+        "plateau",
+        "patience_evals",
+        "min_improvement_cp",
+        "log_interval_steps",
+        "eval_interval_steps",
+        "track",
+        "device",
+        "num_threads",
+        "run_dir",
+        "labels.num_engines",
+        "labels.labels_dir",
+    }
+)
+
+
+@dataclass(frozen=True)
+class LabelConfig:
+    """The labelled positions.
+
+    Attributes:
+        start_positions: source of the positions that walks start from, e.g. "phase_mix",
+            "random_plies:2-40", "openings", "fens:PATH".
+        evaluator: who scores the legal moves: "builtin", "stockfish:depth=4", or "auto" (Stockfish
+            where found). Stockfish judges better and is a hundred times slower. Unused with --pgn.
+        num_engines: Stockfish processes; about one for each core is best.
+        walk_plies: plies played on from each drawn start; every position on the way is labelled. 0
+            labels the starts alone.
+        random_move_fraction: share of those plies, in [0, 1], that are uniformly random; the others
+            are the evaluator's best move.
+        num_positions: positions to label, or with --pgn to read at most.
+        shard_size: positions in one file.
+        label_seed: seeds starts and walks; runs that share it can share `labels_dir`.
+        labels_dir: folder of the shards; None means `labels` in the run folder.
+        pgn: a file of games (.pgn or .pgn.zst) to learn from in place of an evaluator.
+        min_rating: games in which either player has a lower rating, or none, are left out; 0 takes all.
+        skip_plies: plies at the start of each game that are not learned from.
+    """
+
+    start_positions: str = "phase_mix"
+    evaluator: str = "builtin"
+    num_engines: int = 2
+    walk_plies: int = 8
+    random_move_fraction: float = 0.25
+    num_positions: int = 262_144
+    shard_size: int = 8_192
+    label_seed: int = 0
+    labels_dir: Path | None = None
+    pgn: Path | None = None
+    min_rating: int = 0
+    skip_plies: int = 8
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("num_engines", 1),
+            ("walk_plies", 0),
+            ("num_positions", 1),
+            ("shard_size", 1),
+            ("label_seed", 0),
+            ("min_rating", 0),
+            ("skip_plies", 0),
+        ):
+            require_count(name, getattr(self, name), least, "it is a whole number")
+        require_between("random_move_fraction", self.random_move_fraction, 0.0, 1.0)
+        require(
+            self.evaluator != "none",
+            "evaluator is 'none': labels need scores; set it to auto, stockfish:depth=4 or builtin",
+        )
+
+    @property
+    def num_shards(self) -> int:
+        """Files that hold `num_positions`, the last one perhaps more than are missing."""
+        return -(-self.num_positions // self.shard_size)
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """One pretraining run.
+
+    Attributes:
+        labels: the labelled positions.
+        target: what the policy is to say: "soft" (a softmax over all legal moves of 2 Win% - 1 of
+            their clipped scores), "best" (the best move; equal ones share), or "played" (the move
+            of the game; the only one with --pgn).
+        target_temperature: of the softmax of "soft"; lower is nearer to the best move alone.
+        target_clip_cp: scores are clipped to this many centipawns for "soft".
+        policy: the network.
+        optimizer: how the weights move; the step size rises over `warmup_updates` steps and falls to
+            `lr_final` at step `lr_decay_steps`.
+        lr_decay_steps: steps after which the step size stays at `optimizer.lr_final`; it does not
+            hang on `total_steps`, so a longer run repeats a shorter one.
+        total_steps: budget in optimizer steps.
+        plateau: end the run where held-out regret no longer falls.
+        patience_evals: evaluations without an improvement that make a plateau; they count from step
+            `lr_decay_steps` on, because a smaller step size still lowers the regret before.
+        min_improvement_cp: fall of eval/regret_cp, centipawns, that counts as an improvement.
+        log_interval_steps: steps between rows of metrics.jsonl.
+        eval_interval_steps: steps between evaluations on the held-out positions, each with a
+            checkpoint; a multiple of `log_interval_steps`.
+        seed: seeds the weights and the order of the minibatches.
+        device: "auto" (CUDA where present), "cpu" or "cuda".
+        num_threads: CPU threads of the network.
+        track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
+        init_from: weights to start from in place of random ones: a run folder, a checkpoint folder,
+            a .safetensors file, or the name of a shipped policy.
+        run_dir: the run folder; None makes runs/pretrain-<date>-<time>.
+    """
+
+    labels: Annotated[LabelConfig, tyro.conf.arg(name="")] = field(default_factory=LabelConfig)
+    target: Literal["soft", "best", "played"] = "soft"
+    target_temperature: float = 0.02
+    target_clip_cp: int = 1_000
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(
+            learning_rate=2e-3, lr_final=1e-4, warmup_updates=100, minibatch_size=128
+        )
+    )
+    lr_decay_steps: int = 5_000
+    total_steps: int = 20_000
+    plateau: bool = True
+    patience_evals: int = 6
+    min_improvement_cp: float = 0.5
+    log_interval_steps: int = 50
+    eval_interval_steps: int = 250
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_threads: int = 1
+    track: Literal["wandb", "tensorboard"] | None = None
+    init_from: str | None = None
+    run_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("target", self.target, ("soft", "best", "played"))
+        require(
+            (self.target == "played") == (self.labels.pgn is not None),
+            f"target is {self.target!r} and pgn {self.labels.pgn}: games have the move played and no "
+            "scores; set target to played with a pgn file, and to soft or best without one",
+        )
+        require_between("target_temperature", self.target_temperature, 1e-6, float("inf"))
+        require_between("min_improvement_cp", self.min_improvement_cp, 0.0, float("inf"))
+        for name in (
+            "target_clip_cp",
+            "lr_decay_steps",
+            "total_steps",
+            "patience_evals",
+            "log_interval_steps",
+            "eval_interval_steps",
+            "num_threads",
+        ):
+            require_count(name, getattr(self, name), 1, "it is a whole number above 0")
+        require_count("seed", self.seed, 0, "it is a whole number")
+        require(
+            self.eval_interval_steps % self.log_interval_steps == 0,
+            f"eval_interval_steps is {self.eval_interval_steps} and log_interval_steps "
+            f"{self.log_interval_steps}: an evaluation is part of a row; set it to a multiple",
+        )
+        require(
+            self.policy.dropout == 0,
+            f"policy.dropout is {self.policy.dropout}: pretraining runs the policy in evaluation "
+            "mode, as reinforcement learning does; set it to 0",
+        )
+        require_choice("device", self.device, ("auto", "cpu", "cuda"))
+
+
+def smoke(config: PretrainConfig) -> PretrainConfig:
+    """The same run made small enough for a few seconds: a check of the parts, not of learning."""
+    return dataclasses.replace(
+        config,
+        labels=dataclasses.replace(config.labels, num_positions=1_024, shard_size=512),
+        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        optimizer=dataclasses.replace(config.optimizer, warmup_updates=5, minibatch_size=64),
+        lr_decay_steps=30,
+        total_steps=40,
+        log_interval_steps=10,
+        eval_interval_steps=20,
+    )
+
+
+def to_dict(config: PretrainConfig) -> dict[str, Any]:
+    """The configuration as JSON values, with what tells it from that of `chess-lab train`."""
+    values = json.loads(json.dumps(dataclasses.asdict(config), default=str))
+    label = {"trainer": TRAINER, "algorithm": {"name": TRAINER}, "temperature": TEMPERATURE}
+    return {**label, **values}
+
+
+def from_dict(values: dict[str, Any]) -> PretrainConfig:
+    """The configuration that `to_dict` wrote.
+
+    Raises:
+        ValueError: that of another kind of run, an unknown field, or a value out of range.
+    """
+    values = dict(values)
+    label = [values.pop(name, None) for name in ("trainer", "algorithm", "temperature")]
+    require(
+        label[0] == TRAINER,
+        "it is the configuration of a run of `chess-lab train`: continue that with "
+        "`chess-lab train --resume`",
+    )
+    config: PretrainConfig = config_file.build(PretrainConfig, values)
+    return config
+
+
+def save(config: PretrainConfig, path: Path) -> None:
+    """Writes the configuration as readable JSON."""
+    path.write_text(json.dumps(to_dict(config), indent=2) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> PretrainConfig:
+    """The configuration in a JSON file; ValueError names the file where it cannot be read."""
+    try:
+        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is not a readable pretraining configuration: {error}") from error
+
+
+def check_resumable(old: PretrainConfig, new: PretrainConfig) -> None:
+    """Raises ValueError where `new` differs from the run's own settings in more than it may."""
+    config_file.refuse_changes(to_dict(old), to_dict(new), RESUME_MAY_CHANGE)
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """Options of `chess-lab pretrain`.
+
+    Attributes:
+        config: the run.
+        smoke: a run of a few seconds with a tiny network, to see that everything works.
+        resume: continue the run in this folder; it keeps its settings.
+        json: also write the result to this file.
+    """
+
+    config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
+    smoke: bool = False
+    resume: Path | None = None
+    json: Path | None = None

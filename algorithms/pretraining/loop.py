@@ -1,0 +1,217 @@
+"""The pretraining loop: labels first, then minibatches until a plateau or the end of the budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from algorithms.pretraining import config as configuration
+from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
+from algorithms.pretraining.console import PretrainDisplay
+from algorithms.pretraining.learner import Pretraining, StepMeans
+from algorithms.pretraining.result import PretrainResult, result_of
+from algorithms.pretraining.sources import Labels, opened, prepare
+from algorithms.pretraining.stream import Stream
+from algorithms.training import checkpoint, machine
+from algorithms.training.rows import RowWriter
+from algorithms.training.run_evaluation import RunEvaluation
+from algorithms.training.run_log import RunLog
+from algorithms.training.stopping import Stop, stop_on_signal
+
+
+def pretrain(
+    config: PretrainConfig, *, resume: bool = False, display: PretrainDisplay | None = None
+) -> PretrainResult:
+    """Labels positions and learns from them; returns what came of it.
+
+    The first SIGINT or SIGTERM lets the step finish and writes a checkpoint; a second one ends the
+    process at once. A process that is killed loses the steps since its last evaluation.
+
+    Args:
+        config: the run. Where `run_dir` is None, a folder under `runs/` is made.
+        resume: continue the run in `config.run_dir` from its newest intact checkpoint.
+        display: what to show; None chooses a bar or plain lines.
+
+    Raises:
+        ValueError: a setting is out of range or does not fit the run that is continued.
+        RunFolderError: the folder holds another run, or another process writes it.
+        ShardError: the folder of labels holds others, or a shard is damaged.
+    """
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    run_dir = config.run_dir or Path("runs") / f"pretrain-{stamp}-seed{config.seed}"
+    display = display or PretrainDisplay(config.total_steps)
+    newest = None
+    if resume:
+        configuration.check_resumable(configuration.load(run_dir / "config.json"), config)
+        newest = checkpoint.load_newest(run_dir / "checkpoints")
+    session = Pretraining(config, fresh=newest is None)
+    if newest is not None:
+        session.load(newest.path, newest.weights, newest.state)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.num_threads)
+    log: RunLog | None = None
+    try:
+        with opened(config.labels, run_dir) as labels, stop_on_signal() as stop:
+            if newest is not None:
+                _check_labels(newest, labels)
+            log = RunLog(
+                run_dir,
+                track=config.track,
+                config=configuration.to_dict(config),
+                resume_at=session.progress.update if newest else None,
+            )
+            _describe(session, labels, display, run_dir, resumed=newest is not None)
+            run = _Run(session, labels, log, display, run_dir)
+            if newest is None:
+                run.begin()
+            about_labels = prepare(labels, display, stop)
+            reason = run.loop(stop)
+            return result_of(
+                session,
+                run.last_regret(),
+                run_dir,
+                labels=about_labels,
+                stopped_by=stop.name or reason,
+            )
+    finally:
+        display.stop()
+        if log is not None:
+            log.close()
+        torch.set_num_threads(threads)
+
+
+def _check_labels(newest: checkpoint.Checkpoint, labels: Labels) -> None:
+    """Raises ValueError where the run has learned from other labels."""
+    if newest.state["labels"] != labels.folder.identity:
+        raise ValueError(
+            f"{newest.path} learned from labels of {newest.state['labels']}, these are of "
+            f"{labels.folder.identity}: install that evaluator (or set STOCKFISH_PATH), put back "
+            "the file, or start a new run"
+        )
+
+
+def _describe(
+    session: Pretraining, labels: Labels, display: PretrainDisplay, run_dir: Path, *, resumed: bool
+) -> None:
+    """None; writes config.json and environment.json, and says what is about to run."""
+    config, threads = session.config, torch.get_num_threads()
+    values = machine.record(evaluator=labels.name, device=str(session.device), num_threads=threads)
+    machine.write_record(run_dir / "environment.json", values, resumed=resumed)
+    configuration.save(dataclasses.replace(config, run_dir=run_dir), run_dir / "config.json")
+    display.start(
+        f"supervised pretraining, seed {config.seed}"
+        + (f", resumed at step {session.progress.update}" if resumed else ""),
+        {
+            "labels": labels.name,
+            "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
+            f" ({threads} thread{'s' if threads > 1 else ''})",
+            "run folder": str(run_dir),
+        },
+    )
+
+
+class _Run:
+    """One process's share of a run."""
+
+    def __init__(
+        self,
+        session: Pretraining,
+        labels: Labels,
+        log: RunLog,
+        display: PretrainDisplay,
+        run_dir: Path,
+    ) -> None:
+        self._session, self._labels, self._run_dir = session, labels, run_dir
+        self._evaluation = RunEvaluation(session, temperature=TEMPERATURE)
+        self._rows = RowWriter(session.progress, log, display, None)
+        self._say = display.say
+
+    def begin(self) -> None:
+        """Measures the policy before the first step."""
+        row = self._evaluation.all_slices()
+        assert self._evaluation.regret is not None
+        self._session.progress.start_regret_cp = self._evaluation.regret.per_position_cp
+        self._rows.write(row)
+        self._checkpoint(best=True)
+
+    def loop(self, stop: Stop) -> str | None:
+        """Steps until a plateau, the budget or a signal; the reason where it is a plateau."""
+        session, config = self._session, self._session.config
+        sizes = self._labels.sizes()
+        reason = self._plateau()
+        if stop.name is not None or reason or session.progress.update >= config.total_steps:
+            return reason
+        stream = Stream(config, self._labels.folder, sizes, session.device)
+        last = False
+        while not last:
+            means, began, first = StepMeans(), time.monotonic(), session.progress.plies
+            row_ends = False
+            while not (row_ends or last):
+                session.step(stream.minibatch(session.progress.update), means)
+                row_ends = session.progress.update % config.log_interval_steps == 0
+                last = stop.name is not None or session.progress.update >= config.total_steps
+            row = {
+                **means.metrics(),
+                "train/learning_rate": session.optimizer.param_groups[0]["lr"],
+            }
+            row["time/positions_per_s"] = (session.progress.plies - first) / (
+                time.monotonic() - began
+            )
+            reason = self._finish_row(row, last=last)
+            last = last or reason is not None
+        return reason
+
+    def _finish_row(self, row: dict[str, float], *, last: bool) -> str | None:
+        """Writes the row, with an evaluation and a checkpoint where it is time; why to stop."""
+        session, config = self._session, self._session.config
+        done, lowest = session.progress, session.progress.best_regret_cp
+        due = done.update % config.eval_interval_steps == 0
+        if due or last:
+            row |= self._evaluation.all_slices() if last else self._evaluation.main_slice()
+        if due and done.update >= config.lr_decay_steps:
+            session.plateau.see(row["eval/regret_cp"], config.min_improvement_cp)
+        reason = self._plateau()
+        if reason is not None and not last:
+            row |= self._evaluation.all_slices()
+        row["pretrain/stale_evals"] = float(session.plateau.stale_evals)
+        self._rows.write(row)
+        if due or last:
+            self._checkpoint(best=done.best_regret_cp < lowest, must=last or reason is not None)
+        return reason
+
+    def _plateau(self) -> str | None:
+        """The reason to stop, where held-out regret no longer falls and that ends the run."""
+        config, stale = self._session.config, self._session.plateau.stale_evals
+        if not config.plateau or stale < config.patience_evals:
+            return None
+        return (
+            f"plateau: {stale} evaluations in a row without a fall of eval/regret_cp by "
+            f"{config.min_improvement_cp} cp (--no-plateau goes on)"
+        )
+
+    def last_regret(self) -> Any:
+        """`Regret` of the policy as it is."""
+        if self._evaluation.regret is None:  # a finished run was resumed
+            self._evaluation.all_slices()
+        return self._evaluation.regret
+
+    def _checkpoint(self, *, best: bool, must: bool = False) -> None:
+        """Writes a checkpoint; one that fails in mid-run is reported and the run goes on."""
+        session = self._session
+        try:
+            checkpoint.save(
+                self._run_dir / "checkpoints",
+                session.progress.update,
+                weights=session.policy.state_dict(),
+                state=session.state() | {"labels": self._labels.folder.identity},
+                best=best,
+            )
+        except checkpoint.CheckpointError as error:
+            if must:
+                raise
+            self._say(f"WARNING: {error}")

@@ -1,0 +1,144 @@
+"""Games as text from a .pgn or .pgn.zst file of any size, read once and in constant memory.
+
+Damage stays where it is: a game's text ends at the next game's header, whatever stands before it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MAX_LINE_CHARS = 65_536
+MAX_GAME_CHARS = 1_000_000
+"""What a game has beyond it is dropped: a file without line ends or headers must not fill the memory."""
+
+_CHUNK_BYTES = 16_384  # small, because a block of zstd may unpack to a thousand times its size
+_HEADER = re.compile(r"\[\s*([A-Za-z0-9]\w*)")  # not "[%clk ...", which belongs to a comment
+
+
+class PgnFile:
+    """A file of games, from its beginning to its end or to where it is damaged.
+
+    Args:
+        path: .pgn, or .pgn.zst.
+
+    Raises:
+        ValueError: it cannot be opened.
+        ModuleNotFoundError: .zst without the package zstandard; the message says how to install it.
+
+    Attributes:
+        size_bytes: of the file on disk.
+        ended_early: why the file could not be read to its end; "" where it could.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.ended_early = ""
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise ValueError(
+                f"games {str(path)!r} cannot be read ({error.strerror}): give a .pgn or .pgn.zst file"
+            ) from error
+        self.size_bytes = os.fstat(self._file.fileno()).st_size
+        try:
+            raw: Any = _Unzst(self._file, path, self) if path.suffix == ".zst" else self._file
+        except BaseException:
+            self._file.close()
+            raise
+        self._text = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", errors="replace")
+
+    @property
+    def bytes_read(self) -> int:
+        """How far the file on disk has been read."""
+        return self._file.tell()
+
+    def games(self) -> Iterator[str]:
+        """The text of each game: its headers and what follows up to the next game's."""
+        lines: list[str] = []
+        size, tags, in_moves = 0, set[str](), False
+        while line := self._text.readline(MAX_LINE_CHARS):
+            header = _HEADER.match(line)
+            blank = line.isspace()
+            begins = header is not None and (in_moves or (header[1] == "Event" and "Event" in tags))
+            if begins or (blank and in_moves and not tags):
+                yield "".join(lines)
+                lines, size, tags, in_moves = [], 0, set(), False
+            if header is not None:
+                tags.add(header[1])
+            elif not blank:
+                in_moves = True
+            size += len(line)
+            if size <= MAX_GAME_CHARS:
+                lines.append(line)
+        if tags or in_moves:
+            yield "".join(lines)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._text.close()
+        self._file.close()
+
+
+class _Unzst(io.RawIOBase):
+    """The unpacked bytes of a zstd file; what is readable of a damaged one, and why it ended."""
+
+    def __init__(self, file: Any, path: Path, owner: PgnFile) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise ModuleNotFoundError(
+                f"{str(path)!r} is packed, and reading it needs the package zstandard ({error}): "
+                'run pip install -e ".[pgn]" in the clone, or unpack the file'
+            ) from error
+        # Long windows, as zstd's --long=31 writes them, take up to 2 GiB of memory.
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
+        self._error = zstandard.ZstdError
+        self._file, self._path, self._owner = file, path, owner
+        self._frame: Any = None
+        self._packed = self._unpacked = b""
+        self._any = False
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Number of bytes put into `buffer`; 0 at the end.
+
+        Raises:
+            ValueError: the file is not zstd at all.
+        """
+        while not self._unpacked and not self._owner.ended_early:
+            self._packed = self._packed or self._file.read(_CHUNK_BYTES)
+            if not self._packed:
+                if self._frame is not None:
+                    self._owner.ended_early = "the .zst ends in the middle of a frame"
+                break
+            self._unpack()
+        count = min(len(buffer), len(self._unpacked))
+        buffer[:count] = self._unpacked[:count]
+        self._unpacked = self._unpacked[count:]
+        return count
+
+    def _unpack(self) -> None:
+        if self._frame is None:
+            self._frame = self._unpacker.decompressobj()
+        try:
+            self._unpacked = self._frame.decompress(self._packed)
+        except self._error as error:
+            if not self._any:
+                raise ValueError(
+                    f"games {str(self._path)!r} are not packed by zstd ({error}): name a plain "
+                    "file .pgn, and fetch a damaged one again"
+                ) from error
+            self._owner.ended_early = f"the .zst is damaged ({error})"
+            return
+        self._any = self._any or bool(self._unpacked)
+        if self._frame.eof:  # files may be several frames, one behind the other
+            self._packed, self._frame = self._frame.unused_data, None
+        else:
+            self._packed = b""

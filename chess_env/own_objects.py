@@ -1,0 +1,217 @@
+"""Objects of a user's own, named `module:Name`: the one place where such a name is resolved.
+
+An evaluator, a reward term, a source of start positions, a policy network or an algorithm may be written
+outside this project and given by name. The module is imported as Python does, and the current folder is
+searched too (last, so that a file there never hides an installed package).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_SPEC = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_MAIN = "__main__"
+
+
+class OwnObjectError(ValueError):
+    """A name `module:Name` that leads to nothing usable; the message says what to change."""
+
+
+def is_spec(text: object) -> bool:
+    """True for a string that has the form `module:Name`; whether it exists is another question."""
+    return isinstance(text, str) and _SPEC.fullmatch(text) is not None
+
+
+def load_object(spec: str, what: str) -> Any:
+    """The object that `module:Name` names; dots go into packages and into classes.
+
+    Args:
+        spec: `module:Name`.
+        what: what the object is wanted for, for messages, such as "evaluator".
+
+    Raises:
+        OwnObjectError: not of that form, there is no such module or name, or the module raises when imported.
+    """
+    if not is_spec(spec):
+        hint = (
+            ": it was defined inside a function, where nobody else can find it; move it to the top level"
+            if "<" in spec
+            else ""
+        )
+        raise OwnObjectError(f"{what} {spec!r} has not the form module:Name{hint}")
+    module_name, _, name = spec.partition(":")
+    found: Any = _module(module_name, spec, what)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise OwnObjectError(_no_name(found, part, spec, what))
+        found = getattr(found, part)
+    return found
+
+
+def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
+    """The object that `module:Name` names, made without arguments where that is a class or a function.
+
+    Args:
+        spec: `module:Name`.
+        what: what the object is wanted for, for messages.
+        members: names of the attributes that it must have.
+
+    Raises:
+        OwnObjectError: it cannot be found or made, or lacks one of the members.
+    """
+    members = tuple(members)
+    found = load_object(spec, what)
+    if isinstance(found, type) or (callable(found) and missing_members(found, members)):
+        try:
+            inspect.signature(found).bind()
+        except TypeError as error:
+            raise OwnObjectError(
+                f"{what} {spec!r} cannot be made without arguments ({error}): give them defaults, or name a "
+                "function that makes it"
+            ) from error
+        found = found()
+    require_members(found, members, f"{what} {spec!r}")
+    return found
+
+
+def missing_members(found: object, members: Iterable[str]) -> list[str]:
+    """Those of the attribute names `members` that an object does not have."""
+    return [name for name in members if not hasattr(found, name)]
+
+
+def require_members(found: object, members: Iterable[str], shown: str) -> None:
+    """None; OwnObjectError where one of `members` is missing.
+
+    Args:
+        found: an object.
+        members: names of attributes.
+        shown: the beginning of the message, such as "evaluator 'mine:Mine'".
+    """
+    members = tuple(members)
+    missing = missing_members(found, members)
+    if missing:
+        raise OwnObjectError(
+            f"{shown} is a {type(found).__name__} without {', '.join(missing)}: "
+            f"it needs {', '.join(members)}"
+        )
+
+
+def protocol_members(protocol: type) -> tuple[str, ...]:
+    """Names of the public attributes and methods that a Protocol asks for."""
+    names = (*getattr(protocol, "__annotations__", {}), *vars(protocol))
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def label_of(found: Any) -> str:
+    """`module:Name` of a class or function, whether or not that name leads back to it.
+
+    Raises:
+        OwnObjectError: an object that has no name of its own.
+    """
+    module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+    if not (isinstance(module, str) and isinstance(name, str)):
+        raise OwnObjectError(
+            f"{found!r} has no name: give a class or a function, which can be found again as module:Name"
+        )
+    return f"{module}:{name}"
+
+
+def spec_of(found: Any, what: str) -> str:
+    """`module:Name` of a class or function, by which `load_object` finds it again.
+
+    Args:
+        found: the class or function.
+        what: what it is used for, for messages.
+
+    Raises:
+        OwnObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).
+    """
+    label = label_of(found)
+    if load_object(label, what) is not found:
+        raise OwnObjectError(
+            f"{what} {label!r} is not what that name leads to: define it at the top level"
+        )
+    return label
+
+
+def why_not_found_again(label: str) -> str:
+    """What keeps another process from finding `module:Name`; empty where nothing does."""
+    if not is_spec(label):
+        return "it was defined inside a function"
+    if label.startswith(f"{_MAIN}:"):
+        return "it was defined in the script or session that was started (__main__)"
+    return ""
+
+
+def source_record(spec: str) -> dict[str, str | None]:
+    """{"module", "file", "sha256"} of the file behind `module:Name`; file and hash None without one."""
+    name = spec.partition(":")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    path = None if file is None else Path(file)
+    if path is None or not path.is_file():
+        return {"module": name, "file": None, "sha256": None}
+    return {
+        "module": name,
+        "file": str(path),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+
+
+def _module(name: str, spec: str, what: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+        importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    # Whatever the user's code raises while it is imported is shown where it was raised.
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and _is_parent(error.name, name):
+            raise OwnObjectError(
+                f"{what} {spec!r}: there is no module {error.name!r}, neither installed nor in {here}: start in the "
+                f"folder of {name.partition('.')[0]}.py, or add its folder to PYTHONPATH"
+            ) from error
+        raise OwnObjectError(
+            f"{what} {spec!r}: importing {name} fails with {type(error).__name__}: {error}{_place(error)}"
+        ) from error
+
+
+def _is_parent(missing: str, name: str) -> bool:
+    return name == missing or name.startswith(f"{missing}.")
+
+
+def _place(error: BaseException) -> str:
+    """Where the innermost line of a file that is not the import machinery raised."""
+    places = []
+    trace = error.__traceback__
+    while trace is not None:
+        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    own = [(file, line) for file, line in places if not file.startswith("<") and file != __file__]
+    own = [(file, line) for file, line in own if file != importlib.__file__]
+    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
+
+
+def _no_name(found: Any, part: str, spec: str, what: str) -> str:
+    if getattr(found, "__name__", None) == _MAIN:
+        return (
+            f"{what} {spec!r} was defined in the script or session that was started then: only that script can find "
+            f"it again; put {part} into a module of its own"
+        )
+    public = [
+        name
+        for name, value in vars(found).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == found.__name__
+    ]
+    defined = f"it defines {', '.join(sorted(public))}" if public else "it defines no name"
+    file = getattr(found, "__file__", None)
+    return f"{what} {spec!r}: {file or found!r} has no {part}; {defined}"

@@ -1,0 +1,122 @@
+"""What a pretraining run leaves behind is evaluated, played, reported, and trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from algorithms import cli
+from algorithms.playing.load_policy import load_policy, run_temperature
+from algorithms.training import checkpoint, config_file
+from algorithms.training.initial_weights import initialise
+from algorithms.training.policy import PolicyConfig, build_policy
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
+from tests.pretraining.runs import SMALL
+from tests.training.runs import Watcher, tiny
+
+
+def test_the_policy_is_loaded_with_its_network_and_temperature(pretrained: Path) -> None:
+    newest = checkpoint.load_newest(pretrained / "checkpoints").weights
+    for source in (pretrained, pretrained / "checkpoints" / "best"):
+        assert load_policy(str(source)).config == SMALL
+        assert run_temperature(str(source)) == 1.0
+    weights = load_policy(str(pretrained)).state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in newest.items())
+
+
+@pytest.mark.slow
+def test_a_run_is_evaluated_in_games_and_on_single_moves(
+    pretrained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["eval", str(pretrained), "--positions"]) == 0
+    assert "regret cp" in capsys.readouterr().out
+    assert cli.main(["eval", str(pretrained), "--opponents", "random", "--games", "4"]) == 0
+    assert "random" in capsys.readouterr().out
+
+
+def test_a_run_is_reported_on_a_page(pretrained: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert cli.main(["report", str(pretrained), "--out", str(page)]) == 0
+    assert "pretrain" in page.read_text()
+
+
+def test_reinforcement_learning_starts_from_a_pretrained_policy_and_refers_to_it(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    config = tiny(tmp_path / "rl", updates=1, policy=SMALL, init_from=str(pretrained))
+    weights = load_policy(str(pretrained)).state_dict()
+    regularizer = type(config.regularizer)(kl_ref_coef=0.1)
+    config = dataclasses.replace(config, regularizer=regularizer)
+    session = Session(config)
+    try:
+        assert session.reference is not None
+        for policy in (session.policy, session.reference):
+            own = policy.state_dict()
+            assert all(torch.equal(own[name], value) for name, value in weights.items())
+    finally:
+        session.close()
+    assert train(config, display=Watcher()).updates == 1
+
+
+def test_weights_of_another_network_are_refused(pretrained: Path) -> None:
+    other = PolicyConfig(channels=16, blocks=1, head_dim=8)
+    with pytest.raises(ValueError, match="holds another network than the one configured"):
+        initialise(build_policy(other, seed=0, device=torch.device("cpu")), str(pretrained))
+
+
+def test_train_does_not_continue_a_pretraining_run_nor_the_other_way_round(
+    pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["train", "--resume", str(pretrained)]) == 1
+    assert "continue it with `chess-lab pretrain --resume`" in capsys.readouterr().err
+    config_file.save(tiny(tmp_path), tmp_path / "config.json")
+    assert cli.main(["pretrain", "--resume", str(tmp_path)]) == 1
+    assert "`chess-lab train --resume`" in capsys.readouterr().err
+
+
+def test_the_command_runs_smokes_and_continues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir, target = tmp_path / "run", tmp_path / "result.json"
+    smoke = ["pretrain", "--smoke", "--evaluator", "builtin", "--device", "cpu"]
+    sizes = ["--num-positions", "256", "--shard-size", "128", "--policy.channels", "8"]
+    arguments = [*smoke, *sizes, "--run-dir", str(run_dir), "--json", str(target)]
+    assert cli.main([*arguments, "--target", "best"]) == 0
+    result = json.loads(target.read_text())
+    assert (result["steps"], result["labelled_positions"]) == (40, 256)
+    assert f"best checkpoint: {run_dir}/checkpoints/best" in capsys.readouterr().out
+    more = ["pretrain", "--resume", str(run_dir), "--total-steps", "50", "--json", str(target)]
+    assert cli.main(more) == 0
+    assert json.loads(target.read_text())["steps"] == 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--resume", "nowhere"], 1, "nowhere/config.json"),
+        (["--target", "sofd"], 2, "did you mean 'soft'"),
+        (["--evaluator", "stokfish"], 1, "'stokfish' is unknown"),
+        (["--start-positions", "nowhere"], 1, "start_positions is 'nowhere'"),
+        (["--num-positions", "0"], 1, "num_positions is 0"),
+        (["--init-from", "nothing-there"], 1, "init_from 'nothing-there' cannot be read"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_paragraph(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = [] if "--resume" in arguments else ["--run-dir", str(tmp_path / "run")]
+    try:
+        assert cli.main(["pretrain", "--smoke", *arguments, *folder]) == code
+    except SystemExit as exit:  # the parser's own way out
+        assert exit.code == code
+    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert message in error and "Traceback" not in error
