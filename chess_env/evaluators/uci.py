@@ -65,7 +65,7 @@ def find_stockfish(path: str | Path | None = None) -> Path | None:
 
 @dataclass(frozen=True)
 class UciOption:
-    """One `option name ...` line of an engine: its type, default and range."""
+    """One `option name ...` line of an engine: its `kind` ("spin", "check", ...), `default`, range (`minimum` to `maximum`) or `choices`."""
 
     name: str
     kind: str
