@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it into docs/_build, offline, and any warning fails."""
+"""The documentation site: `make docs` builds it into docs/_build/html, offline, and any warning fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 # Pages that are executed: those with a jupytext header. A cell that raises fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
-nb_output_folder = "_build/executed"  # beside the pages; MyST-NB counts from the folder above them
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # the first page of a fresh clone also compiles the numba kernels
 nb_merge_streams = True

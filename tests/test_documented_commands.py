@@ -31,7 +31,9 @@ SUBCOMMANDS = {"train": ["grpo", "ppo", "sb3_maskable_ppo"], "causes": ["list", 
 
 def commands_of(text: str) -> list[str]:
     """Command lines of chess-lab in a page: those of its console blocks, and those in its prose."""
-    lines = [line for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+    lines = [
+        line for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
+    ]
     found = [*lines, *INLINE.findall(FENCE.sub("", text).replace("\n", " "))]
     found = [line.strip().removeprefix("$ ").removeprefix(".venv/bin/") for line in found]
     return [line.partition("   #")[0] for line in found if re.match(r"chess-lab [a-z]", line)]

@@ -155,13 +155,17 @@ def public_dataclass_fields(path: Path) -> Iterator[tuple[str, str, str]]:
         for item in node.body:
             if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
                 continue
-            if not item.target.id.startswith("_") and "ClassVar" not in ast.unparse(item.annotation):
+            if not item.target.id.startswith("_") and "ClassVar" not in ast.unparse(
+                item.annotation
+            ):
                 yield node.name, item.target.id, ast.get_docstring(node) or ""
 
 
 def test_every_field_of_a_public_dataclass_is_named_in_its_docstring() -> None:
     # Functions, classes and methods are ruff's business (its rules D1xx); fields are nobody's.
-    modules = [path for package in ("chess_env", "algorithms") for path in (ROOT / package).rglob("*.py")]
+    modules = [
+        path for package in ("chess_env", "algorithms") for path in (ROOT / package).rglob("*.py")
+    ]
     fields = [(path, *found) for path in modules for found in public_dataclass_fields(path)]
     assert len(fields) > 300
     missing = [

@@ -19,6 +19,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
+
 class RepositoryLinks(SphinxTransform):
     """Turns links that leave docs/ into links to the pages that show what they lead to."""
 
