@@ -28,7 +28,7 @@ help:
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
 	@echo "make bench      every benchmark, one after the other"
-	@echo "make docs       the documentation site in docs/_build, all of its pages executed"
+	@echo "make docs       the documentation site in docs/_build/html, all of its pages executed"
 	@echo "make setup      only the set-up;  make engine  tries to install Stockfish again"
 	@echo "make clean      removes caches and builds;  make distclean  the virtual environment too"
 
@@ -91,8 +91,8 @@ $(DOCS_INSTALLED): $(INSTALLED)
 
 # Every page is read and executed anew: what a page shows depends on code that it does not name.
 docs: $(DOCS_INSTALLED)
-	@$(BIN)/python -m sphinx -b html -W --keep-going -E -j auto $(ARGS) docs docs/_build
-	@echo "docs: open docs/_build/index.html"
+	@$(BIN)/python -m sphinx -b html -W --keep-going -E -j auto $(ARGS) docs docs/_build/html
+	@echo "docs: open docs/_build/html/index.html"
 
 clean:
 	rm -rf docs/_build docs/api

@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it into docs/_build, offline, and any warning fails."""
+"""The documentation site: `make docs` builds it into docs/_build/html, offline, and any warning fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 # Pages that are executed: those with a jupytext header. A cell that raises fails the build.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
-nb_output_folder = "_build/executed"  # beside the pages; MyST-NB counts from the folder above them
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # the first page of a fresh clone also compiles the numba kernels
 nb_merge_streams = True
@@ -62,3 +61,13 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
+
+
+def setup(app: object) -> None:
+    """Sphinx's own: compiles the numba kernels of a fresh clone once, before pages run side by side."""
+    import gymnasium
+
+    env = gymnasium.make_vec("ChessSelfPlay-v0", num_envs=2, evaluator="builtin")
+    _, info = env.reset(seed=0)
+    env.step(info["legal_ids"][:, 0])
+    env.close()

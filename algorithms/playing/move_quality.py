@@ -50,7 +50,7 @@ _LABELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """The mean of a measure over positions, with its 95 % bootstrap interval."""
+    """The mean of a measure over positions, with its 95 % bootstrap interval from `low` to `high`."""
 
     mean: float
     low: float

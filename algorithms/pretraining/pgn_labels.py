@@ -29,6 +29,11 @@ class PgnLabels:
 
     Where shards are missing the file is read from its beginning again: packed files have no middle
     to begin at.
+
+    Attributes:
+        config: what is asked for.
+        path: of the PGN file.
+        folder: where the shards are.
     """
 
     config: LabelConfig

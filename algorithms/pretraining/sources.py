@@ -51,7 +51,14 @@ class Labels(Protocol):
 
 @dataclasses.dataclass
 class EvaluatorLabels:
-    """Positions from walks, their legal moves scored by an evaluator; `Labels`."""
+    """Positions from walks, their legal moves scored by an evaluator; `Labels`.
+
+    Attributes:
+        config: what is asked for.
+        evaluator: who scores; it stays the caller's to close.
+        source: of the start positions of the walks.
+        folder: where the shards are.
+    """
 
     config: LabelConfig
     evaluator: Any

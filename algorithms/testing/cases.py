@@ -16,7 +16,14 @@ STARTS, PLIES, SLOTS = 3, 4, 7
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A rollout and the logits `[N, L]` it was sampled from (illegal slots hold anything)."""
+    """A rollout and the logits `[N, L]` it was sampled from (illegal slots hold anything).
+
+    Attributes:
+        algorithm: what is tried on it.
+        batch: the rollout.
+        flat: the same with its states in one axis.
+        logits: `[N, L]`.
+    """
 
     algorithm: Algorithm
     batch: RolloutBatch

@@ -65,7 +65,10 @@ def find_stockfish(path: str | Path | None = None) -> Path | None:
 
 @dataclass(frozen=True)
 class UciOption:
-    """One `option name ...` line of an engine: its type, default and range."""
+    """One `option name ...` line of an engine: `kind` ("spin", "check", ...), `default`, and what may be set.
+
+    That is `minimum` to `maximum`, or one of the `choices`.
+    """
 
     name: str
     kind: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pkgutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 
 PACKAGES = ("chess_env", "algorithms")
 

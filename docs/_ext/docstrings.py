@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 
 SPECIAL = re.compile(r"\\?(\||_(?!\w))")  # |x| and name_ mean something to reStructuredText
 HEADING = re.compile(r"^#+ (.*)$")

@@ -14,10 +14,12 @@ import inspect
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repository_links import LINK
-from sphinx.application import Sphinx
+from repository_files import LINK
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 CHILDREN = {"algorithms/README": "*", "tutorials/README": "*"}
 """Page -> pattern of the pages below it."""

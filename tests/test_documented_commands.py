@@ -1,0 +1,130 @@
+"""Every command and option that the pages name exists, and every command is documented."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from algorithms.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *(p for p in DOCS.rglob("*.md") if not {"_build", "api"} & set(p.relative_to(DOCS).parts)),
+]
+FENCE = re.compile(r"^( *)```(?:console|sh)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?chess-lab [a-z][^`]*)`")
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*")
+SUBCOMMANDS = {"train": ["grpo", "ppo", "sb3_maskable_ppo"], "causes": ["list", "show", "run"]}
+
+
+def commands_of(text: str) -> list[str]:
+    """Command lines of chess-lab in a page: those of its console blocks, and those in its prose."""
+    lines = [
+        line for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
+    ]
+    found = [*lines, *INLINE.findall(FENCE.sub("", text).replace("\n", " "))]
+    found = [line.strip().removeprefix("$ ").removeprefix(".venv/bin/") for line in found]
+    return [line.partition("   #")[0] for line in found if re.match(r"chess-lab [a-z]", line)]
+
+
+COMMAND_LINES = sorted({line for page in PAGES for line in commands_of(page.read_text("utf-8"))})
+
+
+def help_text(*arguments: str) -> str:
+    """What `chess-lab ARGUMENTS --help` prints, every option in it."""
+    command = importlib.import_module(f"algorithms.commands.{arguments[0]}")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        command.run([*arguments[1:], "--help"])
+    return printed.getvalue()
+
+
+@cache
+def options_of(name: str) -> frozenset[str]:
+    """All options of a command."""
+    texts = [help_text(name)]
+    texts += [help_text(name, sub) for sub in SUBCOMMANDS.get(name, [])]
+    return frozenset(option for text in texts for option in OPTION.findall(text))
+
+
+def test_the_pages_name_many_command_lines() -> None:
+    assert len(COMMAND_LINES) > 60
+
+
+def test_command_lines_are_found_in_blocks_and_in_prose() -> None:
+    page = "```console\nchess-lab eval x --games 2   # two\nmake test\n```\n and `chess-lab uci warm`.\n"
+    assert commands_of(page) == ["chess-lab eval x --games 2", "chess-lab uci warm"]
+
+
+def test_every_command_in_the_pages_exists() -> None:
+    named = {line.split()[1] for line in COMMAND_LINES}
+    assert named - set(COMMANDS) == set()
+
+
+def known(option: str, line: str) -> bool:
+    """Whether the command of this line has the option; an algorithm of the reader's own has its own."""
+    own = option.startswith("--algorithm.") and re.search(r"\btrain \w+:\w+", line)
+    return bool(own) or option in options_of(line.split()[1]) | {"--help"}
+
+
+def test_every_option_of_a_command_line_exists() -> None:
+    unknown = [
+        (option, line)
+        for line in COMMAND_LINES
+        for option in OPTION.findall(line)
+        if not known(option, line)
+    ]
+    assert unknown == []
+
+
+def test_the_check_of_options_catches_an_invented_one() -> None:
+    assert "--run-dir" in options_of("causes") and "--runs-dir" not in options_of("causes")
+    assert "--algorithm.group-size" in options_of("train")
+    assert "--algorithm.group-sizes" not in options_of("train")
+
+
+def test_every_command_is_documented_with_its_own_words() -> None:
+    start = (DOCS / "start.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `chess-lab (\w+)` \| (.*?) \|", start, re.MULTILINE))
+    assert list(rows) == list(COMMANDS)
+    different = {name for name in COMMANDS if rows[name] != COMMANDS[name]}
+    assert different == {"eval"}  # which has two things to say
+    assert {line.split()[1] for line in COMMAND_LINES} == set(COMMANDS)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_front_page_lead_to_a_compared_collapse(tmp_path: Path) -> None:
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    block = page.partition("<!-- five commands -->\n```console\n")[2].partition("```")[0]
+    setup, *commands = block.splitlines()
+    assert setup == "make setup" and len(commands) <= 4
+    said = []
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == ".venv/bin/chess-lab"
+        done = subprocess.run(
+            [sys.executable, "-m", "algorithms.cli", *words[1:]],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        found_a_cause = words[1] == "diagnose" and done.returncode == 1  # its documented exit code
+        assert done.returncode == 0 or found_a_cause, done.stderr
+        said.append(done.stdout)
+    assert "weak_entropy_high_lr" in said[2]
+    report = (tmp_path / "runs" / "pair" / "report.html").read_text(encoding="utf-8")
+    assert "weak_entropy_high_lr" in report and "weak_entropy_high_lr-cured" in report
