@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
-import signal
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands.json_file import write_json
+from algorithms.commands.run_end import end_of_run
+
+EXAMPLES = (
+    "chess-lab train grpo",
+    "chess-lab train rloo --seed 1 --total-moves 50000 --run-dir runs/mine",
+    "chess-lab train ppo --smoke --env.evaluator builtin",
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -29,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.core.checks import require_choice
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
-    from algorithms.training import config_file, strong, trainer
+    from algorithms.training import config_file, ending, strong, trainer
     from algorithms.training.choices import check_choices
     from algorithms.training.named_runs import NAMES, named_run
     from algorithms.training.sb3 import train_sb3
@@ -103,18 +108,14 @@ def run(arguments: Sequence[str]) -> int:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)
         return 1
-    print("\n".join(["", *result.lines()]))
-    write_json(options.json, result.to_dict())
-    if result.stopped_by is None:
-        return 0
-    if result.stopped_by not in signal.Signals.__members__:
-        print(f"stopped: {result.stopped_by}")
-        return 0
-    folder = shlex.quote(str(result.run_dir))
-    own = options.config.trainer == "own"  # MaskablePPO's runs cannot be continued
-    more = f"; continue: chess-lab train --resume {folder}" if own else ""
-    print(f"stopped by {result.stopped_by}{more}")
-    return 128 + signal.Signals[result.stopped_by].value
+
+    def further(stopped: bool) -> list[str]:
+        smoke, own = options.smoke, options.config.trainer == "own"
+        return ending.after_training(
+            result.run_dir, result.algorithm, stopped=stopped, smoke=smoke, own=own
+        )
+
+    return end_of_run(result, options.json, further)
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:

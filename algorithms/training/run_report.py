@@ -12,6 +12,7 @@ import torch
 
 from algorithms.training import config_file, machine
 from algorithms.training.console import Display
+from algorithms.training.ending import learned
 from algorithms.training.evaluation import Regret, bootstrap_interval
 from algorithms.training.learner import Learner
 from algorithms.training.own_parts import own_names
@@ -77,7 +78,9 @@ class TrainResult:
                 (self.percent_of_start, self.percent_of_start_interval),
             )
         )
+        low, high = self.percent_of_start_interval
         return [
+            *learned(self.regret_cp_start, self.regret_cp_end, told_apart=not low <= 100 <= high),
             f"eval/regret_cp on {MAIN_SLICE}, with 95 % intervals over the positions:",
             f"  {start} cp -> {end} cp",
             f"  {share} % of the start",
@@ -85,8 +88,8 @@ class TrainResult:
             f"{self.entropy_min:.2f} nats",
             f"{self.scored_moves:,} scored moves in {self.updates:,} updates, "
             f"{self.cpu_s / 60:.1f} CPU-minutes, {self.wall_s / 60:.1f} minutes",
-            f"rewards: {self.evaluator}",
-            f"  {self.engine_queries:,} positions scored",
+            f"rewards, {self.engine_queries:,} positions scored by",
+            f"  {self.evaluator}",
             f"run folder: {self.run_dir}",
         ]
 
