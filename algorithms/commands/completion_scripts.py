@@ -118,7 +118,8 @@ def fish(commands: Commands) -> str:
     start = "complete -c chess-lab"
     lines = ["# Completion of chess-lab in fish: ~/.config/fish/completions/chess-lab.fish"]
     for name, words in commands.items():
-        lines.append(f"{start} -n __fish_use_subcommand -f -a {name} -d '{words.text}'")
+        text = words.text.replace("'", r"\'")
+        lines.append(f"{start} -n __fish_use_subcommand -f -a {name} -d '{text}'")
     for name, words in commands.items():
         behind = f"{start} -n '__fish_seen_subcommand_from {name}'"
         if names := (*words.names, *words.second):

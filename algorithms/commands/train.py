@@ -50,7 +50,10 @@ def run(arguments: Sequence[str]) -> int:
             if arguments[0] == config.label:
                 arguments = arguments[1:]
             elif not arguments[0].startswith("-"):
-                raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
+                raise ValueError(
+                    f"{resumed} holds a run of {config.label}, not {arguments[0]}: "
+                    "leave the name out"
+                )
         elif like is not None:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.

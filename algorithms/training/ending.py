@@ -63,7 +63,7 @@ def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]
     judge = ("eval", best, "--positions"), "its single moves"
     report = ("report", run), "one HTML page"
     if stopped:
-        first = ("pretrain", "--resume", run), "goes on"
+        first: Step = ("pretrain", "--resume", run), "goes on"
     elif smoke:
         first = ("pretrain",), "a real run"
     else:

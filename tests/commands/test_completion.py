@@ -101,5 +101,7 @@ def test_the_scripts_of_zsh_and_fish_hold_the_same_words() -> None:
     behind = "complete -c chess-lab -n '__fish_seen_subcommand_from train'"
     assert f"{behind} -l device -x -a 'auto cpu cuda'" in fish
     assert f"{behind} -l env.evaluator\n" in fish
+    assert r"run\'s record" in fish
+    assert all(line.replace(r"\'", "").count("'") % 2 == 0 for line in fish.splitlines())
     for text in (zsh, fish):
         assert all(name in text for name in (*NAMES, *CAUSES, *COMMANDS))

@@ -77,7 +77,8 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"chess-lab train --resume {run_dir}" in output
+    resume = f"chess-lab train --resume {run_dir}"
+    assert resume in output.replace(" \\\n   ", "")  # continued on a second line where it is long
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == read_rows(metrics)[-1]["step"]
     more = str(done * 512 + 1024)
