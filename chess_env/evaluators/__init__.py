@@ -106,8 +106,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         if "auto" not in _said:
             _said.add("auto")
             warnings.warn(
-                "No Stockfish found: scores come from the built-in evaluator. To have it: apt-get install "
-                "stockfish, brew install stockfish, or STOCKFISH_PATH=/path/to/stockfish.",
+                "No Stockfish found: the built-in evaluator scores (see chess-lab check)",
                 stacklevel=2,
             )
         evaluator = _make_builtin()
