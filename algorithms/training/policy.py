@@ -32,8 +32,6 @@ class PolicyConfig:
     """Size and precision of the network. The default has about 320,000 parameters.
 
     Attributes:
-        network: "module:Name" of a network of your own (`own_policy.Network`), which is given these
-            settings and reads of them what it likes; None: the residual network of this project.
         channels: width of the trunk; cost grows with its square.
         blocks: residual blocks of two 3x3 convolutions; each adds two squares of sight in every
             direction.
@@ -47,9 +45,10 @@ class PolicyConfig:
         dropout: share of the trunk's features that training mode drops, in [0, 1). Reinforcement
             learning always runs the policy in evaluation mode, where it has no effect: a policy
             that is random beside its sampling makes every ratio wrong.
+        network: "module:Name" of a network of your own (`own_policy.Network`), which is given these
+            settings and reads of them what it likes; None: the residual network of this project.
     """
 
-    network: str | None = None
     channels: int = 64
     blocks: int = 4
     head_dim: int = 32
@@ -58,6 +57,7 @@ class PolicyConfig:
     head_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     logprob_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     dropout: float = 0.0
+    network: str | None = None
 
     def __post_init__(self) -> None:
         if self.network is not None and not isinstance(self.network, str):

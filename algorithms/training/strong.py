@@ -27,6 +27,7 @@ def strong(config: TrainConfig) -> TrainConfig:
       choices are worth. It is played greedily, and for that it need not be sharp.
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
     - Mostly its own greedy moves are played on: what a broad policy samples leads elsewhere.
+    - Short stays of 16 plies: greedy play soon leaves the wild positions that starts are drawn from.
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.
 
@@ -47,8 +48,8 @@ def strong(config: TrainConfig) -> TrainConfig:
         env=EnvConfig(
             evaluator="builtin",
             reward="asinh400_delta+outcome",
-            start_positions="0.35*decided+0.45*random_plies:2-40+0.2*phase_mix",
-            max_plies=48,
+            start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
+            max_plies=16,
         ),
         optimizer=OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
         match=MatchConfig(opponents=("random", "material"), games=40, interval_updates=500),

@@ -1,0 +1,57 @@
+"""The settings `strong`: for grpo alone, changed by flags like any others, and kept by a continued run."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from algorithms import cli
+from algorithms.training import config_file
+from algorithms.training.named_runs import named_run
+from algorithms.training.policy import build_policy
+from algorithms.training.strong import strong
+from tests.training.conftest import CPU, one_torch_thread
+
+__all__ = ["one_torch_thread"]  # a fixture
+
+SMOKE = ("train", "grpo", "--preset", "strong", "--smoke", "--device", "cpu")
+
+
+def test_the_command_line_runs_the_settings_with_the_changes_given(tmp_path: Path) -> None:
+    arguments = ["--match.opponents", "--rollout.greedy-fraction", "0.25", "--run-dir"]
+    assert cli.main([*SMOKE, *arguments, str(tmp_path / "run")]) == 0
+    kept, wanted = (
+        config_file.load(tmp_path / "run" / "config.json"),
+        strong(named_run("grpo")),
+    )
+    assert kept.algorithm == wanted.algorithm and kept.regularizer == wanted.regularizer
+    assert kept.env == wanted.env and kept.optimizer == wanted.optimizer
+    assert kept.rollout.greedy_fraction == 0.25 and kept.match.opponents == ()
+    assert kept.label == "grpo"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "ppo", "--preset", "strong"], "made for grpo"),
+        (["train", "grpo", "--preset=stronger"], "did you mean 'strong'"),
+    ],
+)
+def test_another_algorithm_and_an_unknown_preset_are_errors(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_its_policy_fits_into_two_megabytes() -> None:
+    policy = build_policy(strong(named_run("grpo")).policy, seed=0, device=CPU)
+    assert 4 * policy.num_parameters < 2_000_000 - 10_000  # a safetensors header is some kilobytes
+
+
+def test_it_changes_nothing_that_names_the_run() -> None:
+    base = dataclasses.replace(named_run("grpo"), seed=7, run_dir=Path("runs/mine"))
+    assert strong(base).seed == 7 and strong(base).run_dir == Path("runs/mine")
+    assert strong(base).preset == "grpo"
