@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.json_file import write_json
+from algorithms.commands.next_steps import next_commands
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -73,7 +74,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _start(cause: Cause, options: argparse.Namespace) -> int:
     from algorithms.collapse.causes.experiment import run_cause
-    from algorithms.training.ending import next_commands
     from algorithms.training.preflight.findings import PreflightError
 
     write_json(options.json, {})  # a path that cannot be written should fail before the run

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from algorithms.commands import next_steps
 from algorithms.commands.json_file import write_json
 from algorithms.commands.run_end import end_of_run
 from algorithms.commands.train import value_of
@@ -26,7 +27,6 @@ def run(arguments: Sequence[str]) -> int:
 
     from algorithms.pretraining import config as configuration
     from algorithms.pretraining.loop import pretrain
-    from algorithms.training import ending
     from algorithms.training.choices import check_choices
 
     try:
@@ -61,6 +61,6 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
     def further(stopped: bool) -> list[str]:
-        return ending.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
+        return next_steps.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
 
     return end_of_run(result, options.json, further)

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from algorithms.commands import next_steps
 from algorithms.commands.json_file import write_json
 from algorithms.commands.run_end import end_of_run
 
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.core.checks import require_choice
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import config as configuration
-    from algorithms.training import config_file, ending, strong, trainer
+    from algorithms.training import config_file, strong, trainer
     from algorithms.training.choices import check_choices
     from algorithms.training.named_runs import NAMES, named_run
     from algorithms.training.sb3 import train_sb3
@@ -114,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
 
     def further(stopped: bool) -> list[str]:
         smoke, own = options.smoke, options.config.trainer == "own"
-        return ending.after_training(
+        return next_steps.after_training(
             result.run_dir, result.algorithm, stopped=stopped, smoke=smoke, own=own
         )
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.pretraining.learner import Pretraining
-from algorithms.training.ending import learned
+from algorithms.training.console import duration
 from algorithms.training.evaluation import Regret, bootstrap_interval
-from algorithms.training.run_report import MAIN_SLICE
+from algorithms.training.run_report import MAIN_SLICE, learned
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class PretrainResult:
             f"  greedy {self.regret_cp_greedy_end:.1f} [{greedy_low:.1f}, {greedy_high:.1f}] cp",
             f"  best {self.regret_cp_best:.1f} cp",
             f"{self.positions:,} positions in {self.steps:,} steps, "
-            f"{self.cpu_s / 60:.1f} CPU-minutes, {self.wall_s / 60:.1f} minutes",
+            f"CPU time {duration(self.cpu_s)}, clock {duration(self.wall_s)}",
             f"labels: {self.labelled_positions:,} positions by",
             f"  {self.labels}",
             f"  shards made {self.shards_made}, made anew {self.shards_remade}, kept {self.shards_kept}",

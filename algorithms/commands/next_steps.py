@@ -1,11 +1,10 @@
-"""The end of a run for people: what was learned, in a sentence, and the commands that go on from it."""
+"""The commands that go on from a run that has ended: correct for its kind, and fit for copying."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,25 +12,6 @@ from algorithms.training.console import WIDTH
 
 Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and what it is for."""
-
-
-def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
-    """One sentence, in lines of at most 79 columns, on what a run did to the policy.
-
-    Args:
-        start_cp: eval/regret_cp before the first update.
-        end_cp: eval/regret_cp after the last update.
-        told_apart: whether the difference is more than chance among the held-out positions.
-    """
-    now, before = f"{end_cp:.1f} centipawns", f"{start_cp:.1f}"
-    where = "on positions kept out of training a move costs"
-    if not told_apart:
-        text = f"Nothing can be said to be learned: {where} {now}, and {before} before."
-    elif end_cp < start_cp:
-        text = f"Learned: {where} {now} on average, down from {before}."
-    else:
-        text = f"Got worse: {where} {now} on average, up from {before}."
-    return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
 
 
 def after_training(
