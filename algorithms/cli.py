@@ -6,9 +6,12 @@ import importlib
 import os
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 
+from algorithms.commands import COMMANDS
 from algorithms.commands.json_file import JsonPathError
 
 USAGE = """usage: chess-lab COMMAND [options]
@@ -20,18 +23,8 @@ commands:
 
 `chess-lab COMMAND --help` lists the options of a command."""
 
-# Command -> what it does. Each is the function `run` of the module of its name in algorithms/commands.
-COMMANDS = {
-    "train": "train a policy by self-play, or continue a run",
-    "pretrain": "learn from labelled positions or from games, before training",
-    "compare": "run algorithms side by side over seeds, and say what may be claimed",
-    "report": "make one HTML page of a run, or of a folder of runs",
-    "causes": "list, show or run the causes of entropy collapse",
-    "diagnose": "say what a run's record shows, and its likeliest cause",
-    "uci": "play: a trained policy as a UCI engine for a chess GUI",
-    "eval": "measure a policy's strength in games against a ladder of opponents",
-    "check": "say what is installed and how to fix what is missing",
-}
+# They import torch, which takes seconds in which nothing would be seen.
+SLOW_TO_LOAD = ("train", "pretrain", "eval")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        listed = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        listed = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
         return 0 if arguments else 2
     if arguments[0] not in COMMANDS:
@@ -47,9 +40,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"chess-lab: unknown command {arguments[0]!r}; known: {known}", file=sys.stderr)
         return 2
     command = importlib.import_module(f"algorithms.commands.{arguments[0]}")
+    asked_for_help = any(argument in ("-h", "--help") for argument in arguments)
+    if arguments[0] in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
+        print("loading ...", file=sys.stderr)
     try:
         code: int = command.run(arguments[1:])
+        if asked_for_help and code == 0:
+            _print_examples(command)
         return code
+    except SystemExit as stop:  # the parsers' way out, after an error or the options' help
+        if asked_for_help and not stop.code:
+            _print_examples(command)
+        raise
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -61,9 +63,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _print_examples(command: ModuleType) -> None:
+    print("\n".join(["", "examples:", *(f"  {line}" for line in command.EXAMPLES)]))
+
+
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line for people, without the source line that raised it."""
-    print(f"warning: {message}", file=sys.stderr)
+    """A warning for people in 80 columns, without the source line that raised it."""
+    lines = textwrap.wrap(
+        f"warning: {message}", 80, subsequent_indent="  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    print("\n".join(lines), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -205,7 +205,10 @@ class RewardFunction:
                 terms[name] = paid_by(self.own[name], name, mine, before)
             else:
                 if move_scores is None:
-                    raise ValueError("reward term 'regret' needs move_scores; got None")
+                    raise ValueError(
+                        "reward term 'regret' needs move_scores; got None: give the centipawns of the best "
+                        "move and of the one played"
+                    )
                 best_cp, played_cp = move_scores
                 terms[name] = value(played_cp) - value(best_cp)
         total: Float32 | None = None

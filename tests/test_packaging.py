@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -76,40 +80,41 @@ def test_the_declared_packages_are_those_in_the_tree() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == in_tree
 
 
-@pytest.fixture(scope="module")
-def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Names in a wheel built from a copy of the sources with one more policy, without the network."""
-    source = tmp_path_factory.mktemp("source")
+def build_wheel(source: Path, target: Path) -> Path:
+    """The wheel of the sources in `source`, built in `target` without the network."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [*command, "--no-index", "--wheel-dir", str(target), str(source)],
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    (wheel,) = target.glob("chess_selfplay_lab-*.whl")
+    return wheel
+
+
+def copy_sources(source: Path) -> None:
+    """Copies what a wheel is built from, so that no build folder is left in the clone."""
     for package in PACKAGES:
         shutil.copytree(
             ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__")
         )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+
+
+@pytest.fixture(scope="module")
+def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Names in a wheel built from a copy of the sources with one more policy."""
+    source = tmp_path_factory.mktemp("source")
+    copy_sources(source)
     (source / SHIPPED).mkdir(exist_ok=True)
     for suffix in (".safetensors", ".sha256"):
         (source / SHIPPED / f"one_more{suffix}").touch()
     for folder in ("tests", "examples", "benchmarks", "docs"):
         (source / folder).mkdir()
         (source / folder / "__init__.py").touch()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    target = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-    ]
-    subprocess.run(
-        [*command, "--wheel-dir", str(target), str(source)],
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    (wheel,) = target.glob("chess_selfplay_lab-*.whl")
-    return zipfile.ZipFile(wheel).namelist()
+    return zipfile.ZipFile(build_wheel(source, tmp_path_factory.mktemp("wheel"))).namelist()
 
 
 def test_the_wheel_has_two_packages_and_nothing_else_at_its_top(wheel_names: list[str]) -> None:
@@ -156,3 +161,102 @@ def test_the_version_is_the_same_everywhere() -> None:
     version = PROJECT["project"]["version"]
     assert chess_env.__version__ == version
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n  version = {{{version}}},\n" in (ROOT / "README.md").read_text()
+
+
+def needed_by(roots: list[str]) -> set[str]:
+    """The distributions that pip would install for these requirements, by their names here."""
+    names: set[str] = set()
+    todo = list(roots)
+    while todo:
+        requirement, _, marker = todo.pop().partition(";")
+        name = re.split(r"[^\w.-]", requirement.strip())[0].lower().replace("_", "-")
+        if name in names or "extra" in marker:
+            continue
+        try:
+            more = metadata.requires(name)
+        except metadata.PackageNotFoundError:
+            assert marker, f"{name} is needed and not installed"  # for another platform
+            continue
+        names.add(name)
+        todo += more or []
+    return names
+
+
+def link_distributions(names: set[str], folder: Path) -> None:
+    """Puts links to these distributions, and to nothing else of this environment, into `folder`."""
+    here = Path(sysconfig.get_path("purelib"))
+    for name in names:
+        for file in metadata.files(name) or []:
+            top = file.parts[0]
+            if top not in ("..", "__pycache__") and not (folder / top).exists():
+                (folder / top).symlink_to(here / top)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel, its declared dependencies and the tools of the tests; no extras."""
+    source, home = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("clean")
+    copy_sources(source)
+    wheel = build_wheel(source, tmp_path_factory.mktemp("wheel"))
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=120
+    )
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install",
+         "--no-deps", "--no-index", "--quiet", str(wheel)],
+        check=True, timeout=120,
+    )  # fmt: skip
+    (site,) = home.glob("lib/python*/site-packages")
+    tools = ["pytest", "hypothesis"]
+    link_distributions(needed_by([*PROJECT["project"]["dependencies"], *tools]), site)
+    return home / "bin"
+
+
+def run_clean(
+    command: list[str], folder: Path, timeout: int = 900
+) -> subprocess.CompletedProcess[str]:
+    """A command in another folder, with nothing of the clone within reach."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        command, cwd=folder, env=kept | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=timeout,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # numba compiles everything anew in a new environment
+def test_the_wheel_trains_evaluates_and_reports_from_another_folder(
+    clean: Path, tmp_path: Path
+) -> None:
+    lab, python = str(clean / "chess-lab"), str(clean / "python")
+    where = "import chess_env, algorithms; print(chess_env.__file__, algorithms.__file__)"
+    for file in run_clean([python, "-c", where], tmp_path).stdout.split():
+        assert Path(file).is_relative_to(clean.parent)
+    absent = "import importlib.util as u; print([u.find_spec(n) for n in ('sb3_contrib', 'ruff')])"
+    assert run_clean([python, "-c", absent], tmp_path).stdout == "[None, None]\n"
+    assert "usage: chess-lab" in run_clean([lab, "--help"], tmp_path).stdout
+    smoke = [lab, "train", "grpo", "--smoke", "--env.evaluator", "builtin", "--run-dir", "run"]
+    said = run_clean(smoke, tmp_path).stdout
+    assert f"{lab} report run" in said  # PATH does not know this one
+    run_clean([lab, "report", "run"], tmp_path)
+    assert "<svg" in (tmp_path / "run" / "report.html").read_text()
+    judged = run_clean([lab, "eval", "warm", "--positions"], tmp_path).stdout
+    assert "warm, held-out positions" in judged
+    shown = run_clean([lab, "causes", "show", "temperature_mismatch"], tmp_path).stdout
+    assert shown.startswith("temperature_mismatch: ")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_tests_pass_on_the_wheel_in_another_folder(clean: Path, tmp_path: Path) -> None:
+    chosen = ("core/test_advantages.py", "core/test_surrogates.py", "env/test_heldout.py")
+    for name in ("core/conftest.py", *chosen):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
+    names = [f"tests/{name}" for name in chosen]
+    done = run_clean([str(clean / "python"), "-m", "pytest", "-q", *names], tmp_path)
+    assert " passed" in done.stdout and "failed" not in done.stdout

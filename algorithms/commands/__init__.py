@@ -1,1 +1,16 @@
 """The commands of `chess-lab`, one module each, imported when it runs."""
+
+# Command -> what it does. Each is the function `run` of the module of its name in this folder, which also
+# has EXAMPLES for the end of its help.
+COMMANDS = {
+    "train": "train a policy by self-play, or continue a run",
+    "pretrain": "learn from labelled positions or from games, before training",
+    "compare": "run algorithms side by side over seeds, and say what may be claimed",
+    "report": "make one HTML page of a run, or of a folder of runs",
+    "causes": "list, show or run the causes of entropy collapse",
+    "diagnose": "say what a run's record shows, and its likeliest cause",
+    "uci": "play: a trained policy as a UCI engine for a chess GUI",
+    "eval": "measure a policy's strength in games against a ladder of opponents",
+    "check": "say what is installed and how to fix what is missing",
+    "completion": "print what completes commands, names and flags in a shell",
+}

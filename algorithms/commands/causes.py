@@ -11,35 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.json_file import write_json
+from algorithms.commands.next_steps import next_commands
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
 
+EXAMPLES = (
+    "chess-lab causes list",
+    "chess-lab causes show temperature_mismatch",
+    "chess-lab causes run sampled_entropy_bonus --smoke",
+)
 MATRIX = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "causes.json"
 """What the runs of all causes came to; committed."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0; 1 where a run could not be made, 2 for a command line that makes no sense."""
-    parser = argparse.ArgumentParser(
-        prog="chess-lab causes",
-        description="Causes of entropy collapse that can be switched on, each with a cured twin.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="list | show | run")
-    commands.add_parser("list", help="name them")
-    show = commands.add_parser("show", help="what is switched on, what others measured, the remedy")
-    show.add_argument("name", metavar="NAME")
-    start = commands.add_parser("run", help="run one, or its cured twin")
-    start.add_argument("name", metavar="NAME")
-    start.add_argument("--cured", action="store_true", help="run the twin without the cause")
-    start.add_argument("--seed", type=int, default=0, help="of everything that is random")
-    start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
-    start.add_argument(
-        "--no-preflight", action="store_true", help="start although the preflight finds the fault"
-    )
-    start.add_argument("--run-dir", type=Path, help="a new folder; else one under runs/ is made")
-    start.add_argument("--json", type=Path, help="also write the outcome to this file")
-    options = parser.parse_args(list(arguments))
+    options = make_parser().parse_args(list(arguments))
 
     from algorithms.core.checks import require_choice
 
@@ -59,6 +47,29 @@ def run(arguments: Sequence[str]) -> int:
         print("\n".join(shown(cause, measured(cause.name))))
         return 0
     return _start(cause, options)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab causes",
+        description="Causes of entropy collapse that can be switched on, each with a cured twin.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | show | run")
+    commands.add_parser("list", help="name them")
+    show = commands.add_parser("show", help="what is switched on, what others measured, the remedy")
+    show.add_argument("name", metavar="NAME")
+    start = commands.add_parser("run", help="run one, or its cured twin")
+    start.add_argument("name", metavar="NAME")
+    start.add_argument("--cured", action="store_true", help="run the twin without the cause")
+    start.add_argument("--seed", type=int, default=0, help="of everything that is random")
+    start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
+    start.add_argument(
+        "--no-preflight", action="store_true", help="start although the preflight finds the fault"
+    )
+    start.add_argument("--run-dir", type=Path, help="a new folder; else one under runs/ is made")
+    start.add_argument("--json", type=Path, help="also write the outcome to this file")
+    return parser
 
 
 def _start(cause: Cause, options: argparse.Namespace) -> int:
@@ -83,6 +94,13 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
         print(f"chess-lab causes: {error}", file=sys.stderr)
         return 1
     print("\n".join(["", *outcome.lines(), f"  run folder: {outcome.result.run_dir}"]))
+    run = str(outcome.result.run_dir)
+    twin = ("causes", "run", cause.name, *(() if options.cured else ("--cured",)))
+    print("\n".join(next_commands(
+        (("diagnose", run), "the cause, from the record alone"),
+        (("report", run), "one HTML page"),
+        (twin, "the run with the cause" if options.cured else "the twin without the cause"),
+    )))  # fmt: skip
     write_json(options.json, outcome.to_dict())
     stopped_by = outcome.result.stopped_by
     if stopped_by in ("SIGINT", "SIGTERM"):

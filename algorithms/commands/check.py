@@ -11,6 +11,11 @@ from typing import Any
 
 from algorithms.commands.json_file import write_json
 
+EXAMPLES = (
+    "chess-lab check",
+    "chess-lab check --json check.json",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
@@ -33,11 +38,7 @@ class Finding:
 
 def run(arguments: Sequence[str]) -> int:
     """Says what is installed, what was found and how to mend what is missing; 0 when usable."""
-    parser = argparse.ArgumentParser(
-        prog="chess-lab check", description="What is installed, and how to fix what is missing."
-    )
-    parser.add_argument("--json", type=Path, help="also write the findings to this file")
-    options = parser.parse_args(list(arguments))
+    options = make_parser().parse_args(list(arguments))
     version = ".".join(map(str, sys.version_info[:3]))
     findings = [Finding("python", "ok", version, values={"version": version}), *_check_packages()]
     usable = all(finding.state != "missing" for finding in findings)
@@ -57,6 +58,15 @@ def run(arguments: Sequence[str]) -> int:
         options.json, {"usable": usable, "findings": [dataclasses.asdict(f) for f in findings]}
     )
     return 0 if usable else 1
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab check", description="What is installed, and how to fix what is missing."
+    )
+    parser.add_argument("--json", type=Path, help="also write the findings to this file")
+    return parser
 
 
 def _check_packages() -> list[Finding]:

@@ -11,12 +11,17 @@ from pathlib import Path
 
 from algorithms.commands.json_file import write_json
 
+EXAMPLES = (
+    "chess-lab compare grpo rloo --out runs/two",
+    "chess-lab compare grpo ppo rloo delightful_pg --seeds 8 --out runs/four",
+    "chess-lab compare grpo --grid group_size=4,8 --out runs/groups",
+)
 SMOKE_MOVES, SMOKE_SEEDS = 2_048, 2
 
 
 def run(arguments: Sequence[str]) -> int:
     """Compares; 0 where all cells ran, 1 where some broke or it was refused, 130 or 143 after a signal."""
-    options = _parser().parse_intermixed_args(list(arguments))
+    options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse.comparison.cells import MixedError
     from algorithms.collapse.comparison.compare import StoppedError, compare
     from algorithms.collapse.comparison.plan import Plan
@@ -61,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     return 1 if result.broken else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
     parser = argparse.ArgumentParser(
         prog="chess-lab compare",
         description="Algorithms side by side: a grid of runs that can be continued, paired over common "

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis
 
+EXAMPLES = (
+    "chess-lab diagnose runs/mine",
+    "chess-lab diagnose runs/mine --json",
+)
+
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all is well, 1 where a cause or a collapse was found, 2 where nothing could be read."""
-    parser = argparse.ArgumentParser(
-        prog="chess-lab diagnose",
-        description="Reads RUN/metrics.jsonl and names the likeliest cause of what it shows. No "
-        "setting of the run is looked at.",
-        epilog="exit code: 0 all well, 1 a cause or a collapse found, 2 the record cannot be read",
-    )
-    parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(list(arguments))
+    options = make_parser().parse_args(list(arguments))
 
     from algorithms.collapse.doctor import diagnose_run
 
@@ -39,6 +36,19 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print("\n".join(written(diagnosis, shlex.quote(str(options.run_dir)))))
     return diagnosis.exit_code
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab diagnose",
+        description="Reads RUN/metrics.jsonl and names the likeliest cause of what it shows. No "
+        "setting of the run is looked at.",
+        epilog="exit code: 0 all well, 1 a cause or a collapse found, 2 the record cannot be read",
+    )
+    parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
 
 
 def written(diagnosis: Diagnosis, run: str) -> list[str]:

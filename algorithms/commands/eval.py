@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from chess_env.match_result import MatchResult
     from chess_env.players import Player
 
+EXAMPLES = (
+    "chess-lab eval warm --positions",
+    "chess-lab eval runs/mine --games 400 --json strength.json",
+    "chess-lab eval runs/mine --opponents random engine:nodes=1",
+)
 POLICY = "policy:"
 """What the name of an opponent begins with that is a checkpoint."""
 
@@ -25,7 +30,7 @@ class EvalError(Exception):
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0, or 1 where a match could not be played or a file not be written."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(list(arguments))
     write_json(options.json, {})  # a path that cannot be written should fail before the games
     if options.positions:
@@ -50,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
     parser = argparse.ArgumentParser(
         prog="chess-lab eval",
         description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from algorithms.commands import next_steps
 from algorithms.commands.json_file import write_json
+from algorithms.commands.run_end import end_of_run
 from algorithms.commands.train import value_of
+
+EXAMPLES = (
+    "chess-lab pretrain",
+    "chess-lab pretrain --smoke --run-dir runs/start",
+    "chess-lab pretrain --pgn games.pgn.zst",
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -45,8 +51,7 @@ def run(arguments: Sequence[str]) -> int:
             args=list(arguments),
             default=configuration.PretrainOptions(config),
             prog="chess-lab pretrain",
-            description="Learn from positions whose legal moves an evaluator has scored, or from the "
-            "games of a PGN file. A run folder under runs/ keeps everything.",
+            description="Learn from scored positions, or from games. A run folder keeps everything.",
             config=(tyro.conf.FlagCreatePairsOff,),
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
@@ -54,13 +59,8 @@ def run(arguments: Sequence[str]) -> int:
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         print(f"chess-lab pretrain: {error}", file=sys.stderr)
         return 1
-    print("\n".join(["", *result.lines()]))
-    write_json(options.json, result.to_dict())
-    if result.stopped_by is None:
-        return 0
-    folder = shlex.quote(str(result.run_dir))
-    if result.stopped_by not in signal.Signals.__members__:
-        print(f"stopped: {result.stopped_by}")
-        return 0
-    print(f"stopped by {result.stopped_by}; continue: chess-lab pretrain --resume {folder}")
-    return 128 + signal.Signals[result.stopped_by].value
+
+    def further(stopped: bool) -> list[str]:
+        return next_steps.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
+
+    return end_of_run(result, options.json, further)

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from algorithms.reports.run_files import RunRecord
 
+EXAMPLES = (
+    "chess-lab report runs/mine",
+    "chess-lab report runs --out runs/all.html",
+)
 DEFAULT_NAME = "report.html"
 
 
@@ -21,14 +25,7 @@ class ReportError(Exception):
 
 def run(arguments: Sequence[str]) -> int:
     """Writes the page and says where it is; 0, or 1 where no page could be made."""
-    parser = argparse.ArgumentParser(
-        prog="chess-lab report",
-        description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
-        "one HTML file that needs neither network nor script.",
-    )
-    parser.add_argument("dir", type=Path, metavar="DIR", help="a run folder, or a folder of them")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: DIR/{DEFAULT_NAME}")
-    options = parser.parse_args(list(arguments))
+    options = make_parser().parse_args(list(arguments))
     try:
         out = _checked_target(options.out or options.dir / DEFAULT_NAME)
         runs, page = make_page(options.dir)
@@ -39,6 +36,18 @@ def run(arguments: Sequence[str]) -> int:
     size_kb = len(page.encode()) / 1000
     print(f"{runs} run{'' if runs == 1 else 's'}, {size_kb:,.0f} kB: {out}")
     return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab report",
+        description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
+        "one HTML file that needs neither network nor script.",
+    )
+    parser.add_argument("dir", type=Path, metavar="DIR", help="a run folder, or a folder of them")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: DIR/{DEFAULT_NAME}")
+    return parser
 
 
 def make_page(root: Path) -> tuple[int, str]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
-import signal
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from algorithms.commands import next_steps
 from algorithms.commands.json_file import write_json
+from algorithms.commands.run_end import end_of_run
+
+EXAMPLES = (
+    "chess-lab train grpo",
+    "chess-lab train rloo --seed 1 --total-moves 50000 --run-dir runs/mine",
+    "chess-lab train ppo --smoke --env.evaluator builtin",
+)
 
 STRONG_FOR = "grpo"
 """The one algorithm that `--preset strong` was measured with."""
@@ -48,7 +54,10 @@ def run(arguments: Sequence[str]) -> int:
             if arguments[0] == config.label:
                 arguments = arguments[1:]
             elif not arguments[0].startswith("-"):
-                raise ValueError(f"{resumed} holds a run of {config.label}, not {arguments[0]}")
+                raise ValueError(
+                    f"{resumed} holds a run of {config.label}, not {arguments[0]}: "
+                    "leave the name out"
+                )
         elif like is not None:
             config = config_file.load(Path(like) / "config.json")
             # A fault of `chess-lab causes` is in no setting: this run is the one without it.
@@ -112,18 +121,14 @@ def run(arguments: Sequence[str]) -> int:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)
         return 1
-    print("\n".join(["", *result.lines()]))
-    write_json(options.json, result.to_dict())
-    if result.stopped_by is None:
-        return 0
-    if result.stopped_by not in signal.Signals.__members__:
-        print(f"stopped: {result.stopped_by}")
-        return 0
-    folder = shlex.quote(str(result.run_dir))
-    own = options.config.trainer == "own"  # MaskablePPO's runs cannot be continued
-    more = f"; continue: chess-lab train --resume {folder}" if own else ""
-    print(f"stopped by {result.stopped_by}{more}")
-    return 128 + signal.Signals[result.stopped_by].value
+
+    def further(stopped: bool) -> list[str]:
+        smoke, own = options.smoke, options.config.trainer == "own"
+        return next_steps.after_training(
+            result.run_dir, result.algorithm, stopped=stopped, smoke=smoke, own=own
+        )
+
+    return end_of_run(result, options.json, further)
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:

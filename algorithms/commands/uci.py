@@ -12,22 +12,15 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from algorithms.playing.engine import Thinker
 
+EXAMPLES = (
+    "chess-lab uci warm",
+    "chess-lab uci runs/mine/checkpoints/best",
+)
+
 
 def run(arguments: Sequence[str]) -> NoReturn:
     """Speaks UCI and ends the process: 0 after `quit` or the end of input, 1 where no policy could be loaded."""
-    parser = argparse.ArgumentParser(
-        prog="chess-lab uci",
-        description="A trained policy as a UCI engine: give this command to a chess GUI. A move is "
-        "one forward pass on the CPU; limits of time, depth and nodes are ignored.",
-        epilog="options, GUIs and what is ignored: docs/play.md",
-    )
-    parser.add_argument(
-        "checkpoint",
-        metavar="CHECKPOINT",
-        help='a run folder, a checkpoint folder, a .safetensors file, or "warm", which comes with '
-        "the project",
-    )
-    source = parser.parse_args(list(arguments)).checkpoint
+    source = make_parser().parse_args(list(arguments)).checkpoint
 
     from algorithms.playing.engine import serve
 
@@ -46,6 +39,23 @@ def run(arguments: Sequence[str]) -> NoReturn:
     # aborts or hangs where it is taken down under one of those.
     sys.stderr.flush()
     os._exit(code)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab uci",
+        description="A trained policy as a UCI engine: give this command to a chess GUI. A move is "
+        "one forward pass on the CPU; limits of time, depth and nodes are ignored.",
+        epilog="options, GUIs and what is ignored: docs/play.md",
+    )
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help='a run folder, a checkpoint folder, a .safetensors file, or "warm", which comes with '
+        "the project",
+    )
+    return parser
 
 
 def _plain(source: str) -> str:

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from algorithms.training.console import PLAIN_INTERVAL_S, Row, number
+from algorithms.training.console import PLAIN_INTERVAL_S, Row, fact_lines, number
 
 
 class Bar:
@@ -90,9 +90,8 @@ class PretrainDisplay:
 
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Prints the title and one line for each fact."""
-        self.say(title)
-        for name, value in facts.items():
-            self.say(f"  {name:<12}{value}")
+        for line in (title, *fact_lines(facts)):
+            self.say(line)
 
     def labelling(self, title: str, total: int) -> Bar:
         """A bar over `total` positions."""

@@ -144,7 +144,7 @@ class _Run:
         session, config = self._session, self._session.config
         sizes = self._labels.sizes()
         reason = self._plateau()
-        if stop.name is not None or reason or session.progress.update >= config.total_steps:
+        if stop.asked(self._say) or reason or session.progress.update >= config.total_steps:
             return reason
         stream = Stream(config, self._labels.folder, sizes, session.device)
         last = False
@@ -154,7 +154,7 @@ class _Run:
             while not (row_ends or last):
                 session.step(stream.minibatch(session.progress.update), means)
                 row_ends = session.progress.update % config.log_interval_steps == 0
-                last = stop.name is not None or session.progress.update >= config.total_steps
+                last = stop.asked(self._say) or session.progress.update >= config.total_steps
             row = {
                 **means.metrics(),
                 "train/learning_rate": session.optimizer.param_groups[0]["lr"],

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.pretraining.learner import Pretraining
+from algorithms.training.console import duration
 from algorithms.training.evaluation import Regret, bootstrap_interval
-from algorithms.training.run_report import MAIN_SLICE
+from algorithms.training.run_report import MAIN_SLICE, learned
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,17 @@ class PretrainResult:
         """The end of a run in a few lines for people."""
         low, high = self.regret_cp_end_interval
         greedy_low, greedy_high = self.regret_cp_greedy_end_interval
+        told_apart = not low <= self.regret_cp_start <= high
         return [
+            *learned(self.regret_cp_start, self.regret_cp_end, told_apart=told_apart),
             f"eval/regret_cp on {MAIN_SLICE}, with 95 % intervals over the positions:",
             f"  {self.regret_cp_start:.1f} cp -> {self.regret_cp_end:.1f} [{low:.1f}, {high:.1f}] cp",
             f"  greedy {self.regret_cp_greedy_end:.1f} [{greedy_low:.1f}, {greedy_high:.1f}] cp",
             f"  best {self.regret_cp_best:.1f} cp",
             f"{self.positions:,} positions in {self.steps:,} steps, "
-            f"{self.cpu_s / 60:.1f} CPU-minutes, {self.wall_s / 60:.1f} minutes",
-            f"labels: {self.labels}, {self.labelled_positions:,} positions",
+            f"CPU time {duration(self.cpu_s)}, clock {duration(self.wall_s)}",
+            f"labels: {self.labelled_positions:,} positions by",
+            f"  {self.labels}",
             f"  shards made {self.shards_made}, made anew {self.shards_remade}, kept {self.shards_kept}",
             f"run folder: {self.run_dir}",
             f"best checkpoint: {self.run_dir / 'checkpoints' / 'best'}",

@@ -185,19 +185,6 @@ def elo_of(score: float) -> float | None:
     return 400 * math.log10(score / (1 - score))
 
 
-def normal_elo_margin(result: PairScore) -> float | None:
-    """Half the width of the interval as fastchess prints it ("Elo: 4.40 +/- 3.91"); None where it has none.
-
-    Normal interval of the score, its ends transformed. Here for comparison only.
-    """
-    half = _Z * math.sqrt(result.variance / result.pairs)
-    if half == 0 or result.score - half <= 0 or result.score + half >= 1:
-        return None
-    low, high = elo_of(result.score - half), elo_of(result.score + half)
-    assert low is not None and high is not None  # both ends are inside (0, 1)
-    return (high - low) / 2
-
-
 def _posterior(counts: Floats) -> tuple[float, float]:
     """Shapes of the Beta distribution with the posterior's mean and variance."""
     weights = counts + _PRIOR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from rich.text import Text
 Row = Mapping[str, float]
 HISTORY = 8  # evaluations shown in the live table
 PLAIN_INTERVAL_S = 10.0
+WIDTH = 80  # columns that every terminal has
 SPARK = "▁▂▃▄▅▆▇█"
 
 
@@ -91,6 +93,15 @@ def sparkline(values: list[float]) -> str:
     return "".join(SPARK[round(max(0.0, v) / top * (len(SPARK) - 1))] for v in values)
 
 
+def fact_lines(facts: Mapping[str, str]) -> list[str]:
+    """A line for each fact, or two where one would pass 80 columns (an engine's id, a long folder)."""
+    lines = []
+    for name, value in facts.items():
+        line = f"  {name:<12}{value}"
+        lines += [line] if len(line) <= WIDTH else [f"  {name}", f"    {value}"]
+    return lines
+
+
 class PlainDisplay:
     """A line for each evaluation, and at least every ten seconds: for pipes and log files."""
 
@@ -102,12 +113,11 @@ class PlainDisplay:
 
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Prints the title and one line for each fact."""
-        self._print(title)
-        for name, value in facts.items():
-            self._print(f"  {name:<12}{value}")
+        for line in (title, *fact_lines(facts)):
+            self._print(line)
 
     def show(self, row: Row, status: str) -> None:
-        """Prints the row if it has an evaluation, or if the last line is ten seconds old."""
+        """Prints the row in 80 columns, if it has an evaluation or the last line is ten seconds old."""
         self._clock.add(row["scored_moves"])
         evaluated = "eval/regret_cp" in row
         if not evaluated and time.monotonic() - self._shown_at < PLAIN_INTERVAL_S:
@@ -115,23 +125,19 @@ class PlainDisplay:
         self._shown_at = time.monotonic()
         parts = [
             f"update {row['step']:4.0f}",
-            f"{row['scored_moves']:9,.0f}/{self._clock.total_moves:,} moves",
+            f"{row['scored_moves']:9,.0f}/{self._clock.total_moves:,}",
         ]
-        if "policy/entropy" in row:
-            parts += [
-                f"entropy {number(row['policy/entropy'], 2)}"
-                f" ({number(row['policy/entropy_normalized'], 2)})",
-                f"kl {number(row.get('policy/approx_kl'), 4)}",
-                f"clip {percent(row.get('policy/clip_fraction_low'))}"
-                f"/{percent(row.get('policy/clip_fraction_high'))}",
-                f"{number(row['time/plies_per_s'])} plies/s",
-                f"left {self._clock.left()}",
-            ]
         if evaluated:
             parts.append(f"regret {number(row['eval/regret_cp'], 1)} cp")
+        if "policy/entropy" in row:
+            parts.append(f"entropy {number(row['policy/entropy'], 2)}")
+            if not evaluated:
+                parts.append(f"kl {number(row.get('policy/approx_kl'), 4)}")
+            parts.append(f"left {self._clock.left()}")
         self._print("  ".join(parts))
         if status and status != self._status:
-            self._print(f"doctor: {status}")
+            for line in textwrap.wrap(f"doctor: {status}", WIDTH, subsequent_indent="  "):
+                self._print(line)
             self._status = status
 
     def say(self, message: str) -> None:
@@ -160,8 +166,8 @@ class LiveDisplay:
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Prints the title and the facts once, above the table."""
         self._console.print(Text(title, style="bold"))
-        for name, value in facts.items():
-            self._console.print(Text.assemble((f"  {name:<12}", "dim"), value), overflow="fold")
+        for line in fact_lines(facts):
+            self._console.print(Text(line), soft_wrap=True)
         self._live.start()
 
     def show(self, row: Row, status: str) -> None:

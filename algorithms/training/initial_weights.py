@@ -71,7 +71,9 @@ def read_weights(source: str) -> dict[str, Tensor]:
         record = path.with_suffix(".sha256")
         digest = hashlib.sha256(raw).hexdigest()
         if record.exists() and record.read_text().split()[:1] != [digest]:
-            raise ValueError(f"{path} is damaged: its SHA-256 is not that in {record.name}")
+            raise ValueError(
+                f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
+            )
         return load_tensors(raw)
     except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
         known = ", ".join(shipped_names()) or "none"

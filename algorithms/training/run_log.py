@@ -118,7 +118,9 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         except ValueError as error:
             if number == len(lines) and not line.endswith("\n"):
                 return
-            raise ValueError(f"{path}, line {number} is damaged: {line[:80]!r}") from error
+            raise ValueError(
+                f"{path}, line {number} is damaged: {line[:80]!r}; take the line out, or begin a new run"
+            ) from error
 
 
 def _cut(path: Path, step: int) -> None:

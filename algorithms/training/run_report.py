@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from algorithms.training import config_file, machine
-from algorithms.training.console import Display
+from algorithms.training.console import WIDTH, Display, duration
 from algorithms.training.evaluation import Regret, bootstrap_interval
 from algorithms.training.learner import Learner
 from algorithms.training.own_parts import own_names
@@ -77,18 +78,39 @@ class TrainResult:
                 (self.percent_of_start, self.percent_of_start_interval),
             )
         )
+        low, high = self.percent_of_start_interval
         return [
+            *learned(self.regret_cp_start, self.regret_cp_end, told_apart=not low <= 100 <= high),
             f"eval/regret_cp on {MAIN_SLICE}, with 95 % intervals over the positions:",
             f"  {start} cp -> {end} cp",
             f"  {share} % of the start",
             f"  best {self.regret_cp_best:.1f} cp, lowest held-out entropy "
             f"{self.entropy_min:.2f} nats",
             f"{self.scored_moves:,} scored moves in {self.updates:,} updates, "
-            f"{self.cpu_s / 60:.1f} CPU-minutes, {self.wall_s / 60:.1f} minutes",
-            f"rewards: {self.evaluator}",
-            f"  {self.engine_queries:,} positions scored",
+            f"CPU time {duration(self.cpu_s)}, clock {duration(self.wall_s)}",
+            f"rewards, {self.engine_queries:,} positions scored by",
+            f"  {self.evaluator}",
             f"run folder: {self.run_dir}",
         ]
+
+
+def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
+    """One sentence, in lines of at most 79 columns, on what a run did to the policy.
+
+    Args:
+        start_cp: eval/regret_cp before the first update.
+        end_cp: eval/regret_cp after the last update.
+        told_apart: whether the difference is more than chance among the held-out positions.
+    """
+    now, before = f"{end_cp:.1f} centipawns", f"{start_cp:.1f}"
+    where = "on positions kept out of training a move costs"
+    if not told_apart:
+        text = f"Nothing can be said to be learned: {where} {now}, and {before} before."
+    elif end_cp < start_cp:
+        text = f"Learned: {where} {now} on average, down from {before}."
+    else:
+        text = f"Got worse: {where} {now} on average, up from {before}."
+    return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
 
 
 def percent_interval(

@@ -165,7 +165,7 @@ class Record(BaseCallback):
         self._controls = config.algorithm.controls()
         self.evaluation = RunEvaluation(outside, temperature=config.rollout.temperature)
         self._learner, self._env, self._ppo, self._rows = outside, outside.env, outside.model, rows
-        self._folder, self._stop = run_dir / "checkpoints", stop
+        self._folder, self._stop, self._say = run_dir / "checkpoints", stop, say
         self._updates = updates_in_budget(config)
         self._states: list[RolloutState] = []
         self._steps: list[StepMade] = []
@@ -186,7 +186,7 @@ class Record(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         """Finishes the update before this rollout."""
-        self._stopping = self._stop.name is not None
+        self._stopping = self._stop.asked(self._say)
         self._finish_update(last=self._stopping)
         assert self._env.state is not None
         self._states, self._steps = [self._env.state], []

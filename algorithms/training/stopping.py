@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -13,6 +13,20 @@ class Stop:
     """Whether, and by which signal, the run was asked to stop."""
 
     name: str | None = None
+    _said = False
+
+    def asked(self, say: Callable[[str], None]) -> bool:
+        """Whether a signal has come; says once what happens now.
+
+        The signal's handler says nothing: it may have interrupted the display in mid-write.
+        """
+        if self.name is not None and not self._said:
+            self._said = True
+            say(
+                f"{self.name}: a last evaluation and a checkpoint, then the end "
+                "(once more: at once)"
+            )
+        return self.name is not None
 
 
 @contextmanager

@@ -148,7 +148,7 @@ class _Run:
         session = self.session
         checked: dict[str, float] = {}
         reason: str | None = None
-        last = stop.name is not None or not session.budget_left()
+        last = stop.asked(self.display.say) or not session.budget_left()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
             began = time.monotonic()
@@ -178,7 +178,8 @@ class _Run:
             row.update(account(session, collected, rolled - began, update_s))
             row.update(checked if first else {})
             reason = signals.stop
-            last = stop.name is not None or reason is not None or not session.budget_left()
+            stopping = stop.asked(self.display.say)
+            last = stopping or reason is not None or not session.budget_left()
             self._finish_update(row, last=last)
         if self.evaluation.regret is None:  # a finished run was resumed
             self.evaluation.all_slices()

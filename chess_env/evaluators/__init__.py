@@ -19,7 +19,7 @@ from chess_env.evaluators.protocol import (
     pack_positions,
 )
 from chess_env.evaluators.stockfish import StockfishEvaluator
-from chess_env.evaluators.uci import INSTALL_HINT, MATE_SCORE, MAX_CP, EngineError, find_stockfish
+from chess_env.evaluators.uci import MATE_SCORE, MAX_CP, EngineError, find_stockfish
 from chess_env.own_objects import is_spec, make_object, protocol_members
 
 __all__ = [
@@ -106,7 +106,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         if "auto" not in _said:
             _said.add("auto")
             warnings.warn(
-                f"No Stockfish found: scores come from the built-in evaluator. {INSTALL_HINT}",
+                "No Stockfish found: the built-in evaluator scores (see chess-lab check)",
                 stacklevel=2,
             )
         evaluator = _make_builtin()

@@ -136,7 +136,10 @@ def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
     monkeypatch.setattr(evaluators, "_said", set())
     with pytest.raises(EngineError, match=r"No Stockfish found.*apt-get install stockfish"):
         make_evaluator("stockfish")
-    with pytest.warns(UserWarning, match="No Stockfish found: scores come from the built-in"):
+    with pytest.warns(
+        UserWarning,
+        match=r"No Stockfish found: the built-in evaluator scores \(see chess-lab check\)",
+    ):
         assert make_evaluator("auto").id == "counting-v1"
     with warnings.catch_warnings():
         warnings.simplefilter("error")

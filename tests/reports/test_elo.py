@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 from algorithms.reports.elo import (
     PAIR_POINTS,
+    PairScore,
     count_pairs,
     elo_of,
     judge_pairs,
-    normal_elo_margin,
 )
 
 # What fastchess printed for these pentanomials: (counts, Elo, +/-, nElo, +/-, LOS in percent, decimals).
@@ -35,13 +36,21 @@ PUBLISHED = [
 COUNTS = st.lists(st.integers(0, 300), min_size=5, max_size=5).filter(any)
 
 
+def margin_of_fastchess(result: PairScore) -> float:
+    """Half the width of the interval that fastchess prints: a normal one of the score, its ends transformed."""
+    half = 1.959963984540054 * math.sqrt(result.variance / result.pairs)
+    low, high = elo_of(result.score - half), elo_of(result.score + half)
+    assert low is not None and high is not None
+    return (high - low) / 2
+
+
 @pytest.mark.parametrize(("counts", "elo", "margin", "nelo", "nelo_margin", "los"), PUBLISHED)
 def test_elo_nelo_and_los_are_those_that_fastchess_prints(
     counts: tuple[int, ...], elo: float, margin: float, nelo: float, nelo_margin: float, los: float
 ) -> None:
     result = judge_pairs(counts)
     assert result.elo.point == pytest.approx(elo, abs=0.006)
-    assert normal_elo_margin(result) == pytest.approx(margin, abs=0.006)
+    assert margin_of_fastchess(result) == pytest.approx(margin, abs=0.006)
     assert result.nelo == pytest.approx(nelo, abs=0.006)
     assert result.nelo_margin == pytest.approx(nelo_margin, abs=0.006)
     assert 100 * result.los == pytest.approx(los, abs=0.006)

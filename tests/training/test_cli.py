@@ -54,6 +54,9 @@ def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(tmp_path: Path
     assert result["run_dir"] == str(run_dir) and result["scored_moves"] == 2048
     assert "\x1b" not in done.stdout
     assert "eval/regret_cp on random_2_40" in done.stdout
+    assert f"next:\n  chess-lab train grpo\n  chess-lab report {run_dir}\n" in done.stdout
+    beside = [line for line in done.stdout.splitlines() if str(run_dir) not in line]
+    assert max(map(len, beside)) <= 80
     assert str(run_dir) in done.stdout
     assert (
         json.loads((run_dir / "environment.json").read_text())["evaluator"] == result["evaluator"]
@@ -74,7 +77,8 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"chess-lab train --resume {run_dir}" in output
+    resume = f"chess-lab train --resume {run_dir}"
+    assert resume in output.replace(" \\\n   ", "")  # continued on a second line where it is long
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == read_rows(metrics)[-1]["step"]
     more = str(done * 512 + 1024)

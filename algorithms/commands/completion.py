@@ -1,0 +1,123 @@
+"""`chess-lab completion`: a script that completes commands, names and flags in a shell.
+
+The words are gathered from the parsers and dataclasses themselves, once, when the script is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from algorithms.commands import COMMANDS
+from algorithms.commands.completion_scripts import SCRIPTS, Words
+
+EXAMPLES = (
+    "source <(chess-lab completion bash)",
+    "chess-lab completion zsh > ~/.zfunc/_chess-lab",
+    "chess-lab completion fish > ~/.config/fish/completions/chess-lab.fish",
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints the script; 0."""
+    shell = make_parser().parse_args(list(arguments)).shell
+    print(SCRIPTS[shell]({name: words(name, text) for name, text in COMMANDS.items()}))
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of its options."""
+    parser = argparse.ArgumentParser(
+        prog="chess-lab completion",
+        description="Prints a script that completes commands, names of algorithms and causes, and "
+        "flags with their choices.",
+    )
+    parser.add_argument("shell", choices=sorted(SCRIPTS))
+    return parser
+
+
+def words(command: str, text: str) -> Words:
+    """What may stand behind a command.
+
+    Args:
+        command: its name.
+        text: what it does, for the shells that show that.
+    """
+    if command == "train":
+        from algorithms.training.config import TrainOptions
+        from algorithms.training.named_runs import NAMES, named_run
+
+        # Every algorithm has settings of its own; offered are those of all.
+        flags: dict[str, tuple[str, ...]] = {"--preset": ("strong",)}
+        for name in NAMES:
+            flags |= setting_flags(TrainOptions(named_run(name)))
+        return Words(text, NAMES, flags)
+    if command == "pretrain":
+        from algorithms.pretraining.config import PretrainConfig, PretrainOptions
+
+        return Words(text, (), setting_flags(PretrainOptions(PretrainConfig())))
+    module = importlib.import_module(f"algorithms.commands.{command}")
+    names, flags = parser_words(module.make_parser())
+    if command == "compare":
+        from algorithms.training.named_runs import NAMES
+
+        names = NAMES
+    elif command in ("eval", "uci"):
+        names = ("warm",)
+    elif command == "causes":
+        from algorithms.collapse.causes import CAUSES, COMPOSITES
+
+        return Words(text, names, flags, (*CAUSES, *COMPOSITES))
+    return Words(text, names, flags)
+
+
+def setting_flags(options: Any, sections: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    """{flag: its named choices} of the fields of a nested dataclass, as tyro calls them.
+
+    Args:
+        options: the dataclass.
+        sections: names of the dataclasses around it.
+    """
+    from tyro.conf import Suppress
+
+    from algorithms.training.choices import choices_of
+
+    hidden = typing.get_args(Suppress[int])[1]
+    hints = typing.get_type_hints(type(options), include_extras=True)
+    flags: dict[str, tuple[str, ...]] = {}
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        marks = typing.get_args(hints[field.name])[1:]
+        if hidden in marks:
+            continue
+        if dataclasses.is_dataclass(value):
+            # tyro.conf.arg(name="") leaves the section's name out.
+            unnamed = any(getattr(mark, "name", None) == "" for mark in marks)
+            flags |= setting_flags(value, sections if unnamed else (*sections, field.name))
+        else:
+            # A switch that is on has only the flag that turns it off.
+            name = f"no-{field.name}" if value is True else field.name
+            flag = "--" + ".".join((*sections, name)).replace("_", "-")
+            flags[flag] = choices_of(options, [field.name])
+    return flags
+
+
+def parser_words(
+    parser: argparse.ArgumentParser,
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """(choices of the positional arguments, {flag: its choices}) of a parser and its subcommands."""
+    names: tuple[str, ...] = ()
+    flags: dict[str, tuple[str, ...]] = {}
+    for action in parser._actions:  # argparse has no public list of them
+        choices = tuple(map(str, action.choices or ()))
+        long = (flag for flag in action.option_strings if flag.startswith("--"))
+        flags |= {flag: choices for flag in long if flag != "--help"}
+        names += () if action.option_strings else choices
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                flags |= parser_words(sub)[1]
+    return names, flags

@@ -1,0 +1,81 @@
+"""The commands that go on from a run that has ended: correct for its kind, and fit for copying."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from algorithms.training.console import WIDTH
+
+Step = tuple[Sequence[str], str]
+"""The words of a command after the program's name, and what it is for."""
+
+
+def after_training(
+    run_dir: Path, label: str, *, stopped: bool, smoke: bool, own: bool
+) -> list[str]:
+    """Lines that name the next three commands after `chess-lab train`.
+
+    Args:
+        run_dir: the run folder.
+        label: the run's name: a preset, or module:Name.
+        stopped: whether a signal ended it.
+        smoke: whether it was a run of a few seconds.
+        own: whether the loop was this project's; runs of others cannot be continued.
+    """
+    run = str(run_dir)
+    report, play = (("report", run), "one HTML page"), (("uci", run), "a player for a chess GUI")
+    if stopped and own:
+        resume = ("train", "--resume", run), "goes on"
+        return next_commands(resume, (("diagnose", run), "how it does so far"), report)
+    if smoke:
+        judge = ("eval", run, "--positions"), "its single moves"
+        return next_commands((("train", label), "a real run: minutes"), report, judge)
+    return next_commands(report, (("eval", run), "its strength in games: minutes"), play)
+
+
+def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]:
+    """Lines that name the next three commands after `chess-lab pretrain`; arguments as above."""
+    run, best = str(run_dir), str(run_dir / "checkpoints" / "best")
+    judge = ("eval", best, "--positions"), "its single moves"
+    report = ("report", run), "one HTML page"
+    if stopped:
+        first: Step = ("pretrain", "--resume", run), "goes on"
+    elif smoke:
+        first = ("pretrain",), "a real run"
+    else:
+        first = ("train", "grpo", "--init-from", best), "goes on by self-play"
+    return next_commands(first, judge, report)
+
+
+def next_commands(*steps: Step) -> list[str]:
+    """Lines that can be copied: a command each, with what it is for where 80 columns allow that."""
+    commands = [_folded(shlex.join([program(), *words])) for words, _ in steps]
+    notes = [f"  # {note}" for _, note in steps]
+    width = max(map(len, commands))
+    fits = 2 + width + max(map(len, notes)) <= WIDTH
+    return ["next:"] + [
+        f"  {command:<{width}}{note}" if fits else f"  {command}"
+        for command, note in zip(commands, notes, strict=True)
+    ]
+
+
+def _folded(command: str) -> str:
+    """The command, continued on a second line before its last option where it would pass 80 columns."""
+    head, option, tail = command.rpartition(" --")
+    if 2 + len(command) <= WIDTH or not option:
+        return command
+    return f"{head} \\\n    --{tail}"
+
+
+def program() -> str:
+    """What to type for `chess-lab` here: its path where it was started by one that PATH does not know."""
+    started = Path(sys.argv[0])
+    if started.name != "chess-lab":
+        return "chess-lab"
+    known = shutil.which("chess-lab")
+    same = known is not None and Path(known).resolve() == started.resolve()
+    return "chess-lab" if same else str(started)

@@ -1,0 +1,107 @@
+"""What the shells complete is what the parsers take; the script for bash works in bash."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from algorithms import cli
+from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.commands import COMMANDS
+from algorithms.commands.completion import setting_flags
+from algorithms.pretraining.config import PretrainConfig, PretrainOptions
+from algorithms.training.config import TrainOptions
+from algorithms.training.named_runs import NAMES, named_run
+
+ASK = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_chess_lab
+echo "${COMPREPLY[@]}"
+"""
+
+
+def script(shell: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        assert cli.main(["completion", shell]) == 0
+    return text.getvalue()
+
+
+@pytest.fixture(scope="module")
+def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("completion") / "chess-lab.bash"
+    path.write_text(script("bash"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("", set(COMMANDS)),
+        ("comp", {"compare", "completion"}),
+        ("train ", set(NAMES)),
+        ("train delig", {"delightful_pg"}),
+        ("train grpo --env.eva", {"--env.evaluator"}),
+        ("train grpo --no-p", {"--no-preflight"}),
+        ("train ppo --algorithm.gae", {"--algorithm.gae-lambda"}),
+        ("train grpo --device ", {"auto", "cpu", "cuda"}),
+        ("train grpo --device cu", {"cuda"}),
+        ("train grpo --run-dir ", set()),  # bash itself then offers files
+        ("pretrain --target ", {"soft", "best", "played"}),
+        ("causes ", {"list", "show", "run"}),
+        ("causes show ", {*CAUSES, *COMPOSITES}),
+        ("causes run temperature_mismatch --cu", {"--cured"}),
+        ("compare grpo rlo", {"rloo"}),
+        ("uci ", {"warm"}),
+        ("completion ", {"bash", "zsh", "fish"}),
+    ],
+)
+def test_a_real_bash_offers(typed: str, offered: set[str], bash_script: Path) -> None:
+    words = ["chess-lab", *typed.split(" ")]
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ASK, "bash", str(bash_script), *words],
+        capture_output=True, text=True, timeout=30, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (["train", "ppo"], TrainOptions(named_run("ppo"))),
+        (["pretrain"], PretrainOptions(PretrainConfig())),
+    ],
+    ids=["train", "pretrain"],
+)
+def test_the_flags_are_those_of_the_help(
+    command: list[str],
+    options: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--help"])
+    listed = capsys.readouterr().out.split("examples:")[0]
+    shown = set(re.findall(r"(?:^|[│, ]) *(--[a-z][\w.-]*\w)", listed, re.MULTILINE))
+    assert set(setting_flags(options)) == shown - {"--help"}
+
+
+def test_the_scripts_of_zsh_and_fish_hold_the_same_words() -> None:
+    zsh, fish = script("zsh"), script("fish")
+    assert zsh.startswith("#compdef chess-lab\n")
+    assert '"train --device") choices=(auto cpu cuda) ;;' in zsh
+    behind = "complete -c chess-lab -n '__fish_seen_subcommand_from train'"
+    assert f"{behind} -l device -x -a 'auto cpu cuda'" in fish
+    assert f"{behind} -l env.evaluator\n" in fish
+    assert r"run\'s record" in fish
+    assert all(line.replace(r"\'", "").count("'") % 2 == 0 for line in fish.splitlines())
+    for text in (zsh, fish):
+        assert all(name in text for name in (*NAMES, *CAUSES, *COMMANDS))

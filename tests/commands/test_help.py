@@ -1,0 +1,102 @@
+"""Every command's help ends with examples, and every example is understood by that command."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import warnings
+
+import pytest
+
+from algorithms import cli
+from algorithms.commands import COMMANDS
+from algorithms.pretraining import loop
+from algorithms.training import trainer
+
+
+def module_of(command: str):
+    return importlib.import_module(f"algorithms.commands.{command}")
+
+
+EXAMPLES = [
+    pytest.param(command, example, id=example)
+    for command in COMMANDS
+    for example in module_of(command).EXAMPLES
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_ends_with_its_examples_within_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    try:
+        assert cli.main([command, "--help"]) == 0
+    except SystemExit as stop:
+        assert not stop.code
+    text = capsys.readouterr().out
+    shown = text.partition("\nexamples:\n")[2].splitlines()
+    assert tuple(map(str.strip, shown)) == module_of(command).EXAMPLES
+    assert len(shown) in (2, 3)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_wrong_command_line_gets_no_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["report"])
+    assert stop.value.code == 2
+    assert "examples:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("command", "example"), EXAMPLES)
+def test_an_example_is_understood(
+    command: str,
+    example: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # What stands around the command is the shell's: `source <(...)`, `> FILE`.
+    (line,) = re.findall(rf"chess-lab {command}[^()>]*", example)
+    arguments = shlex.split(line)[2:]
+    if command not in ("train", "pretrain"):
+        parser = module_of(command).make_parser()
+        parse = parser.parse_intermixed_args if command == "compare" else parser.parse_args
+        assert vars(parse(arguments))
+        return
+    asked = []
+
+    def no_run(config, **_):
+        asked.append(config)
+        raise ValueError("nothing is run here")
+
+    monkeypatch.setattr(trainer, "train", no_run)
+    monkeypatch.setattr(loop, "pretrain", no_run)
+    assert cli.main([command, *arguments]) == 1
+    assert capsys.readouterr().err == f"chess-lab {command}: nothing is run here\n"
+    assert len(asked) == 1
+
+
+def test_a_warning_is_wrapped_at_80_columns_and_its_words_stay_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+    cli.main(["--help"])
+    path = "/" + "folder-with-a-long-name/" * 5
+    warnings.showwarning(UserWarning("word " * 30 + path), UserWarning, "file.py", 1)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("warning: word word") and lines[-1] == f"  {path}"
+    assert max(map(len, lines[:-1])) <= 80
+
+
+def test_loading_is_said_on_a_terminal_and_only_before_what_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert cli.main(["train", "ppoo"]) == 2
+    assert capsys.readouterr().err.startswith("loading ...\n")
+    assert cli.main(["train", "--help"]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    assert cli.main(["train", "ppoo"]) == 2
+    assert "loading" not in capsys.readouterr().err
