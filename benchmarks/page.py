@@ -160,12 +160,23 @@ def column_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+SHOWN = {
+    "strong": (
+        "run", "scored_moves", "cpu_minutes", "greedy_regret_cp", "random_score", "random_losses",
+        "random_conversion", "material_score",
+    ),
+}  # fmt: skip
+"""Columns of a table in the README, where it does not show all of them."""
+
+
 def with_tables(text: str) -> str:
     """The README with the table of each `<!-- table NAME -->` marker filled in."""
 
     def fill(match: re.Match[str]) -> str:
         record = json.loads((RESULTS / f"{match[1]}.json").read_text())
         rows = column_rows(record) if "families" in record else record["rows"]
+        if match[1] in SHOWN:
+            rows = [{name: row[name] for name in SHOWN[match[1]]} for row in rows]
         return f"<!-- table {match[1]} -->\n{tables(rows)}\n<!-- end table -->"
 
     return re.sub(r"<!-- table (\w+) -->\n.*?<!-- end table -->", fill, text, flags=re.DOTALL)

@@ -81,14 +81,14 @@ def curve_of(folder: Path) -> list[dict[str, float]]:
     ]
 
 
-def greedy_regret(positions: dict[str, Any], slice_name: str) -> dict[str, float]:
-    """Mean and interval of the greedy regret on a slice, centipawns."""
+def greedy_of(positions: dict[str, Any], slice_name: str) -> dict[str, Any]:
+    """What `chess-lab eval --positions` says of greedy play on a slice."""
     (found,) = (
         row
-        for row in positions["measured"]
+        for row in positions["positions"]
         if (row["slice"], row["chooser"]) == (slice_name, "greedy")
     )
-    return found["regret_cp"]
+    return dict(found)
 
 
 def ship(folder: Path) -> None:
@@ -97,3 +97,64 @@ def ship(folder: Path) -> None:
     digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
     EXAMPLE.with_suffix(".sha256").write_text(f"{digest}  {EXAMPLE.name}\n", encoding="utf-8")
     print(f"written to {EXAMPLE.relative_to(ROOT)}: {EXAMPLE.stat().st_size:,} bytes")
+
+
+def row_of(name: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """(the row of the table, all figures behind it, PGN) of a finished run."""
+    positions, matches, pgn = evaluate(folder)
+    curve = curve_of(folder)
+    row: dict[str, Any] = {"run": name, "seed": RUNS[name][0], "scored_moves": RUNS[name][1]}
+    row["cpu_minutes"] = round(curve[-1]["time/cpu_s"] / 60, 1)
+    row["wall_minutes"] = round(curve[-1]["time/wall_s"] / 60, 1)
+    main = greedy_of(positions, "random_2_40")
+    row["greedy_regret_cp"] = round(main["regret_cp"], 1)
+    row["greedy_regret_95"] = f"{main['regret_cp_low']:.1f} to {main['regret_cp_high']:.1f}"
+    for match in matches["opponents"]:
+        opponent = match["opponent"]
+        row[f"{opponent}_score"] = round(match["score"], 4)
+        row[f"{opponent}_score_95"] = f"{match['score_low']:.3f} to {match['score_high']:.3f}"
+        row[f"{opponent}_losses"] = match["losses"]
+        row[f"{opponent}_conversion"] = round(match["conversion"] or 0.0, 3)
+    behind = {
+        "positions": positions["positions"],
+        "matches": matches["opponents"],
+        "curve": curve,
+        "environment": environment_of(folder),
+    }
+    return row, behind, pgn
+
+
+def environment_of(folder: Path) -> dict[str, Any]:
+    """What the run was made with, without the folders of the machine."""
+    record = json.loads((folder / "environment.json").read_text())
+    return {name: record[name] for name in ("git", "evaluator", "torch_threads", "packages")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "strong", help="run folders")
+    parser.add_argument(
+        "--only", nargs="+", choices=("full", "quarter"), default=["full", "quarter"]
+    )
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    parser.add_argument("--pgn", type=Path, default=None, help="write the long run's games here")
+    parser.add_argument("--ship", action="store_true", help="the long run becomes `example`")
+    arguments = parser.parse_args()
+    rows, behind = [], {}
+    for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
+        folder = arguments.out / name
+        train(name, folder)
+        row, behind[name], pgn = row_of(name, folder)
+        rows.append(row)
+        if name.startswith("full"):
+            if arguments.pgn is not None:
+                arguments.pgn.write_text(pgn, encoding="utf-8")
+            if arguments.ship:
+                ship(folder)
+    for row in rows:
+        print_table([row])
+    save(arguments.json, "strong", rows, runs=behind, games=GAMES, match_seed=MATCH_SEED)
+
+
+if __name__ == "__main__":
+    main()

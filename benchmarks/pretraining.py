@@ -1,0 +1,195 @@
+"""Does reinforcement learning improve a pretrained policy more than more pretraining does, for the same CPU time?
+
+    python benchmarks/pretraining.py --out runs/pretraining --json benchmarks/results/pretraining.json
+    python benchmarks/pretraining.py --out runs/try --smoke
+
+For each seed a policy is pretrained until held-out regret no longer falls, and goes on in three ways from the same
+checkpoint: `rl` (GRPO with the settings `strong`, a frozen stem and a step size of its own), `continued` (the
+pretraining run itself) and `restarted` (pretraining with a step size that rises and falls once more, as that of the
+RL run does). All arms see the same kinds of positions and the same evaluator, and have the CPU time of the RL run.
+Calling again continues. Three seeds take about two hours on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from algorithms.reports.run_files import read_metrics
+from algorithms.reports.student_t import student_t_quantile
+from benchmarks.report import print_table, save
+
+STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
+BATCH = 128
+LABELS = ("--start-positions", STARTS, "--num-positions", "524288")
+NETWORK = ("--policy.blocks", "6")
+DECAY_STEPS = 3_000
+RL_MOVES, RL_RATE, FROZEN = 6_000_000, 5e-4, ("stem",)
+SMOKE = ("--smoke",)
+ARMS = ("rl", "continued", "restarted")
+METRICS = ("eval/regret_cp_greedy", "eval/regret_cp")
+
+
+def chess_lab(*arguments: str) -> None:
+    """None; one command in a process of its own, with one thread."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "algorithms.cli", *arguments]
+    subprocess.run(command, cwd=ROOT, check=True, env=environment)
+
+
+def finished(folder: Path) -> bool:
+    """Whether this script has seen the run's command end well."""
+    return (folder / "finished").exists()
+
+
+def run_once(folder: Path, begin: list[str], go_on: list[str]) -> None:
+    """None; begins a run or goes on with it, and notes its end."""
+    if finished(folder):
+        return
+    chess_lab(*(go_on if (folder / "config.json").exists() else begin))
+    (folder / "finished").touch()
+
+
+def last(folder: Path, name: str) -> float:
+    """The last value of a metric in a run's record."""
+    values = [row[name] for row in read_metrics(folder) if row.get(name) is not None]
+    return float(values[-1])  # type: ignore[arg-type]
+
+
+def lowest(folder: Path, name: str) -> float:
+    """The value of a metric at the evaluation with the lowest eval/regret_cp: the checkpoint `best`."""
+    rows = [row for row in read_metrics(folder) if row.get("eval/regret_cp") is not None]
+    return float(min(rows, key=lambda row: row["eval/regret_cp"] or 0.0)[name] or 0.0)
+
+
+def pretrain(out: Path, seed: int, extra: tuple[str, ...]) -> Path:
+    """The folder of the seed's pretraining run, which ended at a plateau."""
+    folder = out / f"seed-{seed}" / "pretrained"
+    settings = ["--seed", str(seed), "--label-seed", str(seed), "--run-dir", str(folder)]
+    settings += [*LABELS, *NETWORK, "--lr-decay-steps", str(DECAY_STEPS), *extra]
+    run_once(folder, ["pretrain", *settings], ["pretrain", "--resume", str(folder)])
+    return folder
+
+
+def reinforce(pretrained: Path, seed: int, extra: tuple[str, ...]) -> Path:
+    """The folder of GRPO's run from the pretrained policy."""
+    folder = pretrained.parent / "rl"
+    settings = ["--preset", "strong", "--init-from", str(pretrained / "checkpoints" / "best")]
+    settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.frozen-layers", *FROZEN]
+    settings += ["--total-moves", str(RL_MOVES), "--match.opponents", "--seed", str(seed)]
+    begin = ["train", "grpo", *settings, "--run-dir", str(folder), *extra]
+    run_once(folder, begin, ["train", "--resume", str(folder)])
+    return folder
+
+
+def steps_for(pretrained: Path, cpu_s: float) -> int:
+    """Optimizer steps that the pretraining run would make in that CPU time; a multiple of its interval."""
+    rows = read_metrics(pretrained)
+    config = json.loads((pretrained / "config.json").read_text())
+    made = [row for row in rows if row["step"]]
+    seconds = (made[-1]["time/cpu_s"] or 0.0) - (made[0]["time/cpu_s"] or 0.0)
+    a_step = seconds / max(1.0, (made[-1]["step"] or 0.0) - (made[0]["step"] or 0.0))
+    interval = int(config["log_interval_steps"])
+    return max(1, round(cpu_s / a_step / interval)) * interval
+
+
+def go_on(pretrained: Path, steps: int) -> Path:
+    """The folder of the pretraining run itself, continued beyond its plateau."""
+    folder = pretrained.parent / "continued"
+    if not folder.exists():
+        scratch = folder.with_name("continued.partial")
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(pretrained, scratch, symlinks=True)
+        (scratch / "finished").unlink()
+        scratch.rename(folder)
+    total = int(last(pretrained, "step")) + steps
+    command = ["pretrain", "--resume", str(folder), "--no-plateau", "--total-steps", str(total)]
+    run_once(folder, command, command)
+    return folder
+
+
+def restart(pretrained: Path, seed: int, steps: int, extra: tuple[str, ...]) -> Path:
+    """The folder of a pretraining run from the same checkpoint whose step size rises and falls again."""
+    folder = pretrained.parent / "restarted"
+    best = str(pretrained / "checkpoints" / "best")
+    settings = ["--init-from", best, "--labels-dir", str(pretrained / "labels"), "--no-plateau"]
+    settings += ["--seed", str(1_000 + seed), "--label-seed", str(seed), "--run-dir", str(folder)]
+    settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.lr-final", "0.0"]
+    settings += ["--lr-decay-steps", str(steps), "--total-steps", str(steps)]
+    begin = ["pretrain", *settings, *LABELS, *NETWORK, *extra]
+    run_once(folder, begin, ["pretrain", "--resume", str(folder)])
+    return folder
+
+
+def seed_rows(out: Path, seed: int, extra: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A row for the pretrained policy and for each way of going on."""
+    pretrained = pretrain(out, seed, extra)
+    learned = reinforce(pretrained, seed, extra)
+    cpu_s = last(learned, "time/cpu_s")
+    steps = steps_for(pretrained, cpu_s)
+    folders = {
+        "rl": learned,
+        "continued": go_on(pretrained, steps),
+        "restarted": restart(pretrained, seed, steps, extra),
+    }
+    before = last(pretrained, "time/cpu_s")
+    rows = [row_of("pretrained", seed, pretrained, before, lowest)]
+    for name, folder in folders.items():
+        spent = last(folder, "time/cpu_s") - (before if name == "continued" else 0.0)
+        rows.append(row_of(name, seed, folder, spent, last))
+    return rows
+
+
+def row_of(arm: str, seed: int, folder: Path, cpu_s: float, read: Any) -> dict[str, Any]:
+    regret = {name: round(read(folder, name), 2) for name in METRICS}
+    entropy = round(read(folder, "eval/entropy"), 3)
+    return {"arm": arm, "seed": seed, "cpu_s": round(cpu_s), **regret, "eval/entropy": entropy}
+
+
+def difference(rows: list[dict[str, Any]], control: str, name: str) -> dict[str, Any]:
+    """RL minus a control, seed by seed: the mean with its 95 % interval by Student's t; below 0 RL is better."""
+    value = {(row["arm"], row["seed"]): row[name] for row in rows}
+    seeds = sorted({row["seed"] for row in rows})
+    found = np.array([value["rl", seed] - value[control, seed] for seed in seeds])
+    mean = float(found.mean())
+    half = float("nan")
+    if len(found) > 1:
+        half = (
+            student_t_quantile(0.975, len(found) - 1) * float(found.std(ddof=1)) / len(found) ** 0.5
+        )
+    return {
+        "control": control, "metric": name, "seeds": len(found), "difference_cp": round(mean, 2),
+        "low": round(mean - half, 2), "high": round(mean + half, 2),
+        "excludes_zero": bool(mean + half < 0 or mean - half > 0),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "pretraining")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--smoke", action="store_true", help="a check of the parts, in a minute")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    extra = SMOKE if arguments.smoke else ()
+    rows = [row for seed in arguments.seeds for row in seed_rows(arguments.out, seed, extra)]
+    print_table(rows)
+    found = [difference(rows, control, name) for control in ARMS[1:] for name in METRICS]
+    print()
+    print_table(found)
+    save(arguments.json, "pretraining", rows, differences=found, rl_moves=RL_MOVES, starts=STARTS)
+
+
+if __name__ == "__main__":
+    main()
