@@ -40,7 +40,7 @@ def learning_curves(path: Path, runs: Mapping[str, Sequence[Mapping[str, float]]
                     "o-", color=colour, lw=1.2, ms=2.5,
                 )  # fmt: skip
         panels[0].axhline(75, color=GREY, lw=0.8, ls="--")
-        panels[0].set(ylabel="greedy regret on random_2_40, cp", ylim=(0, 400))
+        panels[0].set(ylabel="greedy regret on random_2_40, cp", ylim=(50, 200))
         panels[0].legend(frameon=False)
         for axes, opponent, goal in zip(panels[1:], ("random", "material"), (80, 65), strict=True):
             axes.axhline(goal, color=GREY, lw=0.8, ls="--")

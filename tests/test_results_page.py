@@ -110,7 +110,7 @@ def test_a_curve_keeps_the_evaluations_and_the_matches_played_at_them(tmp_path: 
     rows = [
         '{"step": 0, "scored_moves": 0, "eval/regret_cp": 384.0, "eval/entropy": 3.3}',
         '{"step": 1, "scored_moves": 64, "policy/entropy": 3.2}',
-        '{"step": 2, "scored_moves": 128, "eval/regret_cp": 300.12345, "match/random/score": 0.5,'
+        '{"step": 2, "scored_moves": 128, "eval/regret_cp": 300.123469, "match/random/score": 0.5,'
         ' "match/random/conversion": null}',
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
