@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,10 +26,10 @@ sys.path.insert(0, str(ROOT))
 
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.student_t import student_t_quantile
+from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
 
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
-BATCH = 128
 LABELS = ("--start-positions", STARTS, "--num-positions", "524288")
 NETWORK = ("--policy.blocks", "6")
 DECAY_STEPS = 3_000
@@ -39,13 +37,6 @@ RL_MOVES, RL_RATE, FROZEN = 6_000_000, 5e-4, ("stem",)
 SMOKE = ("--smoke",)
 ARMS = ("rl", "continued", "restarted")
 METRICS = ("eval/regret_cp_greedy", "eval/regret_cp")
-
-
-def chess_lab(*arguments: str) -> None:
-    """None; one command in a process of its own, with one thread."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "algorithms.cli", *arguments]
-    subprocess.run(command, cwd=ROOT, check=True, env=environment)
 
 
 def finished(folder: Path) -> bool:

@@ -12,10 +12,7 @@ anyone can give: `chess-lab eval RUN --positions` and `chess-lab eval RUN --oppo
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -25,8 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from algorithms.reports.run_files import read_metrics
-from algorithms.training.initial_weights import SHIPPED
+from algorithms.training.initial_weights import ship
+from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
+from chess_env.arena import MATCH_PLIES, play_match
+from chess_env.players import make_player
+from chess_env.start_positions import make_start_positions
 
 FULL_MOVES, QUARTER_MOVES = 40_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
@@ -38,16 +39,10 @@ RUNS: dict[str, tuple[int, int]] = {
 """Run -> (seed, budget in scored moves). The settings were chosen on seed 0 in runs of 3 million moves."""
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 200, 1_000
-EXAMPLE = SHIPPED / "example.safetensors"
 CURVE = (
     "scored_moves", "time/cpu_s", "time/wall_s", "eval/regret_cp", "eval/regret_cp_greedy", "eval/entropy",
     *(f"match/{name}/{what}" for name in OPPONENTS for what in ("score", "conversion")),
 )  # fmt: skip
-
-
-def chess_lab(*arguments: str) -> None:
-    """None; one command in a process of its own."""
-    subprocess.run([sys.executable, "-m", "algorithms.cli", *arguments], cwd=ROOT, check=True)
 
 
 def train(name: str, folder: Path) -> None:
@@ -91,12 +86,16 @@ def greedy_of(positions: dict[str, Any], slice_name: str) -> dict[str, Any]:
     return dict(found)
 
 
-def ship(folder: Path) -> None:
-    """None; the policy of a run becomes `example`."""
-    shutil.copyfile(folder / "checkpoints" / "latest" / "model.safetensors", EXAMPLE)
-    digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
-    EXAMPLE.with_suffix(".sha256").write_text(f"{digest}  {EXAMPLE.name}\n", encoding="utf-8")
-    print(f"written to {EXAMPLE.relative_to(ROOT)}: {EXAMPLE.stat().st_size:,} bytes")
+def ceiling() -> list[dict[str, Any]]:
+    """What the evaluator that paid the rewards comes to itself, one ply deep, against each opponent."""
+    found = []
+    for name in OPPONENTS:
+        match = play_match(
+            make_player("builtin"), make_player(name), openings=make_start_positions("openings"),
+            pairs=GAMES // 2, seed=MATCH_SEED, max_plies=MATCH_PLIES,
+        )  # fmt: skip
+        found.append({"opponent": name, **match.counts()})
+    return found
 
 
 def row_of(name: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -150,10 +149,19 @@ def main() -> None:
             if arguments.pgn is not None:
                 arguments.pgn.write_text(pgn, encoding="utf-8")
             if arguments.ship:
-                ship(folder)
+                shipped = ship(folder / "checkpoints" / "latest" / "model.safetensors", "example")
+                print(f"written to {shipped}: {shipped.stat().st_size:,} bytes")
     for row in rows:
         print_table([row])
-    save(arguments.json, "strong", rows, runs=behind, games=GAMES, match_seed=MATCH_SEED)
+    save(
+        arguments.json,
+        "strong",
+        rows,
+        runs=behind,
+        games=GAMES,
+        match_seed=MATCH_SEED,
+        ceiling=ceiling(),
+    )
 
 
 if __name__ == "__main__":

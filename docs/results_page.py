@@ -248,7 +248,7 @@ def page(results: Mapping[str, Any], trials: Mapping[str, Any], game: Mapping[st
     rows = [{**row, "games": results["settings"]["games"]} for row in results["rows"]]
     full = next(row for row in rows if row["run"].startswith("full"))
     colour = "White" if game["settings"]["policy_is_white"] else "Black"
-    said = GAMES_TEXT.replace("CEILING", ceiling(trials["ceiling"]))
+    said = GAMES_TEXT.replace("CEILING", ceiling(results["settings"]["ceiling"]))
     sections = [
         INTRO,
         WANTED + "\n".join(wanted(full)) + "\n\n" + FOUND,

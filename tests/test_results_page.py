@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from algorithms.training.initial_weights import ship
 from benchmarks import annotated_game, pretraining, strong
 
 ROOT = Path(__file__).parents[1]
@@ -120,16 +121,9 @@ def test_a_curve_keeps_the_evaluations_and_the_matches_played_at_them(tmp_path: 
     ]
 
 
-def test_shipping_a_policy_writes_its_hash_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    latest = tmp_path / "run" / "checkpoints" / "latest"
-    latest.mkdir(parents=True)
-    (latest / "model.safetensors").write_bytes(b"weights")
-    target = tmp_path / "example.safetensors"
-    monkeypatch.setattr(strong, "EXAMPLE", target)
-    monkeypatch.setattr(strong, "ROOT", tmp_path)
-    strong.ship(tmp_path / "run")
+def test_shipping_a_policy_writes_its_hash_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    target = ship(tmp_path / "model.safetensors", "example", tmp_path / "shipped")
     assert target.read_bytes() == b"weights"
     digest = hashlib.sha256(b"weights").hexdigest()
     assert target.with_suffix(".sha256").read_text() == f"{digest}  example.safetensors\n"

@@ -86,3 +86,19 @@ def read_weights(source: str) -> dict[str, Tensor]:
 def shipped_names() -> list[str]:
     """Names of the policies that come with the project."""
     return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
+def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
+    """The file NAME.safetensors in `folder`, a copy of `weights`; its SHA-256 is written beside it.
+
+    Args:
+        weights: a .safetensors file, such as a checkpoint's model.safetensors.
+        name: what the policy is called from then on.
+        folder: where shipped policies lie.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw, target = weights.read_bytes(), folder / f"{name}.safetensors"
+    target.write_bytes(raw)
+    digest = hashlib.sha256(raw).hexdigest()
+    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
+    return target

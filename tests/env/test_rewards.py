@@ -47,6 +47,15 @@ def test_every_transform_is_odd_and_rises_with_the_score(transform: str) -> None
     assert table[-1] > 0.99
 
 
+def test_asinh_never_saturates_and_a_mate_is_worth_more_than_any_material() -> None:
+    table = VALUE["asinh400"]
+    assert (np.diff(table) > 0).all() and table[-1] == 1
+    assert value(400, "asinh400") == pytest.approx(math.asinh(1) / math.asinh(25))
+    # A queen more counts where win probability has long stopped to pay.
+    assert value(5_900, "asinh400") - value(5_000, "asinh400") > 0.03
+    assert value(5_900) - value(5_000) < 1e-6
+
+
 def test_a_delta_is_minus_the_next_value_minus_this_value_in_self_play() -> None:
     reward = make_reward("win_prob_delta", has_evaluator=True)
     total, terms = reward(np.int8([0, CHECKMATE]), False, [30, 400], [50, -10_000])

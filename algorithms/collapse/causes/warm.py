@@ -8,9 +8,7 @@ that several faults cannot be seen.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from algorithms.collapse.causes.faults import sharpened_start
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.config import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.training.evaluation import prepare_slice, regret_cp
-from algorithms.training.initial_weights import SHIPPED, initialise
+from algorithms.training.initial_weights import SHIPPED, initialise, ship
 from algorithms.training.policy import PolicyNet, build_policy
 from algorithms.training.run_report import MAIN_SLICE
 from algorithms.training.session import Session
@@ -55,13 +53,7 @@ def rebuild(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run_dir = Path(scratch) / NAME
         train(settings(run_dir), make_session=_sharp_session)
-        raw = (run_dir / "checkpoints" / "latest" / "model.safetensors").read_bytes()
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(
-            run_dir / "checkpoints" / "latest" / "model.safetensors", folder / f"{NAME}.safetensors"
-        )
-    digest = hashlib.sha256(raw).hexdigest()
-    (folder / f"{NAME}.sha256").write_text(f"{digest}  {NAME}.safetensors\n", encoding="utf-8")
+        ship(run_dir / "checkpoints" / "latest" / "model.safetensors", NAME, folder)
 
 
 @torch.no_grad()
