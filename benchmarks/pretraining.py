@@ -13,6 +13,7 @@ Calling again continues. Three seeds take about two hours on one core.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shutil
 import sys
@@ -30,13 +31,32 @@ from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
 
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
-LABELS = ("--start-positions", STARTS, "--num-positions", "524288")
-NETWORK = ("--policy.blocks", "6")
-DECAY_STEPS = 3_000
 RL_MOVES, RL_RATE, FROZEN = 6_000_000, 5e-4, ("stem",)
-SMOKE = ("--smoke",)
 ARMS = ("rl", "continued", "restarted")
 METRICS = ("eval/regret_cp_greedy", "eval/regret_cp")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Options that say how large the runs are.
+
+    Attributes:
+        labels: of every pretraining run: its positions and network.
+        decay: of the first pretraining run alone.
+        rl: of the run of GRPO.
+    """
+
+    labels: tuple[str, ...]
+    decay: tuple[str, ...]
+    rl: tuple[str, ...]
+
+
+WHOLE = Sizes(
+    labels=("--num-positions", "524288", "--policy.blocks", "6"),
+    decay=("--lr-decay-steps", "3000"),
+    rl=("--total-moves", str(RL_MOVES)),
+)
+SMOKE = Sizes(labels=("--smoke",), decay=(), rl=("--smoke",))
 
 
 def finished(folder: Path) -> bool:
@@ -64,22 +84,22 @@ def lowest(folder: Path, name: str) -> float:
     return float(min(rows, key=lambda row: row["eval/regret_cp"] or 0.0)[name] or 0.0)
 
 
-def pretrain(out: Path, seed: int, extra: tuple[str, ...]) -> Path:
+def pretrain(out: Path, seed: int, sizes: Sizes) -> Path:
     """The folder of the seed's pretraining run, which ended at a plateau."""
     folder = out / f"seed-{seed}" / "pretrained"
     settings = ["--seed", str(seed), "--label-seed", str(seed), "--run-dir", str(folder)]
-    settings += [*LABELS, *NETWORK, "--lr-decay-steps", str(DECAY_STEPS), *extra]
+    settings += ["--start-positions", STARTS, *sizes.labels, *sizes.decay]
     run_once(folder, ["pretrain", *settings], ["pretrain", "--resume", str(folder)])
     return folder
 
 
-def reinforce(pretrained: Path, seed: int, extra: tuple[str, ...]) -> Path:
+def reinforce(pretrained: Path, seed: int, sizes: Sizes) -> Path:
     """The folder of GRPO's run from the pretrained policy."""
     folder = pretrained.parent / "rl"
     settings = ["--preset", "strong", "--init-from", str(pretrained / "checkpoints" / "best")]
     settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.frozen-layers", *FROZEN]
-    settings += ["--total-moves", str(RL_MOVES), "--match.opponents", "--seed", str(seed)]
-    begin = ["train", "grpo", *settings, "--run-dir", str(folder), *extra]
+    settings += ["--match.opponents", "--seed", str(seed), *sizes.rl]
+    begin = ["train", "grpo", *settings, "--run-dir", str(folder)]
     run_once(folder, begin, ["train", "--resume", str(folder)])
     return folder
 
@@ -110,7 +130,7 @@ def go_on(pretrained: Path, steps: int) -> Path:
     return folder
 
 
-def restart(pretrained: Path, seed: int, steps: int, extra: tuple[str, ...]) -> Path:
+def restart(pretrained: Path, seed: int, steps: int, sizes: Sizes) -> Path:
     """The folder of a pretraining run from the same checkpoint whose step size rises and falls again."""
     folder = pretrained.parent / "restarted"
     best = str(pretrained / "checkpoints" / "best")
@@ -118,21 +138,21 @@ def restart(pretrained: Path, seed: int, steps: int, extra: tuple[str, ...]) -> 
     settings += ["--seed", str(1_000 + seed), "--label-seed", str(seed), "--run-dir", str(folder)]
     settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.lr-final", "0.0"]
     settings += ["--lr-decay-steps", str(steps), "--total-steps", str(steps)]
-    begin = ["pretrain", *settings, *LABELS, *NETWORK, *extra]
+    begin = ["pretrain", *settings, "--start-positions", STARTS, *sizes.labels]
     run_once(folder, begin, ["pretrain", "--resume", str(folder)])
     return folder
 
 
-def seed_rows(out: Path, seed: int, extra: tuple[str, ...]) -> list[dict[str, Any]]:
+def seed_rows(out: Path, seed: int, sizes: Sizes) -> list[dict[str, Any]]:
     """A row for the pretrained policy and for each way of going on."""
-    pretrained = pretrain(out, seed, extra)
-    learned = reinforce(pretrained, seed, extra)
+    pretrained = pretrain(out, seed, sizes)
+    learned = reinforce(pretrained, seed, sizes)
     cpu_s = last(learned, "time/cpu_s")
     steps = steps_for(pretrained, cpu_s)
     folders = {
         "rl": learned,
         "continued": go_on(pretrained, steps),
-        "restarted": restart(pretrained, seed, steps, extra),
+        "restarted": restart(pretrained, seed, steps, sizes),
     }
     before = last(pretrained, "time/cpu_s")
     rows = [row_of("pretrained", seed, pretrained, before, lowest)]
@@ -162,7 +182,7 @@ def difference(rows: list[dict[str, Any]], control: str, name: str) -> dict[str,
     return {
         "control": control, "metric": name, "seeds": len(found), "difference_cp": round(mean, 2),
         "low": round(mean - half, 2), "high": round(mean + half, 2),
-        "excludes_zero": bool(mean + half < 0 or mean - half > 0),
+        "rl_is_better": bool(mean + half < 0),
     }  # fmt: skip
 
 
@@ -173,8 +193,8 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a check of the parts, in a minute")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
-    extra = SMOKE if arguments.smoke else ()
-    rows = [row for seed in arguments.seeds for row in seed_rows(arguments.out, seed, extra)]
+    sizes = SMOKE if arguments.smoke else WHOLE
+    rows = [row for seed in arguments.seeds for row in seed_rows(arguments.out, seed, sizes)]
     print_table(rows)
     found = [difference(rows, control, name) for control in ARMS[1:] for name in METRICS]
     print()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -101,10 +102,29 @@ def test_the_difference_to_a_control_is_taken_seed_by_seed_with_students_interva
     assert found["difference_cp"] == -11.0
     assert found["low"] == pytest.approx(-13.48, abs=0.01)
     assert found["high"] == pytest.approx(-8.52, abs=0.01)
-    assert found["excludes_zero"]
+    assert found["rl_is_better"]
     level = [arm("rl", 1, 70.0), arm("rl", 2, 90.0), arm("continued", 1, 80.0)]
     level.append(arm("continued", 2, 80.0))
-    assert not pretraining.difference(level, "continued", "eval/regret_cp_greedy")["excludes_zero"]
+    assert not pretraining.difference(level, "continued", "eval/regret_cp_greedy")["rl_is_better"]
+    worse = [{**row, "arm": {"rl": "continued", "continued": "rl"}[row["arm"]]} for row in rows]
+    assert not pretraining.difference(worse, "continued", "eval/regret_cp_greedy")["rl_is_better"]
+
+
+@pytest.mark.slow
+def test_the_comparison_with_more_pretraining_runs_whole_and_is_not_repeated(
+    tmp_path: Path,
+) -> None:
+    script = str(ROOT / "benchmarks" / "pretraining.py")
+    target, out = tmp_path / "figures.json", tmp_path / "runs"
+    command = [sys.executable, script, "--smoke", "--seeds", "1", "--out", str(out)]
+    subprocess.run([*command, "--json", str(target)], check=True, timeout=300)
+    rows = json.loads(target.read_text())["rows"]
+    assert [row["arm"] for row in rows] == ["pretrained", "rl", "continued", "restarted"]
+    records = {path: path.read_bytes() for path in out.rglob("metrics.jsonl")}
+    assert len(records) == 4
+    subprocess.run([*command, "--json", str(target)], check=True, timeout=100)
+    assert {path: path.read_bytes() for path in out.rglob("metrics.jsonl")} == records
+    assert json.loads(target.read_text())["rows"] == rows
 
 
 def test_a_curve_keeps_the_evaluations_and_the_matches_played_at_them(tmp_path: Path) -> None:
