@@ -1,16 +1,17 @@
-"""Plies per CPU-second of a policy's games against a random player: the arena against python-chess loops.
+"""Time a ply of a policy's games against a random player: the arena against python-chess loops.
 
     python benchmarks/match_speed.py [--json benchmarks/results/match_speed.json]
 
 A match of 200 games of the shipped policy (greedy) in the arena, and games of the same policy one by one on
 python-chess, from the same openings, with the same ply limit and draw rules; interleaved rounds, medians of the
-rounds' ratios. `without_network` leaves out the time inside the network's forward pass, on both sides. Times are
-CPU time of this process with one thread for the network.
+rounds' ratios. `without_network` leaves out the time inside the network's forward pass, on both sides. Everything
+is timed with one thread for the network and with one for each core, by the wall clock: the machine must be idle.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import sys
@@ -36,15 +37,15 @@ from chess_env.start_positions import make_start_positions
 
 
 class TimedPolicy:
-    """The policy, with the CPU time spent in its forward passes."""
+    """The policy, with the time spent in its forward passes."""
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.seconds, self.rows = policy, 0.0, 0
 
     def outputs(self, obs: torch.Tensor, legal_ids: torch.Tensor, temperature: float) -> Any:
-        start = time.process_time()
+        start = time.perf_counter()
         outputs = self.policy.outputs(obs, legal_ids, temperature)
-        self.seconds += time.process_time() - start
+        self.seconds += time.perf_counter() - start
         self.rows += len(obs)
         return outputs
 
@@ -91,11 +92,11 @@ def one_by_one(play: Callable[..., int], policy: TimedPolicy, games: int, seed: 
 def measured(
     play: Callable[[TimedPolicy, int, int], int], policy: Any, games: int, seed: int
 ) -> tuple[float, float]:
-    """(microseconds a ply, the same without the network) of CPU time."""
+    """(microseconds a ply, the same without the network) by the wall clock."""
     timed = TimedPolicy(policy)
-    start = time.process_time()
+    start = time.perf_counter()
     plies = play(timed, games, seed)
-    seconds = time.process_time() - start
+    seconds = time.perf_counter() - start
     return 1e6 * seconds / plies, 1e6 * (seconds - timed.seconds) / plies
 
 
@@ -106,7 +107,12 @@ def main() -> None:
     parser.add_argument("--rival-games", type=int, default=10, help="of each rival in each round")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    cores = os.cpu_count() or 1
+    if os.getloadavg()[0] > 0.5:
+        print(
+            f"load {os.getloadavg()[0]:.1f}: times by the wall clock need an idle machine",
+            file=sys.stderr,
+        )
     policy = load_policy("warm")
 
     contestants: dict[str, tuple[Callable[[TimedPolicy, int, int], int], int]] = {
@@ -122,18 +128,23 @@ def main() -> None:
     }
     for play, _ in contestants.values():  # compile and warm the caches
         measured(play, policy, 2, 0)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    threads = sorted({1, cores})
+    found: dict[tuple[int, str], list[tuple[float, float]]] = {
+        (count, name): [] for count in threads for name in contestants
+    }
     for seed in range(1, arguments.rounds + 1):
-        for name, (play, games) in contestants.items():
-            found[name].append(measured(play, policy, games, seed))
+        for count in threads:
+            torch.set_num_threads(count)
+            for name, (play, games) in contestants.items():
+                found[count, name].append(measured(play, policy, games, seed))
 
-    own = found[next(iter(found))]
     rows = []
-    for name, values in found.items():
-        ratios = np.array(values) / np.array(own)
+    for (count, name), values in found.items():
+        ratios = np.array(values) / np.array(found[count, next(iter(contestants))])
         rows.append(
             {
                 "contestant": name,
+                "threads": count,
                 "us_per_ply": round(statistics.median(whole for whole, _ in values), 1),
                 "lowest": round(min(whole for whole, _ in values), 1),
                 "highest": round(max(whole for whole, _ in values), 1),

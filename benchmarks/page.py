@@ -26,14 +26,13 @@ SECTIONS = {
     ),
     "match_speed": (
         "Matches",
-        "CPU time a ply of the shipped policy (greedy) against a random player: a match of 200 games in the arena, and "
-        "games one by one on python-chess with the same network, openings, ply limit and draw rules "
-        "(`benchmarks/rivals/python_chess_match.py`; a test holds both loops to the same games), interleaved, one "
-        "thread. `tuned` spends as little as Python allows, `plain` is what one writes first. The network takes most "
-        "of the time: measured apart, it costs 1.3 ms for one board and at best a third of that, 0.44 ms (about "
-        "90 GFLOP/s), for each of many, which bounds the first ratio. Wanted were ratios of 4 and 20: reached "
-        "are about 3 and 14 against the tuned loop, 3.7 and 20 against the plain one. How much a second thread would "
-        "add could not be measured: the machine was loaded.",
+        "Time a ply, by the wall clock, of a shipped policy (greedy) against a random player: a match of 200 games in "
+        "the arena, and games one by one on python-chess with the same network, openings, ply limit and draw rules "
+        "(`benchmarks/rivals/python_chess_match.py`; a test holds both loops to the same games), interleaved, with "
+        "one thread for the network and with one for each core. `tuned` spends as little as Python allows, `plain` "
+        "is what one writes first. The network takes most of the time, and on one thread a board in a batch costs "
+        "it a third of a single board, which bounds the first ratio; a second thread helps batches alone. Wanted "
+        "were ratios of 4 and 20.",
     ),
     "stockfish_pool": (
         "Stockfish pool",

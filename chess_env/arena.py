@@ -202,7 +202,8 @@ class _Table:
                 rows = active[mover == side]
                 if len(rows):
                     self._ask(side, rows, actions)
-            active = active[[row // 2 not in self.void for row in active.tolist()]]
+            if self.void:
+                active = active[[row // 2 not in self.void for row in active.tolist()]]
             self.moves[ply, active] = actions[active]
             self.boards.advance(active, actions[active], True, True)
             over = self.boards.status[active] != ONGOING
@@ -237,9 +238,10 @@ class _Table:
                 for row, state in zip(rows.tolist(), before, strict=True):
                     self.rngs[side][row].bit_generator.state = state
                 lost = self._ask_singly(side, rows, actions)
-        for row in lost.rows.tolist():
-            self.void.setdefault(row // 2, lost.reason)
-        rows = rows[~np.isin(rows, lost.rows)]
+        if len(lost.rows):
+            for row in lost.rows.tolist():
+                self.void.setdefault(row // 2, lost.reason)
+            rows = rows[~np.isin(rows, lost.rows)]
         illegal = self.boards.illegal(actions)[1][rows]
         if illegal.any():
             row = rows[int(np.argmax(illegal))]

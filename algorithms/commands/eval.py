@@ -102,6 +102,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="start positions: openings (the default, a book), random_plies:2-40, ...",
     )  # fmt: skip
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    parser.add_argument(
+        "--num-threads", type=int, metavar="N",
+        help="CPU threads of the network; the figures do not depend on it (default: as many as cores are idle)",
+    )  # fmt: skip
     parser.add_argument("--pgn", type=Path, metavar="FILE", help="write every game")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
     return parser
@@ -137,10 +141,10 @@ class _Players:
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
 
+        from algorithms.playing.threads import threads_of
         from algorithms.training.device import choose_device
 
-        # As in training: on a loaded machine a second thread made matches five times slower.
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads_of(options.num_threads))
         self._temperature = _temperature(options)
         self._device = choose_device(options.device)
         self.evaluated = self._policy(options.checkpoint)

@@ -66,12 +66,13 @@ def _measure(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
 
     from algorithms.playing.load_policy import load_policy, run_temperature
     from algorithms.playing.move_quality import judge, policy_probs, uniform_probs
+    from algorithms.playing.threads import threads_of
     from algorithms.training.device import choose_device
     from algorithms.training.evaluation import prepare_slice
     from algorithms.training.policy_player import GREEDY
     from chess_env.heldout import load_heldout
 
-    torch.set_num_threads(1)  # as for games: on a loaded machine a second one costs
+    torch.set_num_threads(threads_of(options.num_threads))
     device = choose_device(options.device)
     policy = load_policy(options.checkpoint).to(device)
     asked = options.temperature

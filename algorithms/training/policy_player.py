@@ -17,12 +17,13 @@ from chess_env.rules import legal_actions_batch
 GREEDY = 0.0
 """The temperature of a player that always makes its most probable move."""
 
-ROWS, MANY_ROWS = 8, 32
+ROWS = 8
+MORE_ROWS = (32, 16)
 """Boards in one forward pass; the last one is padded. The rounding of a convolution can depend on this
-number, and a game must not depend on how many others run beside it. So the larger one is only used where it
-gives the same bits, which is tried when a player is made. Measured on one core of a CPU (where all numbers
-from 4 on gave the same bits): 1 board costs 1.3 ms, 8 boards 0.57 ms each, 32 boards 0.44 ms each, 128 boards
-0.55 ms each."""
+number, and a game must not depend on how many others run beside it. So the larger ones are only used where
+they give the same bits, which is tried when a player is made. Measured on one core of a CPU (where all
+numbers from 4 on gave the same bits): 1 board costs 1.3 ms, 8 boards 0.57 ms each, 32 boards 0.44 ms each,
+128 boards 0.55 ms each."""
 
 
 class PolicyPlayer:
@@ -47,7 +48,7 @@ class PolicyPlayer:
             )
         self._policy, self._temperature = policy.eval(), temperature
         self._device = next(policy.parameters()).device
-        self._many_rows = MANY_ROWS if self._is_equal_in_larger_passes() else ROWS
+        self._sizes = [*self._sizes_of_equal_bits(), ROWS]
         how = "greedy" if temperature == GREEDY else f"temperature {temperature:g}"
         self.name = f"{label} ({how})"
 
@@ -69,7 +70,7 @@ class PolicyPlayer:
         if self._temperature == GREEDY:
             slots = probs.argmax(axis=1)
         else:
-            below = np.cumsum(probs, axis=1)
+            below = np.cumsum(probs, axis=1, dtype=np.float64)
             uniforms = np.array([rng.random() for rng in rngs])
             # float64 sums of float32 probabilities: the total is 1 but for rounding.
             slots = (below <= uniforms[:, None] * below[:, -1:]).sum(axis=1)
@@ -80,28 +81,28 @@ class PolicyPlayer:
 
     def _probs(
         self, planes: NDArray[np.uint8], legal_ids: NDArray[np.int16]
-    ) -> NDArray[np.float64]:
-        """float64 [N, 218]: the policy's probabilities; 0 on padding. Greedy ones are at temperature 1.
+    ) -> NDArray[np.float32]:
+        """float32 [N, 218]: the policy's probabilities; 0 on padding. Greedy ones are at temperature 1.
 
         Raises:
             ValueError: one is not finite.
         """
         count = len(planes)
-        in_large = count - count % self._many_rows
         padding = -count % ROWS
-        planes = np.concatenate([planes, np.repeat(planes[:1], padding, axis=0)])
-        legal_ids = np.concatenate([legal_ids, np.repeat(legal_ids[:1], padding, axis=0)])
-        starts = [*range(0, in_large, self._many_rows), *range(in_large, len(planes), ROWS)]
-        found = [
-            self._pass(planes[start:end], legal_ids[start:end])
-            for start, end in zip(starts, [*starts[1:], len(planes)], strict=True)
-        ]
+        if padding:
+            planes = np.concatenate([planes, np.repeat(planes[:1], padding, axis=0)])
+            legal_ids = np.concatenate([legal_ids, np.repeat(legal_ids[:1], padding, axis=0)])
+        found, start = [], 0
+        while start < len(planes):
+            size = next(size for size in self._sizes if size <= len(planes) - start)
+            found.append(self._pass(planes[start : start + size], legal_ids[start : start + size]))
+            start += size
         probs = np.concatenate(found)[:count]
         if not np.isfinite(probs).all():
             raise ValueError(
                 f"{self.name} gives probabilities that are not finite: use another checkpoint"
             )
-        return probs.astype(np.float64)
+        return probs
 
     @torch.inference_mode()
     def _pass(self, planes: NDArray[np.uint8], legal_ids: NDArray[np.int16]) -> NDArray[np.float32]:
@@ -113,13 +114,18 @@ class PolicyPlayer:
         )
         return outputs.dist.probs.float().cpu().numpy()
 
-    def _is_equal_in_larger_passes(self) -> bool:
-        """Whether `MANY_ROWS` rows give the same bits as `ROWS` at a time, on boards of random planes."""
+    def _sizes_of_equal_bits(self) -> list[int]:
+        """Those of `MORE_ROWS` that give the same bits as `ROWS` at a time, on boards of random planes."""
         rng = np.random.default_rng(0)
-        planes = rng.integers(0, 2, (MANY_ROWS, NUM_PLANES, 8, 8), np.uint8)
-        legal_ids = np.tile(np.arange(MAX_LEGAL, dtype=np.int16), (MANY_ROWS, 1))
-        few = [
-            self._pass(planes[start : start + ROWS], legal_ids[start : start + ROWS])
-            for start in range(0, MANY_ROWS, ROWS)
-        ]
-        return np.array_equal(self._pass(planes, legal_ids), np.concatenate(few))
+        most = max(MORE_ROWS)
+        planes = rng.integers(0, 2, (most, NUM_PLANES, 8, 8), np.uint8)
+        legal_ids = np.tile(np.arange(MAX_LEGAL, dtype=np.int16), (most, 1))
+
+        def in_passes_of(size: int) -> NDArray[np.float32]:
+            starts = range(0, most, size)
+            return np.concatenate(
+                [self._pass(planes[at : at + size], legal_ids[at : at + size]) for at in starts]
+            )
+
+        few = in_passes_of(ROWS)
+        return [size for size in MORE_ROWS if np.array_equal(in_passes_of(size), few)]
