@@ -15,13 +15,13 @@ Step = tuple[Sequence[str], str]
 
 
 def after_training(
-    run_dir: Path, label: str, *, stopped: bool, smoke: bool, own: bool
+    run_dir: Path, begin: Sequence[str], *, stopped: bool, smoke: bool, own: bool
 ) -> list[str]:
     """Lines that name the next three commands after `chess-lab train`.
 
     Args:
         run_dir: the run folder.
-        label: the run's name: a preset, or module:Name.
+        begin: the words that begin such a run: its name, and the settings that have one.
         stopped: whether a signal ended it.
         smoke: whether it was a run of a few seconds.
         own: whether the loop was this project's; runs of others cannot be continued.
@@ -33,7 +33,7 @@ def after_training(
         return next_commands(resume, (("diagnose", run), "how it does so far"), report)
     if smoke:
         judge = ("eval", run, "--positions"), "its single moves"
-        return next_commands((("train", label), "a real run: minutes"), report, judge)
+        return next_commands((("train", *begin), "a real run: minutes"), report, judge)
     return next_commands(report, (("eval", run), "its strength in games: minutes"), play)
 
 

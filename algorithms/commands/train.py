@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.training.named_runs import NAMES, named_run
     from algorithms.training.sb3 import train_sb3
 
-    prog = "chess-lab train"
+    prog, settings = "chess-lab train", None
     try:
         resumed, like = value_of("--resume", arguments), value_of("--like", arguments)
         if resumed is not None and like is not None:
@@ -124,8 +124,9 @@ def run(arguments: Sequence[str]) -> int:
 
     def further(stopped: bool) -> list[str]:
         smoke, own = options.smoke, options.config.trainer == "own"
+        begin = [result.algorithm, *(("--preset", settings) if settings else ())]
         return next_steps.after_training(
-            result.run_dir, result.algorithm, stopped=stopped, smoke=smoke, own=own
+            result.run_dir, begin, stopped=stopped, smoke=smoke, own=own
         )
 
     return end_of_run(result, options.json, further)

@@ -94,6 +94,10 @@ class TrainResult:
         ]
 
 
+HARDLY = 0.97
+"""A run that leaves more of the starting regret than this has learned next to nothing, however surely."""
+
+
 def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
     """One sentence, in lines of at most 79 columns, on what a run did to the policy.
 
@@ -106,6 +110,8 @@ def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
     where = "on positions kept out of training a move costs"
     if not told_apart:
         text = f"Nothing can be said to be learned: {where} {now}, and {before} before."
+    elif HARDLY * start_cp < end_cp < start_cp:
+        text = f"Hardly anything learned yet: {where} {now} on average, and {before} before."
     elif end_cp < start_cp:
         text = f"Learned: {where} {now} on average, down from {before}."
     else:

@@ -20,7 +20,7 @@ def commands(lines: list[str]) -> list[str]:
 
 def test_the_next_commands_fit_the_kind_of_run() -> None:
     def after(*, stopped: bool = False, smoke: bool = False, own: bool = True) -> list[str]:
-        lines = next_steps.after_training(RUN, "rloo", stopped=stopped, smoke=smoke, own=own)
+        lines = next_steps.after_training(RUN, ["rloo"], stopped=stopped, smoke=smoke, own=own)
         return [line.removeprefix("chess-lab ") for line in commands(lines)]
 
     whole = [f"report {RUN}", f"eval {RUN}", f"uci {RUN}"]
@@ -28,6 +28,12 @@ def test_the_next_commands_fit_the_kind_of_run() -> None:
     assert after(stopped=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
     assert after(stopped=True, own=False) == whole  # MaskablePPO's runs cannot be continued
     assert after(smoke=True) == ["train rloo", f"report {RUN}", f"eval {RUN} --positions"]
+
+
+def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:
+    begin = ["grpo", "--preset", "strong"]
+    lines = next_steps.after_training(RUN, begin, stopped=False, smoke=True, own=True)
+    assert commands(lines)[0] == "chess-lab train grpo --preset strong"
 
 
 def test_the_next_commands_after_pretraining_go_on_from_its_best_policy() -> None:

@@ -21,6 +21,8 @@ STOCKFISH = "stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1
          "centipawns on average, down from 384.7."),
         (99.8, 384.7, True, "Got worse: on positions kept out of training a move costs 384.7 "
          "centipawns on average, up from 99.8."),
+        (384.7, 384.5, True, "Hardly anything learned yet: on positions kept out of training a move "
+         "costs 384.5 centipawns on average, and 384.7 before."),
         (384.7, 384.2, False, "Nothing can be said to be learned: on positions kept out of training "
          "a move costs 384.2 centipawns, and 384.7 before."),
     ],
