@@ -61,7 +61,7 @@ class ClipCov:
         return group_relative(rewards, batch.valid, batch.group_axis, "none")
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """Every valid sample weighs the same."""
+        """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class Exact:
         return exact(batch.rewards, batch.old_logprobs, batch.valid, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """Every state weighs the same; its moves are added, as the loss holds their probability."""
+        """Shaped like `batch.rewards`: states weigh the same; the loss holds the probability of each of their moves."""
         return state_sum(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:

@@ -65,7 +65,7 @@ class GRPO:
         return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """The weights of the chosen reduction."""
+        """Shaped like `batch.rewards`: the weights of the chosen reduction."""
         return reduction_weights(batch, self.reduction)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:

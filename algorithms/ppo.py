@@ -64,7 +64,7 @@ class PPO:
         return actor_critic(batch, self.gamma, self.gae_lambda)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """Every valid sample weighs the same."""
+        """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:

@@ -59,7 +59,7 @@ class Reinforce:
         return baselined(rewards, batch.valid, batch.group_axis, self.baseline)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """Every valid sample weighs the same."""
+        """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:

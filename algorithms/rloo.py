@@ -57,7 +57,7 @@ class RLOO:
         return leave_one_out(rewards, batch.valid, batch.group_axis)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
-        """Every valid sample weighs the same."""
+        """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:

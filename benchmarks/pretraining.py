@@ -32,7 +32,7 @@ from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
 
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
-RL_MOVES, RL_RATE, FROZEN = 6_000_000, 1e-3, ("stem",)
+RL_MOVES, RL_RATE, FROZEN = 5_000_000, 1e-3, ("stem",)
 RL_BONUS = 0.4, 0.1
 """First and last `ent_coef`: a pretrained policy need not be made broad again, as `strong` makes a random one."""
 ARMS = ("rl", "continued", "restarted")

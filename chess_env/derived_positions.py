@@ -42,7 +42,11 @@ class NotHeldout:
         self._source = source
 
     def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]."""
+        """uint64 [8].
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
+        """
         for _ in range(MAX_TRIES):
             position = self._source.sample(rng)
             if not is_heldout(position):
@@ -82,7 +86,11 @@ class Balanced:
         self._evaluator = evaluator
 
     def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]; one evaluator query per draw of the source."""
+        """uint64 [8]; one evaluator query per draw of the source.
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row had a score beyond the limit.
+        """
         for _ in range(MAX_TRIES):
             position = self._source.sample(rng)
             if abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp:
@@ -91,7 +99,11 @@ class Balanced:
 
 
 def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
-    """A source over `size` positions, distinct by hash, drawn once from `source` with their own generator."""
+    """A source over `size` positions, distinct by hash, drawn once from `source` with their own generator.
+
+    Raises:
+        RuntimeError: `MAX_TRIES` draws in a row gave no further position.
+    """
     rng = np.random.default_rng(seed)
     positions: dict[int, Positions] = {}
     misses = 0

@@ -100,7 +100,11 @@ class Games:
         self.boards.advance(index, actions, self.settings.fifty_move, self.settings.threefold)
 
     def reply(self, index: Index) -> Index:
-        """int64 [N]: the opponent's actions, already made, where a game on `index` goes on; -1 elsewhere."""
+        """int64 [N]: the opponent's actions, already made, where a game on `index` goes on; -1 elsewhere.
+
+        Raises:
+            RuntimeError: the opponent answered with an illegal action.
+        """
         opponent = self.settings.opponent
         if opponent is None:
             return self._no_replies

@@ -115,7 +115,7 @@ def value(score_cp: Any, transform: str = "win_prob") -> Float32:
 
 
 def terminal_score_cp(status: Any) -> NDArray[np.int32]:
-    """int32 array, score of an ended game from the side to move: -10000 when it is mated, 0 for every draw.
+    """int32 in the shape of `status`: the side to move's score, -10000 when it is mated, 0 for every draw.
 
     Args:
         status: Codes of `chess_env.rules` (any shape), all of ended games.

@@ -83,7 +83,11 @@ class CustomPositions:
         self._source = source
 
     def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]: what the object's `sample(rng)` gives, drawn again where it is held out."""
+        """uint64 [8]: what the object's `sample(rng)` gives, drawn again where it is held out.
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
+        """
         for _ in range(MAX_TRIES):
             position = np.asarray(self._source.sample(rng))
             if position.shape != (8,) or position.dtype != np.uint64 or not is_heldout(position):
@@ -122,7 +126,11 @@ class RandomPlies:
         self._exclude_heldout = exclude_heldout
 
     def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]."""
+        """uint64 [8].
+
+        Raises:
+            RuntimeError: `MAX_TRIES` walks in a row ended in a game that is over or in a held-out position.
+        """
         for _ in range(MAX_TRIES):
             num_plies = int(rng.integers(self.low, self.high + 1))
             path = random_walk(self._initial, num_plies, rng)

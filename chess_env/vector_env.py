@@ -276,7 +276,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return self.games.get_state() | own
 
     def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
-        """(observations, info) of the restored boards.
+        """(uint8 [N, 19, 8, 8] observations, info) of the restored boards.
 
         Raises:
             ValueError: the state is of another number of boards.

@@ -21,7 +21,7 @@ STD_FLOOR = 1e-4
 
 
 def group_mean(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
-    """Mean over each group's valid members, group axis kept with size 1; 0 without any.
+    """Mean over each group's valid members, in the shape of `rewards` with size 1 on the group axis; 0 without any.
 
     Summed in float64 and kept between the least and the greatest, so that equal rewards are exactly
     their mean; what invalid members hold, NaN included, is never looked at.
@@ -209,7 +209,7 @@ def exact(
 
 
 def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
-    """Advantages minus their mean over their standard deviation, over the valid samples given.
+    """Advantages minus their mean over their standard deviation among the valid samples, same shape.
 
     As PPO's implementations do with each minibatch (SB3: unbiased standard deviation, plus 1e-8;
     fewer than two samples are left as they are). 0 where not valid. Never together with a group's

@@ -50,7 +50,7 @@ class FlatBatch:
 
     @property
     def legal(self) -> Tensor:
-        """True where `legal_ids` holds a move."""
+        """Bool in the shape of `legal_ids`: True where it holds a move."""
         return self.legal_ids >= 0
 
     @property

@@ -57,7 +57,7 @@ def ratio_sums(
 
 
 def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Scalar metrics of the importance ratio r = pi_learner / pi_behaviour from `ratio_sums`.
+    """Metrics, scalars, of the importance ratio r = pi_learner / pi_behaviour from `ratio_sums`.
 
     - `policy/clip_fraction_low`, `policy/clip_fraction_high`: share of samples whose gradient the
       clip zeroes (r below with A < 0; r above with A > 0); `cispo` keeps the gradient of these
@@ -84,7 +84,7 @@ def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def add_sums(total: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`total + sums` entry by entry, the larger for `max`; an empty total gives `sums`."""
+    """Scalars by name: `total + sums` entry by entry, the larger for `max`; an empty total gives `sums`."""
     if not total:
         return dict(sums)
     return {

@@ -43,7 +43,7 @@ def game_mean(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def constant_length(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Weights 1 / (games x plies of the rollout); they sum to the share of plies that are valid.
+    """Weights 1 / (games x plies of the rollout), shaped like `valid`; they sum to the share of valid plies.
 
     Dr. GRPO's reduction (arXiv:2503.20783): every ply weighs the same whatever the length of its
     game. Every game of the batch counts, valid or not, with the plies that the rollout was long (1

@@ -58,7 +58,7 @@ def label_shard(
     report: Callable[[int], None],
     stopped: Callable[[], bool],
 ) -> LabelledPositions | None:
-    """Shard `index`: `shard_size` positions with the scores of all their legal moves.
+    """Shard `index`: `[shard_size]` positions with the scores of all their legal moves, centipawns.
 
     Forced moves are played on and not labelled: there is nothing to learn from them. A walk that
     meets the end of its game or a held-out position gives way to a fresh start.

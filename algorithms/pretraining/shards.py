@@ -64,7 +64,7 @@ class LabelledPositions:
 
 
 def from_bytes(data: bytes, name: str) -> LabelledPositions:
-    """The positions in the .npz file `data`.
+    """The `[N]` labelled positions in the .npz file `data`.
 
     Raises:
         ShardError: it is no such file; the message calls it `name`.
@@ -188,7 +188,7 @@ class ShardFolder:
         self._write_manifest()
 
     def read(self, index: int) -> LabelledPositions:
-        """Shard `index`, its bytes verified.
+        """The `[N]` labelled positions of shard `index`, its bytes verified.
 
         Raises:
             ShardError: it is absent or damaged; the message names it.

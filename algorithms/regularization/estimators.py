@@ -53,17 +53,17 @@ def sampled_entropy(dist: MaskedCategorical, batch: FlatBatch) -> Tensor:
 
 
 def k1(gap: Tensor) -> Tensor:
-    """The gap d itself: unbiased value, negative for some samples."""
+    """The gap d itself, in its own shape: unbiased value, negative for some samples."""
     return gap
 
 
 def k2(gap: Tensor) -> Tensor:
-    """Half the square of d: biased value, never negative."""
+    """Half the square of d, in its shape: biased value, never negative."""
     return 0.5 * gap.square()
 
 
 def k3(gap: Tensor) -> Tensor:
-    """exp(-d) - 1 + d: unbiased value, never negative. GRPO's penalty (arXiv:2402.03300, eq. 4)."""
+    """exp(-d) - 1 + d, in the shape of d: unbiased, never negative. GRPO's penalty (arXiv:2402.03300, eq. 4)."""
     return torch.expm1(-gap) + gap
 
 

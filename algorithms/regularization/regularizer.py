@@ -54,7 +54,7 @@ class Regularizer:
         return self.config.kl_old_coef > 0 and self.config.kl_old_placement == "reward"
 
     def shape_reward(self, batch: RolloutBatch) -> Tensor:
-        """Rewards minus the KL terms placed in the reward; `batch.rewards` itself without any.
+        """Rewards minus the KL terms placed in the reward, same shape; `batch.rewards` itself without any.
 
         r - coef * k(d) at each valid sample, without gradient; reward units. The unweighted mean
         over the valid samples is logged by `metrics`.

@@ -41,7 +41,7 @@ class Case:
     def loss(
         self, logits: Tensor, controls: Controls | None = None, advantages: Tensor | None = None
     ) -> Tensor:
-        """The batch's policy loss, as the update adds it up."""
+        """The batch's policy loss as the update adds it up, a scalar."""
         advantages = self.advantages() if advantages is None else advantages
         controls = controls or self.algorithm.controls()
         loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls)
@@ -50,7 +50,7 @@ class Case:
         return torch.where(self.flat.valid, weights * loss, 0.0).sum()
 
     def gradient(self, controls: Controls | None = None) -> Tensor:
-        """d loss / d logits at the logits that sampled."""
+        """`[N, L]` d loss / d logits at the logits that sampled."""
         logits = self.logits.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(self.loss(logits, controls), logits)
         return gradient

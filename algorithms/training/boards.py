@@ -45,7 +45,7 @@ class RolloutState:
         return cls(vec.positions, vec.repetitions, **named, score_cp=info.get("score_cp"))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, for a checkpoint."""
+        """The arrays by name, each of shape `[boards, ...]`, for a checkpoint."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in named.items() if value is not None}
 

@@ -67,7 +67,11 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
 
 
 def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
-    """An instance of the dataclass from JSON values, its dataclass fields built likewise."""
+    """An instance of the dataclass from JSON values, its dataclass fields built likewise.
+
+    Raises:
+        ValueError: an unknown or missing field, or a value of another kind; the message names it by `where`.
+    """
     hints = typing.get_type_hints(cls)
     known = {f.name for f in dataclasses.fields(cls)}
     unknown = sorted(set(values) - known)

@@ -34,6 +34,9 @@ def gradient_shares(
         regularizer: gives the entropy and KL terms.
         controls: current clip bounds.
         part: the states that are looked at.
+
+    Raises:
+        ValueError: the algorithm learns a critic, and policy or batch have no values.
     """
     flat = part.flat
     outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
@@ -74,7 +77,7 @@ def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict
 
 
 def gradients_of(scalar: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Its gradient with respect to each parameter; zeros where it does not depend on it.
+    """Its gradient with respect to each parameter, in its shape; zeros where it does not depend on it.
 
     With frozen layers a whole term may depend on none: the value loss where only the head of the
     policy is trained.

@@ -53,7 +53,7 @@ def initialise(policy: PolicyNet, source: str) -> None:
 
 
 def read_weights(source: str) -> dict[str, Tensor]:
-    """The state_dict in `source`, on the CPU.
+    """The state_dict in `source`: tensors by name, each in the shape of its parameter, on the CPU.
 
     Args:
         source: as for `initialise`.

@@ -80,7 +80,7 @@ def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, T
 
 
 def plies(batch: RolloutBatch) -> list[Tensor]:
-    """Flat indices of the states of each ply: what went through the network together."""
+    """Int64 `[states of a ply]` for each ply: flat indices of what went through the network together."""
     states = batch.obs.shape[:-3]
     rows = torch.arange(states.numel(), device=batch.obs.device).reshape(states)
     return [rows[..., ply].reshape(-1) for ply in range(states[-1])]

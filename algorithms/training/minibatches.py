@@ -84,7 +84,7 @@ def make_material(
 def shuffled(
     flat: FlatBatch, minibatch_size: int, generator: torch.Generator, *, whole_games: bool
 ) -> Iterator[Tensor]:
-    """Index tensors that go once through the states, in equal parts of at most `minibatch_size`.
+    """Int64 index tensors `[M]` that go once through the states, in equal parts, M at most `minibatch_size`.
 
     Args:
         flat: N states.
@@ -106,13 +106,13 @@ def shuffled(
 
 
 def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
-    """Largest |learner / sampler - 1| over the valid samples, before any step."""
+    """Largest |learner / sampler - 1| over the valid samples before any step, a scalar."""
     return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
 
 
 @torch.no_grad()
 def relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
-    """The batch with the learner's own old log-probabilities, and the gap to the sampler's."""
+    """(The batch with the learner's own old log-probabilities, the largest gap to the sampler's, a scalar)."""
     gathered, legal = [], []
     for index in torch.arange(flat.num_states, device=flat.obs.device).split(minibatch_size):
         part = flat.select(index)

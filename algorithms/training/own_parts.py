@@ -29,7 +29,7 @@ def algorithm_class(spec: str) -> Any:
     """The class that `module:Name` names.
 
     Raises:
-        ValueError: it cannot be found, or is no frozen dataclass with the members of an `Algorithm`; the
+        OwnObjectError: it cannot be found, or is no frozen dataclass with the members of an `Algorithm`; the
             message says what is missing.
     """
     found = load_object(spec, "algorithm")
@@ -58,7 +58,7 @@ def default_algorithm(spec: str) -> Any:
     """An instance with the default values of its fields.
 
     Raises:
-        ValueError: as of `algorithm_class`, or a field has no default.
+        OwnObjectError: as of `algorithm_class`, or a field has no default.
     """
     found = algorithm_class(spec)
     without = [

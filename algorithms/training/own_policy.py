@@ -57,7 +57,7 @@ class OwnPolicy(PolicyNet):
         """(`[N, L]` logits, `[N]` values or None).
 
         Raises:
-            ValueError: the network's answer has not that form.
+            OwnObjectError: the network's answer has not that form.
         """
         name, wanted = self.config.network, tuple(legal_ids.shape)
         answer = self.network(obs, legal_ids)

@@ -64,7 +64,7 @@ class Sampler:
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """The array on `device`; on CUDA through pinned memory, without waiting for the copy."""
+    """The array on `device`, same shape and dtype; on CUDA through pinned memory, without waiting for the copy."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)

@@ -194,7 +194,7 @@ class BoardsVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> list[NDArray[np.uint8] | None]:
-        """One picture for each environment in the render mode rgb_array; None otherwise."""
+        """uint8 [H, W, 3], one picture for each environment in the render mode rgb_array; None otherwise."""
         frames = self.vec.render() if self.render_mode == "rgb_array" else None
         if frames is None:
             return [None for _ in range(self.num_envs)]

@@ -42,7 +42,7 @@ class Squares(BaseFeaturesExtractor):
             initialise(self.net, init_from)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """The features, square by square."""
+        """`[N, 64 * channels]` features, square by square."""
         return self.net.squares(obs).flatten(1)
 
 
@@ -57,7 +57,7 @@ class MoveLogits(nn.Module):
         self.actions: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        """The logits of the actions in their order."""
+        """`[N, 1858]` logits of the actions in their order."""
         squares = features.unflatten(1, (64, -1))
         ids = self.actions.expand(len(features), -1)
         return self.net.move_logits(squares, ids) / self.temperature
@@ -71,7 +71,7 @@ class Values(nn.Module):
         self.net = net
 
     def forward(self, features: Tensor) -> Tensor:
-        """The values."""
+        """`[N, 1]` values, reward units."""
         values = self.net.state_values(features.unflatten(1, (64, -1)))
         assert values is not None  # the network is built with a critic
         return values.unsqueeze(-1)

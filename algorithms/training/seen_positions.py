@@ -56,7 +56,7 @@ class SeenPositions:
 
     @classmethod
     def from_array(cls, hashes: NDArray[np.int64]) -> SeenPositions:
-        """The inverse of `to_array`."""
+        """The inverse of `to_array`, from its int64 `[n]`."""
         seen = cls()
         for value in hashes.tolist():
             seen._remember(value)

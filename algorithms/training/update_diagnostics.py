@@ -130,7 +130,7 @@ class UpdateDiagnostics:
 
 
 def chosen_states(flat: FlatBatch, size: int, *, whole_games: bool) -> Tensor:
-    """Int64 index of at most `size` states, evenly spaced; or the first whole games (at least one)."""
+    """Int64 `[n]` index of at most `size` states, evenly spaced; or the first whole games (at least one)."""
     if whole_games:
         _, lengths = flat.games.unique_consecutive(return_counts=True)
         games = max(1, int((lengths.cumsum(0) <= size).sum()))

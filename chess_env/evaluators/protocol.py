@@ -97,7 +97,11 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
 
 
 def distinct(packed: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(first row of each distinct position, index into these for every row), in order of first appearance."""
+    """(`[D]` first row of each distinct position in order of appearance, `[N]` index into these of every row).
+
+    Args:
+        packed: uint64 `[N, 8]` positions.
+    """
     raw = np.ascontiguousarray(packed).tobytes()
     seen: dict[bytes, int] = {}
     inverse = [seen.setdefault(raw[i : i + 64], len(seen)) for i in range(0, len(raw), 64)]

@@ -185,7 +185,11 @@ def mixed_settings(columns: Sequence[Column]) -> list[str]:
 
 
 def train_arguments(config: TrainConfig) -> tuple[str, ...]:
-    """Arguments of `chess-lab` that start this run, without its folder."""
+    """Arguments of `chess-lab` that start this run, without its folder.
+
+    Raises:
+        ValueError: the configuration is of no preset.
+    """
     if config.preset is None:
         raise ValueError("the configuration has no preset: the command line starts from one")
     default = named_run(config.preset)

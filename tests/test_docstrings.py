@@ -1,0 +1,104 @@
+"""What every public docstring says: the shape of the arrays that come back, and the errors that are raised."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ARRAY = re.compile(r"\b(NDArray|Tensor|Positions|Actions|Index|Float32)\b")
+"""In a return annotation: what comes back has a shape."""
+
+SHAPE = re.compile(r"\[[^\]]+\]|\b[Ss]calars?\b|\bshape\b|\b[Ss]haped like\b")
+
+SAYS_NONE = re.compile(r"^None\b")
+"""A method whose answer is always None has no shape, whatever the protocol allows."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_functions() -> Iterator[tuple[str, Function, str]]:
+    """(where it is, the function, its docstring) of every public function and method."""
+    for package in ("chess_env", "algorithms"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            where = str(path.relative_to(ROOT))
+            yield from _inside(ast.parse(path.read_text(encoding="utf-8")), where)
+
+
+def _inside(node: ast.AST, where: str) -> Iterator[tuple[str, Function, str]]:
+    for child in ast.iter_child_nodes(node):
+        if getattr(child, "name", "_").startswith("_"):
+            continue
+        if isinstance(child, ast.ClassDef):
+            yield from _inside(child, where)
+        elif isinstance(child, Function):
+            yield f"{where}:{child.lineno} {child.name}", child, ast.get_docstring(child) or ""
+
+
+def says_its_shape(function: Function, text: str) -> bool:
+    """Whether a function that returns arrays or tensors says of what shape."""
+    returns = ast.unparse(function.returns) if function.returns else ""
+    own = ARRAY.search(returns) and "Callable" not in returns
+    return not own or bool(SHAPE.search(text) or SAYS_NONE.match(text))
+
+
+def unnamed_errors(function: Function, text: str) -> list[str]:
+    """What the function raises itself and its docstring does not name."""
+    raised = {
+        ast.unparse(error.func if isinstance(error, ast.Call) else error)
+        for error in _errors_that_leave(function)
+    }
+    # A function that makes the error has a small letter: some error must be named then.
+    wanted = {name if name[0].isupper() else "Error" for name in raised if "." not in name}
+    return sorted(name for name in wanted if name not in text)
+
+
+def _errors_that_leave(node: ast.AST) -> Iterator[ast.expr]:
+    """What is raised by the function itself, outside the body of a `try` that handles errors."""
+    handled = set(map(id, node.body)) if isinstance(node, ast.Try) and node.handlers else set()
+    for child in ast.iter_child_nodes(node):
+        if id(child) in handled or isinstance(child, Function):
+            continue
+        if isinstance(child, ast.Raise) and child.exc is not None:
+            yield child.exc
+        yield from _errors_that_leave(child)
+
+
+def test_functions_that_return_arrays_say_their_shape() -> None:
+    every = list(public_functions())
+    silent = [where for where, function, text in every if not says_its_shape(function, text)]
+    assert len(every) > 900
+    assert not silent, "\n".join(silent)
+
+
+def test_functions_that_raise_name_the_error() -> None:
+    silent = {
+        where: missing
+        for where, function, text in public_functions()
+        if (missing := unnamed_errors(function, text))
+    }
+    assert not silent, "\n".join(f"{where}: {missing}" for where, missing in silent.items())
+
+
+def test_the_check_finds_a_missing_shape_and_a_missing_error() -> None:
+    source = '''
+def silent(x: int) -> Tensor:
+    """The values."""
+    raise ValueError("no")
+
+def said(x: int) -> Tensor:
+    """`[N]` values.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError("no")
+'''
+    silent, said = (
+        (function, text) for _, function, text in _inside(ast.parse(source), "example.py")
+    )
+    assert not says_its_shape(*silent) and unnamed_errors(*silent) == ["ValueError"]
+    assert says_its_shape(*said) and unnamed_errors(*said) == []
