@@ -45,13 +45,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "one_ply": {
         "algorithm.group_size": 8, "algorithm.gamma": 0.0, "env.opponent": None,
         "rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32,
+        "policy.channels": 32, "policy.blocks": 2,
     },
     "versus": {
         "env.opponent": "builtin@random=0.5", "env.max_plies": 32, "rollout.num_envs": 32,
         "rollout.num_plies": 16, "optimizer.minibatch_size": 128, "optimizer.learning_rate": 1e-3,
+        "policy.channels": 32, "policy.blocks": 2,
     },
 }  # fmt: skip
-BUDGET_MOVES = {"one_ply": 49_152, "versus": 32_768}
+BUDGET_MOVES = {"one_ply": 98_304, "versus": 131_072}
 SMOKE_MOVES = {"one_ply": 1_024, "versus": 2_048}
 
 
