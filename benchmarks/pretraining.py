@@ -8,7 +8,8 @@ checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem, half the s
 `continued` (the pretraining run itself) and `restarted` (pretraining with a step size that rises and falls once more,
 as that of the RL run does). All arms see the same kinds of positions and the same evaluator, and have the CPU time of
 the RL run. Step size and bonus were chosen in two short runs from the first seed's pretrained policy.
-Calling again continues. Three seeds take about two hours on one core.
+From the last seed's pretrained policy one RL run of four times the moves begins. All policies play games too, as in
+`benchmarks/strong.py`. Calling again continues. Three seeds take about three hours on one core.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import dataclasses
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,13 @@ sys.path.insert(0, str(ROOT))
 
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.student_t import student_t_quantile
+from benchmarks import strong
 from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
 
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
 RL_MOVES, RL_RATE, FROZEN = 5_000_000, 1e-3, ("stem",)
+LONG_MOVES = 4 * RL_MOVES
 RL_BONUS = 0.4, 0.1
 """First and last `ent_coef`: a pretrained policy need not be made broad again, as `strong` makes a random one."""
 ARMS = ("rl", "continued", "restarted")
@@ -46,20 +50,26 @@ class Sizes:
     Attributes:
         labels: of every pretraining run: its positions and network.
         decay: of the first pretraining run alone.
-        rl: of the run of GRPO.
+        rl: of the runs of GRPO.
+        long_rl: of the last seed's long one.
+        games: against each opponent.
     """
 
     labels: tuple[str, ...]
     decay: tuple[str, ...]
     rl: tuple[str, ...]
+    long_rl: tuple[str, ...]
+    games: int
 
 
 WHOLE = Sizes(
     labels=("--num-positions", "524288", "--policy.blocks", "6"),
     decay=("--lr-decay-steps", "3000"),
     rl=("--total-moves", str(RL_MOVES)),
+    long_rl=("--total-moves", str(LONG_MOVES)),
+    games=strong.GAMES,
 )
-SMOKE = Sizes(labels=("--smoke",), decay=(), rl=("--smoke",))
+SMOKE = Sizes(labels=("--smoke",), decay=(), rl=("--smoke",), long_rl=("--smoke",), games=4)
 
 
 def finished(folder: Path) -> bool:
@@ -96,14 +106,14 @@ def pretrain(out: Path, seed: int, sizes: Sizes) -> Path:
     return folder
 
 
-def reinforce(pretrained: Path, seed: int, sizes: Sizes) -> Path:
-    """The folder of GRPO's run from the pretrained policy."""
-    folder = pretrained.parent / "rl"
+def reinforce(pretrained: Path, seed: int, name: str, size: tuple[str, ...]) -> Path:
+    """The folder of a run of GRPO from the pretrained policy."""
+    folder = pretrained.parent / name
     settings = ["--preset", "strong", "--init-from", str(pretrained / "checkpoints" / "best")]
     settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.frozen-layers", *FROZEN]
     for name, ent_coef in zip(("ent-coef", "ent-coef-final"), RL_BONUS, strict=True):
         settings += [f"--regularizer.{name}", str(ent_coef)]
-    settings += ["--match.opponents", "--seed", str(seed), *sizes.rl]
+    settings += ["--match.opponents", "--seed", str(seed), *size]
     begin = ["train", "grpo", *settings, "--run-dir", str(folder)]
     run_once(folder, begin, ["train", "--resume", str(folder)])
     return folder
@@ -151,7 +161,7 @@ def restart(pretrained: Path, seed: int, steps: int, sizes: Sizes) -> Path:
 def seed_rows(out: Path, seed: int, sizes: Sizes) -> list[dict[str, Any]]:
     """A row for the pretrained policy and for each way of going on."""
     pretrained = pretrain(out, seed, sizes)
-    learned = reinforce(pretrained, seed, sizes)
+    learned = reinforce(pretrained, seed, "rl", sizes.rl)
     cpu_s = last(learned, "time/cpu_s")
     steps = steps_for(pretrained, cpu_s)
     folders = {
@@ -171,6 +181,28 @@ def row_of(arm: str, seed: int, folder: Path, cpu_s: float, read: Any) -> dict[s
     regret = {name: round(read(folder, name), 2) for name in METRICS}
     entropy = round(read(folder, "eval/entropy"), 3)
     return {"arm": arm, "seed": seed, "cpu_s": round(cpu_s), **regret, "eval/entropy": entropy}
+
+
+def strength(
+    out: Path, seeds: Sequence[int], sizes: Sizes
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """(a row for each policy before and after RL, what is behind each): single moves and games."""
+    rows, behind = [], {}
+
+    def measure(name: str, seed: int, folder: Path, policy: Path | None = None) -> None:
+        moves = 0 if policy else round(last(folder, "scored_moves"))
+        row, behind[name], _ = strong.row_of(name, seed, moves, folder, policy, sizes.games)
+        rows.append(row)
+
+    for seed in seeds:
+        pretrained, learned = out / f"seed-{seed}" / "pretrained", out / f"seed-{seed}" / "rl"
+        best = pretrained / "checkpoints" / "best"
+        measure(f"pretrained-seed{seed}", seed, pretrained, best)
+        measure(f"quarter-seed{seed}", seed, learned)
+    last_one = out / f"seed-{seeds[-1]}" / "pretrained"
+    long = reinforce(last_one, seeds[-1], "long", sizes.long_rl)
+    measure(f"full-seed{seeds[-1]}", seeds[-1], long)
+    return rows, behind
 
 
 def difference(rows: list[dict[str, Any]], control: str, name: str) -> dict[str, Any]:
@@ -204,7 +236,13 @@ def main() -> None:
     found = [difference(rows, control, name) for control in ARMS[1:] for name in METRICS]
     print()
     print_table(found)
-    save(arguments.json, "pretraining", rows, differences=found, rl_moves=RL_MOVES, starts=STARTS)
+    played, behind = strength(arguments.out, arguments.seeds, sizes)
+    print()
+    print_table(played)
+    save(
+        arguments.json, "pretraining", rows, differences=found, strength=played, runs=behind, starts=STARTS,
+        rl_moves=RL_MOVES, games=sizes.games,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -55,15 +55,15 @@ def train(name: str, folder: Path) -> None:
         chess_lab("train", "--resume", str(folder))
 
 
-def evaluate(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(positions, matches, PGN) of the run's newest checkpoint, as `chess-lab eval` writes them."""
+def evaluate(policy: Path, games: int = GAMES) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """(positions, matches, PGN) of a checkpoint, or of a run's newest, as `chess-lab eval` writes them."""
     with tempfile.TemporaryDirectory() as scratch:
         positions, matches, pgn = (
             Path(scratch) / name for name in ("p.json", "m.json", "games.pgn")
         )
-        chess_lab("eval", str(folder), "--positions", "--json", str(positions))
-        games = ["--opponents", *OPPONENTS, "--games", str(GAMES), "--seed", str(MATCH_SEED)]
-        chess_lab("eval", str(folder), *games, "--json", str(matches), "--pgn", str(pgn))
+        chess_lab("eval", str(policy), "--positions", "--json", str(positions))
+        match = ["--opponents", *OPPONENTS, "--games", str(games), "--seed", str(MATCH_SEED)]
+        chess_lab("eval", str(policy), *match, "--json", str(matches), "--pgn", str(pgn))
         return json.loads(positions.read_text()), json.loads(matches.read_text()), pgn.read_text()
 
 
@@ -98,11 +98,22 @@ def ceiling() -> list[dict[str, Any]]:
     return found
 
 
-def row_of(name: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(the row of the table, all figures behind it, PGN) of a finished run."""
-    positions, matches, pgn = evaluate(folder)
+def row_of(
+    name: str, seed: int, moves: int, folder: Path, policy: Path | None = None, games: int = GAMES
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """(the row of the table, all figures behind it, PGN) of a finished run.
+
+    Args:
+        name: of the run, in tables.
+        seed: of the run.
+        moves: its budget in scored moves.
+        folder: the run folder.
+        policy: the checkpoint that is measured; None: the run's newest.
+        games: against each opponent.
+    """
+    positions, matches, pgn = evaluate(policy or folder, games)
     curve = curve_of(folder)
-    row: dict[str, Any] = {"run": name, "seed": RUNS[name][0], "scored_moves": RUNS[name][1]}
+    row: dict[str, Any] = {"run": name, "seed": seed, "scored_moves": moves}
     row["cpu_minutes"] = round(curve[-1]["time/cpu_s"] / 60, 1)
     row["wall_minutes"] = round(curve[-1]["time/wall_s"] / 60, 1)
     main = greedy_of(positions, "random_2_40")
@@ -143,7 +154,7 @@ def main() -> None:
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
         folder = arguments.out / name
         train(name, folder)
-        row, behind[name], pgn = row_of(name, folder)
+        row, behind[name], pgn = row_of(name, *RUNS[name], folder)
         rows.append(row)
         if name.startswith("full"):
             if arguments.pgn is not None:
