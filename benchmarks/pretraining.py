@@ -4,12 +4,14 @@
     python benchmarks/pretraining.py --out runs/try --smoke
 
 For each seed a policy is pretrained until held-out regret no longer falls, and goes on in three ways from the same
-checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem, half the step size and a smaller bonus),
-`continued` (the pretraining run itself) and `restarted` (pretraining with a step size that rises and falls once more,
-as that of the RL run does). All arms see the same kinds of positions and the same evaluator, and have the CPU time of
-the RL run. Step size and bonus were chosen in two short runs from the first seed's pretrained policy.
-From the last seed's pretrained policy one RL run of four times the moves begins. All policies play games too, as in
-`benchmarks/strong.py`. Calling again continues. Three seeds take about three hours on one core.
+checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a smaller step size and bonus), `continued`
+(the pretraining run itself) and `restarted` (pretraining with a step size that rises and falls once more). All arms
+see the same kinds of positions and the same evaluator, and have the CPU time of the RL run. RL's step size and bonus
+were chosen in four short runs from the pretrained policies of seeds 1 and 2.
+
+Pretrained policies and what RL made of them play games too, as in `benchmarks/strong.py`; with `--long` the last seed's
+pretrained policy also begins an RL run of four times the moves. Calling again continues. Three seeds take about three
+hours on one core.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
 
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
-RL_MOVES, RL_RATE, FROZEN = 5_000_000, 1e-3, ("stem",)
+RL_MOVES, RL_RATE, FROZEN = 5_000_000, 3e-4, ("stem",)
 LONG_MOVES = 4 * RL_MOVES
-RL_BONUS = 0.4, 0.1
-"""First and last `ent_coef`: a pretrained policy need not be made broad again, as `strong` makes a random one."""
+RL_BONUS = 0.7, 0.3
+"""First and last `ent_coef`: between what `strong` makes of a random policy and what pretraining leaves."""
+
+RESTART_RATE = 1e-3
 ARMS = ("rl", "continued", "restarted")
 METRICS = ("eval/regret_cp_greedy", "eval/regret_cp")
 
@@ -151,7 +155,7 @@ def restart(pretrained: Path, seed: int, steps: int, sizes: Sizes) -> Path:
     best = str(pretrained / "checkpoints" / "best")
     settings = ["--init-from", best, "--labels-dir", str(pretrained / "labels"), "--no-plateau"]
     settings += ["--seed", str(1_000 + seed), "--label-seed", str(seed), "--run-dir", str(folder)]
-    settings += ["--optimizer.learning-rate", str(RL_RATE), "--optimizer.lr-final", "0.0"]
+    settings += ["--optimizer.learning-rate", str(RESTART_RATE), "--optimizer.lr-final", "0.0"]
     settings += ["--lr-decay-steps", str(steps), "--total-steps", str(steps)]
     begin = ["pretrain", *settings, "--start-positions", STARTS, *sizes.labels]
     run_once(folder, begin, ["pretrain", "--resume", str(folder)])
@@ -184,7 +188,7 @@ def row_of(arm: str, seed: int, folder: Path, cpu_s: float, read: Any) -> dict[s
 
 
 def strength(
-    out: Path, seeds: Sequence[int], sizes: Sizes
+    out: Path, seeds: Sequence[int], sizes: Sizes, *, long: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """(a row for each policy before and after RL, what is behind each): single moves and games."""
     rows, behind = [], {}
@@ -199,9 +203,9 @@ def strength(
         best = pretrained / "checkpoints" / "best"
         measure(f"pretrained-seed{seed}", seed, pretrained, best)
         measure(f"quarter-seed{seed}", seed, learned)
-    last_one = out / f"seed-{seeds[-1]}" / "pretrained"
-    long = reinforce(last_one, seeds[-1], "long", sizes.long_rl)
-    measure(f"full-seed{seeds[-1]}", seeds[-1], long)
+    if long:
+        folder = reinforce(pretrained, seed, "long", sizes.long_rl)
+        measure(f"full-seed{seed}", seed, folder)
     return rows, behind
 
 
@@ -227,6 +231,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "pretraining")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--long", action="store_true", help="the last seed's long RL run too")
     parser.add_argument("--smoke", action="store_true", help="a check of the parts, in a minute")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
@@ -236,7 +241,7 @@ def main() -> None:
     found = [difference(rows, control, name) for control in ARMS[1:] for name in METRICS]
     print()
     print_table(found)
-    played, behind = strength(arguments.out, arguments.seeds, sizes)
+    played, behind = strength(arguments.out, arguments.seeds, sizes, long=arguments.long)
     print()
     print_table(played)
     save(
