@@ -51,6 +51,12 @@ def help_text(*arguments: str) -> str:
     return printed.getvalue()
 
 
+def test_the_page_of_all_commands_and_options_is_what_its_script_writes() -> None:
+    command = [sys.executable, str(DOCS / "command_line_page.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 @cache
 def options_of(name: str) -> frozenset[str]:
     """All options of a command."""

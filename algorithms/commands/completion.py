@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Prints a script that completes commands, names of algorithms and causes, and "
         "flags with their choices.",
     )
-    parser.add_argument("shell", choices=sorted(SCRIPTS))
+    parser.add_argument("shell", choices=sorted(SCRIPTS), help="whose script is printed")
     return parser
 
 
@@ -67,7 +67,9 @@ def words(command: str, text: str) -> Words:
 
         names = NAMES
     elif command in ("eval", "uci"):
-        names = ("warm",)
+        from algorithms.training.initial_weights import shipped_names
+
+        names = tuple(shipped_names())
     elif command == "causes":
         from algorithms.collapse.causes import CAUSES, COMPOSITES
 

@@ -69,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
-        help="a run folder, a checkpoint in it, a .safetensors file, or `warm`",
+        help="a run folder, a checkpoint in it, a .safetensors file, or a shipped policy: example, warm",
     )
     parser.add_argument(
         "--opponents",

@@ -52,8 +52,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
-        help='a run folder, a checkpoint folder, a .safetensors file, or "warm", which comes with '
-        "the project",
+        help='a run folder, a checkpoint folder, a .safetensors file, or "example" or "warm", which '
+        "come with the project",
     )
     return parser
 

@@ -68,8 +68,8 @@ class TrainConfig:
             not start a run that has one.
         track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
         init_from: weights to start from in place of random ones: a run folder (its newest
-            checkpoint), a checkpoint folder, a .safetensors file, or "warm", which comes with the
-            project. The reference policy of the KL terms is then this one too.
+            checkpoint), a checkpoint folder, a .safetensors file, or "example" or "warm", which
+            come with the project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         trainer: whose loop learns: "own" (this project's), or "sb3": MaskablePPO of sb3-contrib on
             the same boards and network, for algorithm ppo only.

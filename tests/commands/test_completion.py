@@ -58,7 +58,7 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("causes show ", {*CAUSES, *COMPOSITES}),
         ("causes run temperature_mismatch --cu", {"--cured"}),
         ("compare grpo rlo", {"rloo"}),
-        ("uci ", {"warm"}),
+        ("uci ", {"example", "warm"}),
         ("completion ", {"bash", "zsh", "fish"}),
     ],
 )
