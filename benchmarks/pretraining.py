@@ -9,7 +9,7 @@ checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a small
 see the same kinds of positions and the same evaluator, and have the CPU time of the RL run. RL's step size and bonus
 were chosen in four short runs from the pretrained policies of seeds 1 and 2.
 
-Pretrained policies and what RL made of them play games too, as in `benchmarks/strong.py`; with `--long` the last seed's
+Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`; with `--long` the last seed's
 pretrained policy also begins an RL run of four times the moves. Calling again continues. Three seeds take about three
 hours on one core.
 """
@@ -190,11 +190,12 @@ def row_of(arm: str, seed: int, folder: Path, cpu_s: float, read: Any) -> dict[s
 def strength(
     out: Path, seeds: Sequence[int], sizes: Sizes, *, long: bool
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(a row for each policy before and after RL, what is behind each): single moves and games."""
+    """(a row for each policy before, after more pretraining and after RL; what is behind each): games too."""
     rows, behind = [], {}
 
     def measure(name: str, seed: int, folder: Path, policy: Path | None = None) -> None:
-        moves = 0 if policy else round(last(folder, "scored_moves"))
+        pretraining = "pretrained" in name or "continued" in name
+        moves = 0 if pretraining else round(last(folder, "scored_moves"))
         row, behind[name], _ = strong.row_of(name, seed, moves, folder, policy, sizes.games)
         rows.append(row)
 
@@ -202,6 +203,7 @@ def strength(
         pretrained, learned = out / f"seed-{seed}" / "pretrained", out / f"seed-{seed}" / "rl"
         best = pretrained / "checkpoints" / "best"
         measure(f"pretrained-seed{seed}", seed, pretrained, best)
+        measure(f"continued-seed{seed}", seed, pretrained.parent / "continued")
         measure(f"quarter-seed{seed}", seed, learned)
     if long:
         folder = reinforce(pretrained, seed, "long", sizes.long_rl)
