@@ -9,9 +9,9 @@ checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a small
 see the same kinds of positions and the same evaluator, and have the CPU time of the RL run. RL's step size and bonus
 were chosen in four short runs from the pretrained policies of seeds 1 and 2.
 
-Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`; with `--long` the last seed's
-pretrained policy also begins an RL run of four times the moves. Calling again continues. Three seeds take about three
-hours on one core.
+Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`; with `--long` the
+last seed's pretrained policy also begins an RL run of four times the moves. Calling again continues. Three seeds take
+about three hours on one core.
 """
 
 from __future__ import annotations

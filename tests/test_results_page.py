@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import subprocess
 import sys
@@ -13,20 +12,9 @@ from typing import Any
 import pytest
 
 from algorithms.training.initial_weights import ship
-from benchmarks import annotated_game, pretraining, strong
+from benchmarks import annotated_game, pretraining, strong, strong_tables
 
 ROOT = Path(__file__).parents[1]
-
-
-def load_page() -> Any:
-    spec = importlib.util.spec_from_file_location("results_page", ROOT / "docs" / "results_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-page = load_page()
 
 
 def test_the_page_is_what_its_script_writes() -> None:
@@ -46,9 +34,33 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def test_each_line_of_what_is_wanted_holds_at_its_bound_and_fails_beyond_it() -> None:
-    assert [line.split("|")[3].strip() for line in page.wanted(row())] == ["yes"] * 4
+    assert [line.split("|")[3].strip() for line in strong_tables.wanted(row())] == ["yes"] * 4
     beyond = row(greedy_regret_cp=75.1, random_score=0.79, random_losses=3, material_score=0.64)
-    assert [line.split("|")[3].strip() for line in page.wanted(beyond)] == ["**no**"] * 4
+    assert [line.split("|")[3].strip() for line in strong_tables.wanted(beyond)] == ["**no**"] * 4
+
+
+def test_the_arms_of_a_comparison_are_lines_with_a_figure_for_each_seed() -> None:
+    def arm(name: str, seed: int, regret_cp: float) -> dict[str, Any]:
+        regrets = {"eval/regret_cp": regret_cp, "eval/regret_cp_greedy": regret_cp / 2}
+        return {"arm": name, "seed": seed, "cpu_s": 60 * seed, "eval/entropy": 0.5, **regrets}
+
+    rows = [arm(name, seed, 100.0 + seed) for seed in (1, 2) for name in ("pretrained", "rl")]
+    assert strong_tables.arms_table(rows)[2:] == [
+        "| pretrained | 101.0, 102.0 | 50.5, 51.0 | 0.50, 0.50 | 1, 2 |",
+        "| then RL | 101.0, 102.0 | 50.5, 51.0 | 0.50, 0.50 | 1, 2 |",
+    ]
+
+
+def test_a_difference_is_better_worse_or_not_told_apart() -> None:
+    def verdict(low: float, high: float) -> str:
+        row = {
+            "control": "continued", "metric": "eval/regret_cp", "difference_cp": (low + high) / 2,
+            "low": low, "high": high, "rl_is_better": high < 0,
+        }  # fmt: skip
+        return strong_tables.differences_table([row])[2].split("|")[4].strip()
+
+    found = [verdict(-9, -1), verdict(-1, 1), verdict(1, 9)]
+    assert found == ["yes", "not told apart", "**no**"]
 
 
 def ply(**changes: Any) -> dict[str, Any]:
@@ -66,9 +78,9 @@ def ply(**changes: Any) -> dict[str, Any]:
 
 def test_the_game_says_what_a_better_move_was_worth_and_what_was_answered() -> None:
     rows = [ply(), {"fen": "", "by_policy": False, "san": "e5", "score_cp": 0}, {"fen": ""}]
-    assert page.game_table(rows)[2] == "| 1. e4 | 0.50 | +0.3 | d4 (60 cp better) | e5 |"
+    assert strong_tables.game_table(rows)[2] == "| 1. e4 | 0.50 | +0.3 | d4 (60 cp better) | e5 |"
     same = [ply(best_san="e4", best_score_cp=30), {"fen": ""}]
-    assert page.game_table(same)[2] == "| 1. e4 | 0.50 | +0.3 | the same |  |"
+    assert strong_tables.game_table(same)[2] == "| 1. e4 | 0.50 | +0.3 | the same |  |"
 
 
 @pytest.mark.parametrize(
@@ -81,13 +93,13 @@ def test_the_game_says_what_a_better_move_was_worth_and_what_was_answered() -> N
     ],
 )
 def test_scores_are_pawns_and_mates_count_plies(score_cp: int, said: str) -> None:
-    assert page._score(score_cp) == said
+    assert strong_tables._score(score_cp) == said
 
 
 def test_the_first_large_lead_is_the_board_after_the_move_that_made_it() -> None:
     rows = [ply(score_cp=100), ply(score_cp=600), {"fen": "after"}, {"fen": "end"}]
-    assert page.first_lead(rows)["fen"] == "after"
-    assert page.first_lead([ply(score_cp=0), {"fen": "end"}])["fen"] == "end"
+    assert strong_tables.first_lead(rows)["fen"] == "after"
+    assert strong_tables.first_lead([ply(score_cp=0), {"fen": "end"}])["fen"] == "end"
 
 
 def arm(name: str, seed: int, regret_cp: float) -> dict[str, Any]:
