@@ -8,9 +8,9 @@ import os
 def threads_of(asked: int | None) -> int:
     """Number of threads: those asked for, or as many as there are idle cores, at least 1.
 
-    On two idle cores two threads nearly halve the time of a batch. Where another process has one of the cores they
-    wait for each other, and a match takes up to five times as long as with one; so cores that were busy in the last
-    minute are left alone.
+    On two idle cores two threads take a third to nearly a half off the time of a match. Where another process has one
+    of the cores they wait for each other, and a match takes up to five times as long as with one; so cores that were
+    busy in the last minute are left alone.
 
     Raises:
         ValueError: fewer than 1 were asked for.
