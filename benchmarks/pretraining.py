@@ -193,21 +193,20 @@ def strength(
     """(a row for each policy before, after more pretraining and after RL; what is behind each): games too."""
     rows, behind = [], {}
 
-    def measure(name: str, seed: int, folder: Path, policy: Path | None = None) -> None:
-        pretraining = "pretrained" in name or "continued" in name
-        moves = 0 if pretraining else round(last(folder, "scored_moves"))
-        row, behind[name], _ = strong.row_of(name, seed, moves, folder, policy, sizes.games)
+    def measure(name: str, moves: float, folder: Path, policy: Path | None = None) -> None:
+        name = f"{name}-seed{seed}"
+        row, behind[name], _ = strong.row_of(name, seed, round(moves), folder, policy, sizes.games)
         rows.append(row)
 
     for seed in seeds:
         pretrained, learned = out / f"seed-{seed}" / "pretrained", out / f"seed-{seed}" / "rl"
         best = pretrained / "checkpoints" / "best"
-        measure(f"pretrained-seed{seed}", seed, pretrained, best)
-        measure(f"continued-seed{seed}", seed, pretrained.parent / "continued")
-        measure(f"quarter-seed{seed}", seed, learned)
+        measure("pretrained", 0, pretrained, best)
+        measure("continued", 0, pretrained.parent / "continued")
+        measure("rl", last(learned, "scored_moves"), learned)
     if long:
         folder = reinforce(pretrained, seed, "long", sizes.long_rl)
-        measure(f"full-seed{seed}", seed, folder)
+        measure("long", last(folder, "scored_moves"), folder)
     return rows, behind
 
 

@@ -7,7 +7,7 @@ Two comparisons, each with the same network and first weights, reward, starts, s
 scored moves on both sides: `one_ply` (eight moves of a position, gamma 0, as `chess-lab compare` runs
 them) and `versus` (one move of a position, gamma .99, against a named opponent that answers inside
 the step). Calling again continues: our runs from their checkpoints, MaskablePPO's anew.
-Six seeds of `one_ply` take about 15 CPU-minutes.
+Six seeds of `one_ply` take about half an hour on one core.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import sys
-import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from settings_tables import descriptions
-from tyro.conf import Suppress
 
 from algorithms.commands import COMMANDS
+from algorithms.commands.completion import settings_of
 from algorithms.pretraining.config import PretrainConfig, PretrainOptions
 from algorithms.training.config import TrainOptions
 from algorithms.training.named_runs import named_run
@@ -38,9 +35,6 @@ TRAIN = """\
 `--preset strong` (grpo alone) begins with [the settings for whole games](results.md); `--resume RUN_DIR` continues a
 run, `--like RUN_DIR` begins one with another's settings.
 """
-
-SECTIONLESS = ("config", "labels")
-"""Fields whose own fields stand on the command line without their name."""
 
 
 def page() -> str:
@@ -67,38 +61,22 @@ def settings(options: Any, elsewhere: str | None = None) -> list[str]:
         elsewhere: a section that is left out.
     """
     tables: dict[str, list[str]] = {}
-    for section, flag, value, text in fields(options, ()):
+    for sections, flag, owner, name in settings_of(options):
+        section = ".".join(sections)
         if section != elsewhere:
-            tables.setdefault(section, []).append(row(flag, text, value))
+            text = descriptions(type(owner))[name]
+            tables.setdefault(section, []).append(row(flag, text, _shown(getattr(owner, name))))
     return [
         (f"**{name}**\n\n" if name else "") + "\n".join([*head("value"), *rows])
         for name, rows in tables.items()
     ]
 
 
-def fields(options: Any, sections: tuple[str, ...]) -> Iterator[tuple[str, str, str, str]]:
-    """(section, flag, value, what it does) of every field that the command line knows."""
-    hidden = typing.get_args(Suppress[int])[1]
-    hints = typing.get_type_hints(type(options), include_extras=True)
-    said = descriptions(type(options))
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if hidden in typing.get_args(hints[field.name])[1:]:
-            continue
-        if dataclasses.is_dataclass(value):
-            inside = sections if field.name in SECTIONLESS else (*sections, field.name)
-            yield from fields(value, inside)
-            continue
-        # A switch that is on has only the flag that turns it off.
-        name = f"no-{field.name}" if value is True else field.name
-        flag = "--" + ".".join((*sections, name)).replace("_", "-")
-        shown = "on" if value is True else "off" if value is False else _shown(value)
-        yield ".".join(sections), flag, shown, said[field.name]
-
-
 def _shown(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -122,8 +122,7 @@ RL minus the others, mean over the seeds with a 95 % interval (Student's t); bel
 
 STRENGTH_TEXT = """\
 The same policies in games, as above, played greedily: after pretraining, after it was continued, and after RL
-(*quarter*, a quarter of the long run that `--long` adds and that was not made; its moves and minutes are RL's
-alone, those of *continued* include the pretraining).
+(moves and minutes of *rl* are its own alone, those of *continued* include the pretraining).
 """
 
 AGAIN = """\

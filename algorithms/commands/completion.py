@@ -9,8 +9,8 @@ import argparse
 import dataclasses
 import importlib
 import typing
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion_scripts import SCRIPTS, Words
@@ -77,8 +77,31 @@ def words(command: str, text: str) -> Words:
     return Words(text, names, flags)
 
 
-def setting_flags(options: Any, sections: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-    """{flag: its named choices} of the fields of a nested dataclass, as tyro calls them.
+class Setting(NamedTuple):
+    """A field that the command line knows.
+
+    Attributes:
+        sections: names of the dataclasses around it, but for those that the flag leaves out.
+        flag: what sets it, as tyro calls it.
+        owner: the dataclass that it is a field of.
+        name: of the field.
+    """
+
+    sections: tuple[str, ...]
+    flag: str
+    owner: Any
+    name: str
+
+
+def setting_flags(options: Any) -> dict[str, tuple[str, ...]]:
+    """{flag: its named choices} of the fields of a nested dataclass."""
+    from algorithms.training.choices import choices_of
+
+    return {each.flag: choices_of(each.owner, [each.name]) for each in settings_of(options)}
+
+
+def settings_of(options: Any, sections: tuple[str, ...] = ()) -> Iterator[Setting]:
+    """Every field of a nested dataclass that the command line knows, in its order.
 
     Args:
         options: the dataclass.
@@ -86,11 +109,8 @@ def setting_flags(options: Any, sections: tuple[str, ...] = ()) -> dict[str, tup
     """
     from tyro.conf import Suppress
 
-    from algorithms.training.choices import choices_of
-
     hidden = typing.get_args(Suppress[int])[1]
     hints = typing.get_type_hints(type(options), include_extras=True)
-    flags: dict[str, tuple[str, ...]] = {}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         marks = typing.get_args(hints[field.name])[1:]
@@ -99,13 +119,12 @@ def setting_flags(options: Any, sections: tuple[str, ...] = ()) -> dict[str, tup
         if dataclasses.is_dataclass(value):
             # tyro.conf.arg(name="") leaves the section's name out.
             unnamed = any(getattr(mark, "name", None) == "" for mark in marks)
-            flags |= setting_flags(value, sections if unnamed else (*sections, field.name))
+            yield from settings_of(value, sections if unnamed else (*sections, field.name))
         else:
             # A switch that is on has only the flag that turns it off.
             name = f"no-{field.name}" if value is True else field.name
             flag = "--" + ".".join((*sections, name)).replace("_", "-")
-            flags[flag] = choices_of(options, [field.name])
-    return flags
+            yield Setting(sections, flag, options, field.name)
 
 
 def parser_words(
