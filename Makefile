@@ -27,7 +27,7 @@ help:
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
-	@echo "make bench      every benchmark, one after the other"
+	@echo "make bench      speed and memory, measured one after the other"
 	@echo "make docs       the documentation site in docs/_build/html, all of its pages executed"
 	@echo "make setup      only the set-up;  make engine  tries to install Stockfish again"
 	@echo "make clean      removes caches and builds;  make distclean  the virtual environment too"
@@ -81,9 +81,10 @@ format: $(INSTALLED)
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
+# Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks.md has their commands.
 bench: setup
-	@for script in $(filter-out %_sample.py,$(wildcard benchmarks/*.py)); do \
-	  echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
+	@for name in vector_env match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
+	  echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py" || exit 1; \
 	done
 
 $(DOCS_INSTALLED): $(INSTALLED)

@@ -18,7 +18,9 @@ from algorithms.core.surrogates import expected_advantage
 
 @dataclasses.dataclass(frozen=True)
 class Exact:
-    """All-action policy gradient (Sutton et al. 2000): one ply deep, every legal move scored.
+    """All-action policy gradient: one ply deep, every legal move scored.
+
+    The gradient of `core.surrogates.expected_advantage`; its source is there.
 
     Attributes:
         update_epochs: passes over each batch; the advantages stay those of the first.

@@ -19,7 +19,7 @@ from algorithms.core.surrogates import score_function
 
 @dataclasses.dataclass(frozen=True)
 class Reinforce:
-    """REINFORCE (Williams 1992) with a baseline.
+    """REINFORCE (Williams 1992, doi:10.1007/BF00992696) with a baseline.
 
     It does not correct for stale samples: several optimizer steps on one batch bias it, which RLOO
     refuses and this class allows, to compare.

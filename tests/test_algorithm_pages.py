@@ -36,6 +36,13 @@ def test_a_page_has_every_section_and_is_listed_in_the_overview(name: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_page_says_where_its_source_is_or_which_page_it_goes_back_to(name: str) -> None:
+    page = (DOCS / "algorithms" / f"{name}.md").read_text().partition("**Source.**")[2]
+    source = page.partition("<!-- settings -->")[0].strip()
+    assert any(link in source for link in ("arXiv:", "doi:", "<http")) or source.startswith("As [")
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
 def test_the_settings_on_the_page_are_those_of_the_code(tables: ModuleType, name: str) -> None:
     page = (DOCS / "algorithms" / f"{name}.md").read_text()
     assert tables.with_table(page, name) == page, "run: python docs/settings_tables.py"

@@ -1,4 +1,4 @@
-"""What every public docstring says: the shape of the arrays that come back, and the errors that are raised."""
+"""What docstrings say: the shape of arrays that come back, the errors that are raised, and where to read a source."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ SHAPE = re.compile(r"\[[^\]]+\]|\b[Ss]calars?\b|\bshape\b|\b[Ss]haped like\b")
 
 SAYS_NONE = re.compile(r"^None\b")
 """A method whose answer is always None has no shape, whatever the protocol allows."""
+
+CITED = re.compile(r"[A-Z]\w+(?:(?:,| and)? (?:et al\.|[A-Z]\w+))*,? \(?(?:19|20)\d\d\b")
+"""Authors and a year."""
+
+LINK = re.compile(r"arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,}/\S|https?://\S")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -65,6 +70,23 @@ def _errors_that_leave(node: ast.AST) -> Iterator[ast.expr]:
         if isinstance(child, ast.Raise) and child.exc is not None:
             yield child.exc
         yield from _errors_that_leave(child)
+
+
+def unlinked_sources() -> Iterator[str]:
+    """Where a public docstring, of a module or a class too, names authors and a year but no way to the text."""
+    for package in ("chess_env", "algorithms"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                name = getattr(node, "name", "module")
+                if isinstance(node, ast.Module | ast.ClassDef | Function) and name[0] != "_":
+                    text = ast.get_docstring(node) or ""
+                    if CITED.search(text) and not LINK.search(text):
+                        yield f"{path.relative_to(ROOT)}: {name}"
+
+
+def test_docstrings_that_name_a_publication_say_where_it_is() -> None:
+    silent = list(unlinked_sources())
+    assert not silent, "\n".join(silent)
 
 
 def test_functions_that_return_arrays_say_their_shape() -> None:

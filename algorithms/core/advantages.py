@@ -96,7 +96,7 @@ def leave_one_out(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
 
 @torch.no_grad()
 def baselined(rewards: Tensor, valid: Tensor, group_axis: int, baseline: Baseline) -> Tensor:
-    """Rewards minus a baseline, 0 where not valid; same shape. REINFORCE (Williams 1992).
+    """Rewards minus a baseline, 0 where not valid; same shape.
 
     `none` subtracts nothing, `batch` the mean over all valid samples, `group` the mean over the
     group's valid members (see `group_relative`). The last two contain the sample itself, which

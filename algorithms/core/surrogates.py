@@ -33,10 +33,10 @@ def clipped_ratio(
 
 
 def score_function(logprobs: Tensor, advantages: Tensor) -> Tensor:
-    """`[N, K]` loss to minimise: -A logprobs, the score-function estimator (Williams 1992).
+    """`[N, K]` loss to minimise: -A logprobs, the score-function estimator.
 
-    Its expected gradient is minus the policy gradient. Unbiased only for samples of the
-    current policy; no gradient flows into `advantages`.
+    Its expected gradient is minus the policy gradient (Williams 1992, doi:10.1007/BF00992696).
+    Unbiased only for samples of the current policy; no gradient flows into `advantages`.
     """
     return -advantages.detach() * logprobs
 
@@ -72,7 +72,8 @@ def expected_advantage(logprobs: Tensor, advantages: Tensor) -> Tensor:
     """`[N, K]` loss to minimise: -exp(logprobs) A, a move's share of minus the expected advantage.
 
     Added over *all* legal moves of a state it is -sum_a pi(a) A(a), whose gradient is minus the
-    policy gradient (Sutton et al. 2000) without sampling noise. No gradient flows into
-    `advantages`.
+    policy gradient (the theorem of Sutton et al. 1999,
+    https://mlanthology.org/neurips/1999/sutton1999neurips-policy/) without sampling noise. No
+    gradient flows into `advantages`.
     """
     return -advantages.detach() * logprobs.exp()
