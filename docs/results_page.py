@@ -60,9 +60,9 @@ WANTED = """\
 
 FOUND = """\
 The policy is not strong: it has no search, and what it wins are games against players that leave pieces
-hanging. What it shows is that reinforcement learning from random weights, with an evaluator of a few hundred
-lines for a reward, comes to a policy that wins won games. The games that it does not win are drawn with an
-overwhelming lead.
+hanging. What it shows is that reinforcement learning from random weights, with an evaluator of about a
+thousand lines for a reward, comes to a policy that wins won games. What it does not win it draws with an
+overwhelming lead, but for one game in 400.
 """
 
 RUNS_TEXT = """\
@@ -90,7 +90,8 @@ TRIALS_TEXT = """\
 By one run of a few minutes for each line, seed 0, in this order, so differences of about 6 cp and 5 points of
 score mean nothing. *Plies* is how long a game stays after its start position; *bare kings* are the later
 `decided` positions. Read together: greedy play gets better where the policy stays broad (a larger bonus, fading
-less), all legal moves scored are worth no more than 32 samples, and playing on greedily helps to convert. The
+less), in games all legal moves scored are worth no more than 32 samples (by greedy regret they were, in the one
+equal pair), and longer stays, played on mostly greedily, helped GRPO in games (both were changed at once). The
 last line is a quarter run of seed 1: it plays well and its regret is high, which led to shorter stays and more
 random starts.
 """

@@ -45,7 +45,8 @@ REGULARISERS = (
             Predicate("last eval/entropy", "below", 2.2, 0.5),
         ),
         published=(
-            Published("KL over its target", "16.5 times", "post-mortem zjij66xd", "max reg/kl_old"),
+            Published("KL to the old policy, nats", "16.5 times the target of .012",
+                      "post-mortem zjij66xd", "max reg/kl_old"),
             Published("KL coefficient", "pinned at .2", "post-mortem zjij66xd", "last reg/kl_old_coef"),
             Published("entropy", ".83, 2.01, .04", "post-mortem zjij66xd", "last policy/entropy"),
             Published("action agreement", ".12 to .94", "post-mortem zjij66xd",
@@ -87,7 +88,8 @@ REGULARISERS = (
         published=(
             Published("entropy's share of the loss value", "93 to 96 %", "post-mortem xkbkwo4s",
                       "first loss_share/entropy"),
-            Published("reward", "flat over 6,800 steps", "post-mortem xkbkwo4s",
+            Published("what is learned: theirs reward, ours held-out regret, cp",
+                      "flat over 6,800 steps", "post-mortem xkbkwo4s",
                       "gain eval/regret_cp"),
         ),
     ),

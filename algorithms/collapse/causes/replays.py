@@ -77,7 +77,8 @@ REPLAYS = (
         published=(
             Published("entropy, lowest", ".04", "post-mortem 2", "min policy/entropy"),
             Published("logged entropy, highest", "68", "post-mortem 2", "max reg/entropy_sampled"),
-            Published("KL over its target of .012", "16.5 times", "post-mortem 2", "last reg/kl_old"),
+            Published("KL to the old policy, nats", "16.5 times the target of .012", "post-mortem 2",
+                      "last reg/kl_old"),
             Published("action agreement, last", ".94", "post-mortem 2",
                       "last policy/action_agreement"),
         ),
