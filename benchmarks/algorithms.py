@@ -49,12 +49,12 @@ NAMES = ("scored_moves", "eval/regret_cp", "eval/regret_cp_greedy", "eval/entrop
 LEVELS = (0.8, 0.6, 0.5, 0.4)
 
 
-def run(entry: str, seed: int, extra: list[str]) -> dict[str, Any]:
-    """Result and curve of one training run in a process of its own."""
+def run(entry: str, seed: int, arguments: list[str]) -> dict[str, Any]:
+    """Result and curve of one training run in a process of its own, of what follows `chess-lab train`."""
     with tempfile.TemporaryDirectory() as scratch:
         folder, result = Path(scratch) / "run", Path(scratch) / "result.json"
-        command = [sys.executable, "-m", "algorithms.cli", "train", *ENTRIES[entry], *SHARED]
-        command += ["--seed", str(seed), "--run-dir", str(folder), "--json", str(result), *extra]
+        command = [sys.executable, "-m", "algorithms.cli", "train", *arguments]
+        command += ["--seed", str(seed), "--run-dir", str(folder), "--json", str(result)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
@@ -157,7 +157,7 @@ def main() -> None:
     extra += ["--env.evaluator", "builtin"] if options.smoke else []
     jobs = [(entry, seed) for seed in seeds for entry in ENTRIES]
     with ThreadPoolExecutor(options.jobs) as pool:
-        runs = list(pool.map(lambda job: run(job[0], job[1], extra), jobs))
+        runs = list(pool.map(lambda job: run(*job, [*ENTRIES[job[0]], *SHARED, *extra]), jobs))
     runs.sort(key=lambda entry: (list(ENTRIES).index(entry["algorithm"]), entry["seed"]))
     rows = table(runs)
     print_table(rows)
