@@ -1,6 +1,7 @@
 """Does reinforcement learning improve a pretrained policy more than more pretraining does, for the same CPU time?
 
     python benchmarks/pretraining.py --out runs/pretraining --json benchmarks/results/pretraining.json
+    python benchmarks/pretraining.py --long --seeds 3 --json benchmarks/results/pretraining_long.json
     python benchmarks/pretraining.py --out runs/try --smoke
 
 For each seed a policy is pretrained until held-out regret no longer falls, and goes on in three ways from the same
@@ -9,9 +10,9 @@ checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a small
 see the same kinds of positions and the same evaluator, and have the CPU time of the RL run. RL's step size and bonus
 were chosen in four short runs from the pretrained policies of seeds 1 and 2.
 
-Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`; with `--long` the
-last seed's pretrained policy also begins an RL run of four times the moves. Calling again continues. Three seeds take
-about three hours on one core.
+Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`. `--long` measures
+something else: RL runs of four times the moves, and the policies they began from. Calling again continues. Three seeds
+take about three hours on one core, a long run one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Sizes:
         labels: of every pretraining run: its positions and network.
         decay: of the first pretraining run alone.
         rl: of the runs of GRPO.
-        long_rl: of the last seed's long one.
+        long_rl: of the long ones.
         games: against each opponent.
     """
 
@@ -187,26 +188,35 @@ def row_of(arm: str, seed: int, folder: Path, cpu_s: float, read: Any) -> dict[s
     return {"arm": arm, "seed": seed, "cpu_s": round(cpu_s), **regret, "eval/entropy": entropy}
 
 
-def strength(
-    out: Path, seeds: Sequence[int], sizes: Sizes, *, long: bool
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(a row for each policy before, after more pretraining and after RL; what is behind each): games too."""
-    rows, behind = [], {}
+Played = tuple[str, int, float, Path, Path | None]
+"""(name, seed, scored moves, run folder, its checkpoint or None for the last one) of a policy that plays games."""
 
-    def measure(name: str, moves: float, folder: Path, policy: Path | None = None) -> None:
-        name = f"{name}-seed{seed}"
-        row, behind[name], _ = strong.row_of(name, seed, round(moves), folder, policy, sizes.games)
-        rows.append(row)
 
+def compared_policies(out: Path, seeds: Sequence[int]) -> Iterator[Played]:
+    """Each seed's policy before, after more pretraining and after RL."""
     for seed in seeds:
         pretrained, learned = out / f"seed-{seed}" / "pretrained", out / f"seed-{seed}" / "rl"
-        best = pretrained / "checkpoints" / "best"
-        measure("pretrained", 0, pretrained, best)
-        measure("continued", 0, pretrained.parent / "continued")
-        measure("rl", last(learned, "scored_moves"), learned)
-    if long:
-        folder = reinforce(pretrained, seed, "long", sizes.long_rl)
-        measure("long", last(folder, "scored_moves"), folder)
+        yield "pretrained", seed, 0, pretrained, pretrained / "checkpoints" / "best"
+        yield "continued", seed, 0, pretrained.parent / "continued", None
+        yield "rl", seed, last(learned, "scored_moves"), learned, None
+
+
+def long_policies(out: Path, seeds: Sequence[int], sizes: Sizes) -> Iterator[Played]:
+    """Each seed's policy before and after the long RL run."""
+    for seed in seeds:
+        pretrained = pretrain(out, seed, sizes)
+        learned = reinforce(pretrained, seed, "long", sizes.long_rl)
+        yield "pretrained", seed, 0, pretrained, pretrained / "checkpoints" / "best"
+        yield "long", seed, last(learned, "scored_moves"), learned, None
+
+
+def strength(policies: Iterable[Played], games: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """(a row for each policy; what is behind each): single moves, and games against each opponent."""
+    rows, behind = [], {}
+    for kind, seed, moves, folder, policy in policies:
+        name = f"{kind}-seed{seed}"
+        row, behind[name], _ = strong.row_of(name, seed, round(moves), folder, policy, games)
+        rows.append(row)
     return rows, behind
 
 
@@ -232,17 +242,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "pretraining")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--long", action="store_true", help="the last seed's long RL run too")
+    parser.add_argument("--long", action="store_true", help="long RL runs instead")
     parser.add_argument("--smoke", action="store_true", help="a check of the parts, in a minute")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
     sizes = SMOKE if arguments.smoke else WHOLE
+    if arguments.long:
+        policies = long_policies(arguments.out, arguments.seeds, sizes)
+        played, behind = strength(policies, sizes.games)
+        print_table(played)
+        settings = {"starts": STARTS, "rl_moves": LONG_MOVES, "games": sizes.games}
+        save(arguments.json, "pretraining_long", played, runs=behind, **settings)
+        return
     rows = [row for seed in arguments.seeds for row in seed_rows(arguments.out, seed, sizes)]
     print_table(rows)
     found = [difference(rows, control, name) for control in ARMS[1:] for name in METRICS]
     print()
     print_table(found)
-    played, behind = strength(arguments.out, arguments.seeds, sizes, long=arguments.long)
+    played, behind = strength(compared_policies(arguments.out, arguments.seeds), sizes.games)
     print()
     print_table(played)
     save(
