@@ -1,6 +1,7 @@
 """Our PPO against sb3-contrib's MaskablePPO: equal settings, seed by seed, held-out regret at the end.
 
-    python benchmarks/sb3_ppo.py --out runs/sb3 --json benchmarks/results/sb3_ppo.json
+    python benchmarks/sb3_ppo.py --only one_ply --json benchmarks/results/sb3_ppo.json
+    python benchmarks/sb3_ppo.py --only versus --json benchmarks/results/sb3_ppo_versus.json
     python benchmarks/sb3_ppo.py --out runs/try --smoke
 
 Two comparisons, each with the same network and first weights, reward, starts, schedules and budget in
@@ -118,7 +119,9 @@ def main() -> int:
     parser.add_argument("--only", choices=tuple(SETTINGS), help="one of the two comparisons")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that it works")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "runs" / "sb3_ppo", help="folder of the runs"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     count = options.seeds or (2 if options.smoke else 6)
