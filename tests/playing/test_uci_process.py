@@ -34,6 +34,24 @@ def engine(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
         yield started
 
 
+def started(source: object, *, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(source),
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def said_after(process: subprocess.Popen[bytes], lines: bytes, last: bytes) -> None:
+    """Sends `lines` and waits until `last` was said."""
+    process.stdin.write(lines)
+    process.stdin.flush()
+    assert last in iter(process.stdout.readline, b"")
+
+
 def random_options(rng: np.random.Generator) -> dict[str, int]:
     return {
         TEMPERATURE.name: int(rng.choice([0, 1, 30, 100, 1000])),
@@ -157,6 +175,21 @@ def test_an_engine_that_is_still_loading_leaves_without_a_crash(run_dir: Path) -
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.endswith(b"uciok\n")
+
+
+@pytest.mark.parametrize("last", [b"quit\n", b""])
+def test_an_engine_whose_imports_take_long_exits_soon_after_the_last_line(
+    last: bytes, run_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "chess.py").write_text("import time\ntime.sleep(60)\n")
+    env = {**ENV, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENV.get('PYTHONPATH', '')}"}
+    process = started(run_dir, env=env)
+    said_after(process, b"uci\nposition startpos\ngo\n", b"uciok\n")
+    began = time.monotonic()
+    process.stdin.write(last)
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert time.monotonic() - began < 2.0  # a second, and what a busy machine adds
 
 
 def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
