@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ def engine(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
 
 
 def started(source: object, *, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    # A shell ignores SIGINT in what it runs in the background, and a child inherits that.
     return subprocess.Popen(
         command(source),
         cwd=ROOT,
@@ -42,6 +44,7 @@ def started(source: object, *, env: dict[str, str]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -192,6 +195,18 @@ def test_an_engine_whose_imports_take_long_exits_soon_after_the_last_line(
     assert time.monotonic() - began < 2.0  # a second, and what a busy machine adds
 
 
+@pytest.mark.parametrize("asked", [b"uci", b"isready"])  # while it loads, and after
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_engine_quietly(
+    asked: bytes, number: signal.Signals, code: int, run_dir: Path
+) -> None:
+    process = started(run_dir, env=ENV)
+    said_after(process, asked + b"\n", {b"uci": b"uciok\n", b"isready": b"readyok\n"}[asked])
+    process.send_signal(number)
+    assert process.wait(30) == code
+    assert process.stderr.read() == b""
+
+
 def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +214,7 @@ def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
         raise SystemExit(code)
 
     monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)  # pytest's own stay
     reading, writing = os.pipe()
     with os.fdopen(reading) as silent, os.fdopen(writing, "wb"):
         monkeypatch.setattr(sys, "stdin", silent)
