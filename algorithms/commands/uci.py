@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -19,8 +21,15 @@ EXAMPLES = (
 
 
 def run(arguments: Sequence[str]) -> NoReturn:
-    """Speaks UCI and ends the process: 0 after `quit` or the end of input, 1 where no policy could be loaded."""
+    """Speaks UCI and ends the process.
+
+    Its exit code is 0 after `quit` or the end of input, 1 where no policy could be loaded, 130
+    after Ctrl-C, 143 after SIGTERM.
+    """
     source = make_parser().parse_args(list(arguments)).checkpoint
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # it is for a shell's background job
+            signal.signal(number, _leave)
 
     from algorithms.playing.engine import serve
 
@@ -39,6 +48,12 @@ def run(arguments: Sequence[str]) -> NoReturn:
     # aborts or hangs where it is taken down under one of those.
     sys.stderr.flush()
     os._exit(code)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Ends the process on the spot."""
+    # Not by an exception: see the end of `run`. All that was said has been flushed.
+    os._exit(128 + number)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -53,6 +53,9 @@ class Conversation:
 
     Every `go` gets one `bestmove`, in the order asked. A new `go` stops the one before.
 
+    Before the policy is loaded, the first command that needs it or the rules of chess waits, and
+    with it all that come after, so that their order stays; `uci` and `quit` go past them.
+
     Args:
         name: what the engine calls itself.
         submit: is given each request at once; its answer comes back through `answered`, in order.
@@ -69,16 +72,40 @@ class Conversation:
         self._position: GamePosition | None = None  # None: the initial one
         self._searches: deque[_Search] = deque()
         self._loaded = False
-        self._readiness_asked = 0
+        self._waiting: list[Command] = []
         self._limits_said = False
 
     @property
     def busy(self) -> bool:
         """Whether a `bestmove` is still owed."""
-        return bool(self._searches)
+        return bool(self._searches) or any(isinstance(command, Go) for command in self._waiting)
 
     def heard(self, command: Command) -> list[str]:
         """What to say at once to a command."""
+        if self._must_wait(command):
+            self._waiting.append(command)
+            return []
+        return self._obeyed(command)
+
+    def loaded(self) -> list[str]:
+        """What to say when the policy has been loaded, and with it the rules of chess."""
+        self._loaded = True
+        waiting, self._waiting = self._waiting, []
+        return [said for command in waiting for said in self._obeyed(command)]
+
+    def answered(self, answer: Answer) -> list[str]:
+        """What to say to the answer of the oldest request that had none."""
+        search = next(search for search in self._searches if search.answer is None)
+        search.answer = answer
+        return [*_described(answer, search.multipv), *self._best_moves()]
+
+    def _must_wait(self, command: Command) -> bool:
+        if self._loaded or command in (Word.UCI, Word.QUIT):
+            return False
+        needs_the_policy = isinstance(command, Position | Go) or command is Word.IS_READY
+        return needs_the_policy or bool(self._waiting)
+
+    def _obeyed(self, command: Command) -> list[str]:
         if isinstance(command, Word):
             return self._word(command)
         if isinstance(command, SetOption):
@@ -89,38 +116,19 @@ class Conversation:
             return self._go(command)
         return [info_string(command.reason)] if command.reason else []
 
-    def loaded(self) -> list[str]:
-        """What to say when the policy has been loaded."""
-        self._loaded = True
-        return ["readyok"] * self._readiness_asked
-
-    def answered(self, answer: Answer) -> list[str]:
-        """What to say to the answer of the oldest request that had none."""
-        search = next(search for search in self._searches if search.answer is None)
-        search.answer = answer
-        return [*_described(answer, search.multipv), *self._best_moves()]
-
-    def stop(self) -> list[str]:
-        """What to say to `stop`: the moves that were held back."""
-        for search in self._searches:
-            search.release()
-        return self._best_moves()
-
     def _word(self, word: Word) -> list[str]:
         if word is Word.UCI:
             options = [spin.line for spin in SPINS]
             return [f"id name {self._name}", f"id author {AUTHOR}", *options, "uciok"]
         if word is Word.IS_READY:
-            if self._loaded:
-                return ["readyok"]
-            self._readiness_asked += 1
-        elif word is Word.STOP:
-            return self.stop()
-        elif word is Word.PONDER_HIT:
+            return ["readyok"]
+        if word is Word.STOP:
+            return self._stop()
+        if word is Word.PONDER_HIT:
             for search in self._searches:
                 search.held_by_ponder = False
             return self._best_moves()
-        elif word is Word.QUIT:
+        if word is Word.QUIT:
             self.over = True
         return []  # ucinewgame too: nothing is carried from one move to the next
 
@@ -132,7 +140,7 @@ class Conversation:
         return []
 
     def _set_position(self, command: Position) -> list[str]:
-        # Here, so that `uci` is answered before the rules of chess are loaded.
+        # Not at the top: its import takes seconds, in which `uci` and `quit` would not be heard.
         from algorithms.playing.position import reached
 
         try:
@@ -144,7 +152,7 @@ class Conversation:
     def _go(self, go: Go) -> list[str]:
         from algorithms.playing.position import reached
 
-        said = self.stop()
+        said = self._stop()
         if go.limits and not self._limits_said:
             self._limits_said = True
             said.append(
@@ -166,6 +174,11 @@ class Conversation:
         self._searches.append(_Search(self._options[MULTI_PV], go.infinite, go.ponder))
         self._submit(request)
         return said + complaint
+
+    def _stop(self) -> list[str]:
+        for search in self._searches:
+            search.release()
+        return self._best_moves()
 
     def _best_moves(self) -> list[str]:
         """The moves that are known, not held back, and not behind one that is."""

@@ -1,8 +1,12 @@
-"""The engine's threads: one reads, one thinks, and the caller's speaks. No lock: all goes through one queue."""
+"""The engine's threads: one reads, one thinks, one speaks, and the caller's waits for the end.
+
+No lock: all that is heard and found goes through one queue.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import queue
 import threading
 import time
@@ -10,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from algorithms.playing.conversation import Conversation
-from algorithms.playing.protocol import Command, Ignored, info_string, parse
+from algorithms.playing.protocol import Command, Ignored, Word, info_string, parse
 from algorithms.playing.request import Answer, Request
 
 LONGEST_LINE = 1 << 17
@@ -18,6 +22,9 @@ LONGEST_LINE = 1 << 17
 
 LAST_ANSWERS_S = 0.5
 """How long the end of the input waits for moves still owed."""
+
+LAST_WORDS_S = 0.8
+"""How long the caller waits after the last line for a speaker who is busy, whatever with."""
 
 Thinker = Callable[[Request], Answer]
 
@@ -58,7 +65,9 @@ _Event = Command | Answer | _Loaded | _Failed | _EndOfInput
 def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> None:
     """None; speaks UCI until `quit`, the end of the input, or a reader that is gone.
 
-    Both threads are daemons: the reader may wait for a line for ever.
+    At most `LAST_WORDS_S` after `quit` or the end of the input it returns, though the speaker may
+    be replaying a long game or writing to a pipe that nobody empties. All threads are daemons, and
+    may be left behind: end the process by `os._exit`.
 
     Args:
         name: what the engine calls itself.
@@ -67,17 +76,43 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
         sink: the engine's.
 
     Raises:
-        Exception: whatever `load` or the thinker raised.
+        Exception: whatever `load` or the thinker raised, such as ValueError for a checkpoint that
+            cannot be read.
     """
     events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(source, events.put), daemon=True).start()
-    threading.Thread(target=_think, args=(load, requests.get, events.put), daemon=True).start()
-    conversation = Conversation(name, requests.put)
-    try:
-        _converse(conversation, events, sink)
-    except BrokenPipeError:
-        return  # nobody listens any more, which is as good as `quit`
+    ended = threading.Event()  # by the last line, or by the speaker
+    errors: list[Exception] = []
+
+    def read() -> None:
+        try:
+            _read(source, events.put)
+        finally:
+            ended.set()
+
+    def speak() -> None:
+        try:
+            _converse(Conversation(name, requests.put), events, sink)
+        except BrokenPipeError:
+            pass  # nobody listens any more, which is as good as `quit`
+        except Exception as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    _start(read)
+    _start(lambda: _think(load, requests.get, events.put))
+    speaker = _start(speak)
+    ended.wait()
+    speaker.join(LAST_WORDS_S)
+    if errors:
+        raise errors[0]
+
+
+def _start(run: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
 
 
 def _converse(conversation: Conversation, events: queue.SimpleQueue[_Event], sink: Sink) -> None:
@@ -94,7 +129,7 @@ def _converse(conversation: Conversation, events: queue.SimpleQueue[_Event], sin
             raise event.error
         if isinstance(event, _EndOfInput):
             deadline = time.monotonic() + LAST_ANSWERS_S
-            _say(sink, conversation.stop())
+            _say(sink, conversation.heard(Word.STOP))
         elif isinstance(event, _Loaded):
             _say(sink, conversation.loaded())
         elif isinstance(event, Answer):
@@ -112,11 +147,14 @@ def _say(sink: Sink, lines: list[str]) -> None:
 
 
 def _read(source: Source, put: Callable[[_Event], None]) -> None:
-    """Puts each line's command, then the end, also where reading fails."""
+    """Puts each line's command up to `quit`, then the end, also where reading fails."""
     try:
         while line := source.readline(LONGEST_LINE):
             if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-                put(parse(line))
+                command = parse(line)
+                put(command)
+                if command is Word.QUIT:
+                    return
                 continue
             while line and not line.endswith(b"\n"):
                 line = source.readline(LONGEST_LINE)
@@ -128,8 +166,10 @@ def _read(source: Source, put: Callable[[_Event], None]) -> None:
 def _think(
     load: Callable[[], Thinker], get: Callable[[], Request], put: Callable[[_Event], None]
 ) -> None:
-    """Loads, then answers requests for ever. An error ends the engine: it is raised by the thread that speaks."""
+    """Loads, then answers requests for ever. An error ends the engine: the caller's thread raises it."""
     try:
+        # First, and here: the speaker, who needs it too, must not spend the seconds that it takes.
+        importlib.import_module("algorithms.playing.position")
         thinker = load()
         put(_Loaded())
         while True:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import chess
 import pytest
 
@@ -9,6 +13,7 @@ from algorithms.playing.conversation import Conversation
 from algorithms.playing.protocol import parse
 from algorithms.playing.request import Answer, Request
 
+ROOT = Path(__file__).parents[2]
 ANSWER = Answer(
     (chess.Move.from_uci("e2e4"), chess.Move.from_uci("d2d4"), chess.Move.from_uci("a2a3")),
     (0.5, 0.3, 0.2),
@@ -18,11 +23,13 @@ CHOSEN = "info depth 1 multipv 1 pv d2d4 string p=0.3000, rank 2 of 3"
 
 
 class Talk:
-    """A conversation and the requests that it made."""
+    """A conversation, by default after the policy was loaded, and the requests that it made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, loaded: bool = True) -> None:
         self.requests: list[Request] = []
         self.conversation = Conversation("small", self.requests.append)
+        if loaded:
+            assert self.conversation.loaded() == []
 
     def hear(self, *lines: str) -> list[str]:
         return [said for line in lines for said in self.conversation.heard(parse(line.encode()))]
@@ -42,10 +49,49 @@ def test_uci_is_answered_with_name_author_and_options() -> None:
 
 
 def test_isready_waits_for_loading_and_never_after_it() -> None:
-    talk = Talk()
+    talk = Talk(loaded=False)
     assert talk.hear("isready", "isready") == []
     assert talk.conversation.loaded() == ["readyok", "readyok"]
     assert talk.hear("go infinite", "isready") == ["readyok"]
+
+
+def test_what_is_heard_from_position_on_waits_for_loading_and_is_then_obeyed_in_its_order() -> None:
+    talk = Talk(loaded=False)
+    assert talk.hear("setoption name Temperature value 50") == []
+    assert talk.hear("position startpos moves e2e5", "position startpos moves d2d4") == []
+    assert talk.hear("go infinite", "setoption name Temperature value 0", "isready", "stop") == []
+    assert talk.requests == []
+    assert talk.conversation.busy
+    bad, ready = talk.conversation.loaded()
+    assert bad.startswith("info string the position before stands: move 1, 'e2e5'")
+    assert ready == "readyok"
+    (request,) = talk.requests
+    assert request.position.board.fen().startswith("rnbqkbnr/pppppppp/8/8/3P4/8/")
+    assert request.temperature == 0.5
+    assert talk.answer()[-1] == "bestmove d2d4"
+    assert not talk.conversation.busy
+
+
+def test_uci_and_quit_do_not_wait_for_what_waits_for_loading() -> None:
+    talk = Talk(loaded=False)
+    talk.hear("position startpos", "go")
+    assert talk.hear("uci")[-1] == "uciok"
+    talk.hear("quit")
+    assert talk.conversation.over
+
+
+def test_before_loading_whoever_speaks_does_not_import_the_rules_of_chess() -> None:
+    code = """
+import sys
+from algorithms.playing.conversation import Conversation
+from algorithms.playing.protocol import parse
+conversation = Conversation("small", print)
+for line in (b"uci", b"isready", b"position startpos moves e2e4", b"go searchmoves e7e5", b"stop"):
+    conversation.heard(parse(line))
+print(sorted({"chess", "numba", "numpy", "torch"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_a_move_is_said_when_it_is_found() -> None:

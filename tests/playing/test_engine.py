@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import threading
 import time
+from collections.abc import Sequence
 
 import chess
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.playing import position
 from algorithms.playing.engine import LONGEST_LINE, serve
 from algorithms.playing.options import SPINS
 from algorithms.playing.policy_moves import PolicyMoves
@@ -151,6 +153,66 @@ def test_the_end_of_the_input_does_not_wait_for_a_policy_that_is_not_loaded() ->
     never.set()
     assert time.monotonic() - began < 1.0
     assert b"the input ended before the policy could answer" in sink.getvalue()
+
+
+@pytest.mark.parametrize("last", [b"quit", None])
+def test_a_position_that_takes_long_to_replay_does_not_hold_up_the_end(
+    last: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaying, go_on = threading.Event(), threading.Event()
+
+    def slow(fen: str | None, moves: Sequence[str]) -> None:
+        replaying.set()
+        go_on.wait(20)
+        raise ValueError("too late")
+
+    monkeypatch.setattr(position, "reached", slow)
+    wire = Wire(lambda: at_once)
+    wire.send(b"position startpos moves e2e4", b"go")
+    try:
+        assert replaying.wait(20)
+        began = time.monotonic()
+        if last is None:
+            wire.end()
+        else:
+            wire.send(last)
+            wire.outcome()
+        assert time.monotonic() - began < 1.5  # LAST_WORDS_S and what a busy machine adds
+    finally:
+        go_on.set()
+
+
+def test_a_gui_that_does_not_read_does_not_hold_up_the_end() -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    class Full:
+        def write(self, text: bytes) -> None:
+            writing.set()
+            go_on.wait(20)
+
+        def flush(self) -> None:
+            pass
+
+    began = time.monotonic()
+    try:
+        serve("small", lambda: at_once, io.BytesIO(b"uci\n"), Full())
+        assert writing.is_set()
+        assert time.monotonic() - began < 1.5
+    finally:
+        go_on.set()
+
+
+def test_a_move_asked_for_while_loading_is_said_at_the_end_of_the_input() -> None:
+    lines = b"position startpos moves e2e4\ngo infinite\nisready\n"
+    sink = io.BytesIO()
+
+    def load():
+        time.sleep(0.1)  # the end is heard first
+        return at_once
+
+    serve("small", load, io.BytesIO(lines), sink)
+    said = [line.split()[0] for line in sink.getvalue().decode().splitlines()]
+    assert said == ["readyok", "info", "bestmove"]
 
 
 def test_a_policy_that_cannot_be_loaded_ends_the_engine_with_its_error() -> None:

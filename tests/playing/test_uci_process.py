@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +33,26 @@ def engine(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
         command(run_dir), cwd=ROOT, env=ENV, timeout=START_S
     ) as started:
         yield started
+
+
+def started(source: object, *, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    # A shell ignores SIGINT in what it runs in the background, and a child inherits that.
+    return subprocess.Popen(
+        command(source),
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def said_after(process: subprocess.Popen[bytes], lines: bytes, last: bytes) -> None:
+    """Sends `lines` and waits until `last` was said."""
+    process.stdin.write(lines)
+    process.stdin.flush()
+    assert last in iter(process.stdout.readline, b"")
 
 
 def random_options(rng: np.random.Generator) -> dict[str, int]:
@@ -159,6 +180,33 @@ def test_an_engine_that_is_still_loading_leaves_without_a_crash(run_dir: Path) -
     assert done.stdout.endswith(b"uciok\n")
 
 
+@pytest.mark.parametrize("last", [b"quit\n", b""])
+def test_an_engine_whose_imports_take_long_exits_soon_after_the_last_line(
+    last: bytes, run_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "chess.py").write_text("import time\ntime.sleep(60)\n")
+    env = {**ENV, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENV.get('PYTHONPATH', '')}"}
+    process = started(run_dir, env=env)
+    said_after(process, b"uci\nposition startpos\ngo\n", b"uciok\n")
+    began = time.monotonic()
+    process.stdin.write(last)
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert time.monotonic() - began < 2.0  # a second, and what a busy machine adds
+
+
+@pytest.mark.parametrize("asked", [b"uci", b"isready"])  # while it loads, and after
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_engine_quietly(
+    asked: bytes, number: signal.Signals, code: int, run_dir: Path
+) -> None:
+    process = started(run_dir, env=ENV)
+    said_after(process, asked + b"\n", {b"uci": b"uciok\n", b"isready": b"readyok\n"}[asked])
+    process.send_signal(number)
+    assert process.wait(30) == code
+    assert process.stderr.read() == b""
+
+
 def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +214,7 @@ def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
         raise SystemExit(code)
 
     monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)  # pytest's own stay
     reading, writing = os.pipe()
     with os.fdopen(reading) as silent, os.fdopen(writing, "wb"):
         monkeypatch.setattr(sys, "stdin", silent)
