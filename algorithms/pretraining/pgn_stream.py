@@ -16,7 +16,8 @@ MAX_LINE_CHARS = 65_536
 MAX_GAME_CHARS = 1_000_000
 """What a game has beyond it is dropped: a file without line ends or headers must not fill the memory."""
 
-_CHUNK_BYTES = 16_384  # small, because a block of zstd may unpack to a thousand times its size
+# Given to zstd at once: four bytes may unpack to a block of 128 KiB, and all of it comes at once.
+_CHUNK_BYTES = 64
 _HEADER = re.compile(r"\[\s*([A-Za-z0-9]\w*)")  # not "[%clk ...", which belongs to a comment
 
 
@@ -100,6 +101,7 @@ class _Unzst(io.RawIOBase):
         self._file, self._path, self._owner = file, path, owner
         self._frame: Any = None
         self._packed = self._unpacked = b""
+        self._given = 0  # of the unpacked bytes: to cut them off would copy the rest every time
         self._any = False
 
     def readable(self) -> bool:
@@ -112,23 +114,23 @@ class _Unzst(io.RawIOBase):
         Raises:
             ValueError: the file is not zstd at all.
         """
-        while not self._unpacked and not self._owner.ended_early:
+        while self._given == len(self._unpacked) and not self._owner.ended_early:
             self._packed = self._packed or self._file.read(_CHUNK_BYTES)
             if not self._packed:
                 if self._frame is not None:
                     self._owner.ended_early = "the .zst ends in the middle of a frame"
                 break
             self._unpack()
-        count = min(len(buffer), len(self._unpacked))
-        buffer[:count] = self._unpacked[:count]
-        self._unpacked = self._unpacked[count:]
-        return count
+        piece = memoryview(self._unpacked)[self._given : self._given + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._given += len(piece)
+        return len(piece)
 
     def _unpack(self) -> None:
         if self._frame is None:
             self._frame = self._unpacker.decompressobj()
         try:
-            self._unpacked = self._frame.decompress(self._packed)
+            self._unpacked, self._given = self._frame.decompress(self._packed), 0
         except self._error as error:
             if not self._any:
                 raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,22 @@ def test_a_packed_file_damaged_in_the_middle_is_used_up_to_there(pgn: Path, tmp_
     path.write_bytes(first + b"\xff" * 8 + second)
     found, why = texts(path)
     assert "the .zst is damaged" in why and "".join(found) == raw[:8_000].decode()
+
+
+def test_a_packed_file_is_read_in_constant_memory_however_much_it_unpacks_to(
+    tmp_path: Path,
+) -> None:
+    path, game = tmp_path / "games.pgn.zst", f"{random_game(1)}\n\n".encode()
+    packer = zstandard.ZstdCompressor().compressobj()
+    pieces = [game, *[b" " * 2**20] * 24, game]
+    path.write_bytes(b"".join(packer.compress(piece) for piece in pieces) + packer.flush())
+    assert path.stat().st_size < 3_000
+    tracemalloc.start()
+    found, why = texts(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(found), why) == (2, "")
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize(
