@@ -1,16 +1,17 @@
 """Games as text from a .pgn or .pgn.zst file of any size, read once and in constant memory.
 
-Damage stays where it is: a game's text ends at the next game's header, whatever stands before it.
+Damage stays where it is: a game's text ends where the next one begins, whatever stands before it.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from algorithms.pretraining.pgn_lines import GameLines
 
 MAX_LINE_CHARS = 65_536
 MAX_GAME_CHARS = 1_000_000
@@ -18,7 +19,7 @@ MAX_GAME_CHARS = 1_000_000
 
 # Given to zstd at once: four bytes may unpack to a block of 128 KiB, and all of it comes at once.
 _CHUNK_BYTES = 64
-_HEADER = re.compile(r"\[\s*([A-Za-z0-9]\w*)")  # not "[%clk ...", which belongs to a comment
+_BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one behind the other
 
 
 class PgnFile:
@@ -58,24 +59,21 @@ class PgnFile:
         return self._file.tell()
 
     def games(self) -> Iterator[str]:
-        """The text of each game: its headers and what follows up to the next game's."""
+        """The text of each game: its headers and what follows up to the next game."""
         lines: list[str] = []
-        size, tags, in_moves = 0, set[str](), False
+        size, where = 0, GameLines()
         while line := self._text.readline(MAX_LINE_CHARS):
-            header = _HEADER.match(line)
-            blank = line.isspace()
-            begins = header is not None and (in_moves or (header[1] == "Event" and "Event" in tags))
-            if begins or (blank and in_moves and not tags):
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            place = where.place(line)
+            if place == "no game":
+                continue
+            if place == "another game":
                 yield "".join(lines)
-                lines, size, tags, in_moves = [], 0, set(), False
-            if header is not None:
-                tags.add(header[1])
-            elif not blank:
-                in_moves = True
+                lines, size = [], 0
             size += len(line)
             if size <= MAX_GAME_CHARS:
                 lines.append(line)
-        if tags or in_moves:
+        if lines:
             yield "".join(lines)
 
     def close(self) -> None:
