@@ -150,8 +150,9 @@ class _Moves(chess.pgn.BaseVisitor[None]):
 def read_positions(
     file: PgnFile, *, min_rating: int, skip_plies: int, counts: GameCounts
 ) -> Iterator[tuple[Positions, NDArray[np.int16]]]:
-    """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game that gives any.
+    """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game, n = 0 for many.
 
+    A game that gives nothing is seen too, so that whoever reads can stop and show where it is.
     Left out are forced moves, positions in which a game is over by the rules, and held-out ones.
 
     Args:
@@ -165,6 +166,7 @@ def read_positions(
         counts.games += 1
         game = _parse(text, min_rating, counts)
         if game is None:
+            yield np.zeros((0, 8), np.uint64), np.zeros(0, np.int16)
             continue
         start, actions = game
         path = start[None]
@@ -175,9 +177,8 @@ def read_positions(
         counts.held_out += int(known.sum())
         _, num_legal = legal_actions_batch(positions)
         wanted = ~known & (num_legal >= 2) & (status_batch(positions) == ONGOING)
-        if wanted.any():
-            counts.used += 1
-            yield positions[wanted], played[wanted]
+        counts.used += bool(wanted.any())
+        yield positions[wanted], played[wanted]
     counts.ended_early = int(bool(file.ended_early))
 
 

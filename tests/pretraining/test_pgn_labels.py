@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,10 @@ from algorithms import cli
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.loop import pretrain
+from algorithms.pretraining.pgn_games import GameCounts
+from algorithms.pretraining.pgn_labels import PgnLabels, identity_of
 from algorithms.pretraining.pgn_stream import PgnFile
+from algorithms.pretraining.shards import ShardFolder
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels
 
@@ -134,6 +140,40 @@ def test_a_packed_file_is_read_in_constant_memory_however_much_it_unpacks_to(
     tracemalloc.stop()
     assert (len(found), why) == (2, "")
     assert peak < 10_000_000
+
+
+@pytest.mark.parametrize("at", [5, 40])
+def test_a_stop_while_games_are_left_out_ends_the_command_as_a_stop(
+    pgn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    read, seen = PgnFile.games, []
+
+    def games(file: PgnFile) -> Iterator[str]:
+        for text in read(file):
+            seen.append(text)
+            if len(seen) == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield text
+
+    monkeypatch.setattr(PgnFile, "games", games)
+    arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "3000", "--device", "cpu"]
+    assert cli.main([*arguments, "--run-dir", str(tmp_path)]) == 143
+    assert len(seen) == at
+
+
+def test_games_that_give_nothing_are_shown_and_end_at_once_at_a_stop(
+    pgn: Path, tmp_path: Path
+) -> None:
+    config = tiny_labels(pgn=pgn, min_rating=3_000)
+    labels = PgnLabels(config, pgn, ShardFolder(tmp_path, identity_of(config, pgn)))
+    reports: list[int] = []
+    counts = GameCounts()
+    file = PgnFile(pgn)
+    found = labels._read(
+        file, counts, lambda done, _: reports.append(done), lambda: len(reports) == 7
+    )
+    file.close()
+    assert found is None and len(reports) == 7 and counts.games == 8
 
 
 @pytest.mark.parametrize(
