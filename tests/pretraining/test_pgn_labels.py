@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -142,6 +142,11 @@ def test_a_packed_file_is_read_in_constant_memory_however_much_it_unpacks_to(
     assert peak < 10_000_000
 
 
+def interrupt_at_once(row: Mapping[str, float]) -> None:
+    """Asks for a stop before the labels are made."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 @pytest.mark.parametrize("at", [5, 40])
 def test_a_stop_while_games_are_left_out_ends_the_command_as_a_stop(
     pgn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
@@ -174,6 +179,33 @@ def test_games_that_give_nothing_are_shown_and_end_at_once_at_a_stop(
     )
     file.close()
     assert found is None and len(reports) == 7 and counts.games == 8
+
+
+def test_after_an_error_of_the_labels_the_run_begins_with_the_settings_that_it_asks_for(
+    pgn: Path, tmp_path: Path
+) -> None:
+    good = from_games(tmp_path, pgn)
+    bad = dataclasses.replace(good, labels=dataclasses.replace(good.labels, min_rating=3_000))
+    display = Quiet()
+    with pytest.raises(ValueError, match="lower --min-rating"):
+        pretrain(bad, display=display)
+    assert any("can take a new run" in message for message in display.messages)
+    # A run that was stopped before its labels came to nothing is given up as well.
+    assert pretrain(bad, display=Quiet(interrupt_at_once)).stopped_by == "SIGTERM"
+    with pytest.raises(ValueError, match="lower --min-rating"):
+        pretrain(bad, resume=True, display=Quiet())
+    assert pretrain(good, display=Quiet()).steps == 8
+
+
+@pytest.mark.parametrize("below", ["", "labels"])
+def test_a_file_in_the_place_of_the_labels_is_named_before_any_work(
+    pgn: Path, tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    config = from_games(tmp_path / "run", pgn, labels_dir=tmp_path / "file" / below)
+    with pytest.raises(ValueError, match=r"file' is a file, a folder is needed; choose another"):
+        pretrain(config, display=Quiet())
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
