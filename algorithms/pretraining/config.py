@@ -13,6 +13,7 @@ import tyro
 from algorithms.core.checks import require, require_between, require_choice, require_count
 from algorithms.training import config_file
 from algorithms.training.config import OptimizerConfig
+from algorithms.training.disk import replace_file
 from algorithms.training.policy import PolicyConfig
 
 TRAINER = config_file.PRETRAIN
@@ -226,8 +227,8 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
 
 
 def save(config: PretrainConfig, path: Path) -> None:
-    """Writes the configuration as readable JSON."""
-    path.write_text(json.dumps(to_dict(config), indent=2) + "\n", encoding="utf-8")
+    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    replace_file(path, json.dumps(to_dict(config), indent=2).encode() + b"\n")
 
 
 def load(path: Path) -> PretrainConfig:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +41,8 @@ def pretrain(
         display: what to show; None chooses a bar or plain lines.
 
     Raises:
-        ValueError: a setting is out of range or does not fit the run that is continued.
+        ValueError: a setting is out of range or does not fit the run that is continued; or it gives
+            no labels, and then the run folder can take a new run.
         RunFolderError: the folder holds another run, or another process writes it.
         ShardError: the folder of labels holds others, or a shard is damaged.
     """
@@ -69,7 +73,8 @@ def pretrain(
             run = _Run(session, labels, log, display, run_dir)
             if newest is None:
                 run.begin()
-            about_labels = prepare(labels, display, stop)
+            with _withdrawn_without_labels(session, log, display, run_dir):
+                about_labels = prepare(labels, display, stop)
             reason = run.loop(stop)
             return result_of(
                 session,
@@ -93,6 +98,28 @@ def _check_labels(newest: checkpoint.Checkpoint, labels: Labels) -> None:
             f"{labels.folder.identity}: install that evaluator (or set STOCKFISH_PATH), put back "
             "the file, or start a new run"
         )
+
+
+@contextmanager
+def _withdrawn_without_labels(
+    session: Pretraining, log: RunLog, display: PretrainDisplay, run_dir: Path
+) -> Iterator[None]:
+    """Takes the run's record back where its settings give no labels and it has learned nothing.
+
+    A run keeps its settings, so this one could never go on; and while its record is there the
+    folder takes no run with others.
+    """
+    try:
+        yield
+    except ValueError:
+        if session.progress.update == 0:
+            log.close()
+            shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+            # The record last: as long as it is there no other process begins a run here.
+            for name in ("config.json", "environment.json", log.path.name):
+                (run_dir / name).unlink(missing_ok=True)
+            display.say(f"nothing was learned: {run_dir} can take a new run, with other settings")
+        raise
 
 
 def _describe(

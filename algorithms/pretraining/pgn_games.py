@@ -20,6 +20,7 @@ from chess_env.moves import move_to_action
 from chess_env.rules import ONGOING, apply_batch, hash_batch, legal_actions_batch, status_batch
 
 _DECIDES_START = re.compile(r"\[\s*(FEN|SetUp|Variant)\b", re.IGNORECASE)
+_LATER_MOVE = re.compile(r"\s*(?!0*1\s*\.)\d+\s*\.")
 
 _STANDARD = {name.lower() for name in chess.Board.aliases}
 
@@ -33,8 +34,9 @@ class GameCounts:
         used: games that gave a position.
         low_rated: left out, because a player's rating is below the limit or not given.
         variants: left out, because they are not standard chess.
-        bad_starts: left out, because their start position is damaged or illegal.
+        bad_starts: left out, because their start position is damaged, missing or illegal.
         illegal_moves: games with a move that is illegal or no move; what is before it is used.
+        after_result: games with moves behind their result in the same line; what is before is used.
         truncated: games without a result at their end; all but their last move, which may be cut, is
             used.
         broken_headers: header lines that are damaged.
@@ -49,6 +51,7 @@ class GameCounts:
     variants: int = 0
     bad_starts: int = 0
     illegal_moves: int = 0
+    after_result: int = 0
     truncated: int = 0
     broken_headers: int = 0
     unreadable: int = 0
@@ -68,7 +71,8 @@ class _Moves(chess.pgn.BaseVisitor[None]):
         start: the board before the first move; None where the game is left out.
         actions: of the moves, up to the first that cannot be read.
         broken: whether there was such a one.
-        ended: whether a result stands at the end.
+        ended: whether a result was read.
+        goes_on: whether moves stand behind it.
     """
 
     def __init__(self, min_rating: int, counts: GameCounts, *, bad_start: bool) -> None:
@@ -76,7 +80,7 @@ class _Moves(chess.pgn.BaseVisitor[None]):
         self._headers = chess.pgn.Headers({})
         self.start: chess.Board | None = None
         self.actions: list[int] = []
-        self.broken = self.ended = False
+        self.broken = self.ended = self.goes_on = False
 
     def begin_headers(self) -> chess.pgn.Headers:
         """The headers, kept for `end_headers`."""
@@ -114,6 +118,9 @@ class _Moves(chess.pgn.BaseVisitor[None]):
 
     def visit_move(self, board: chess.Board, move: chess.Move) -> None:
         """Keeps a move of the main line: variations are skipped."""
+        if self.ended:  # of another game, whose beginning was not seen
+            self.goes_on = True
+            return
         if self.broken:  # a stray bracket makes the parser go on behind an illegal move
             return
         if not move:  # a null move leaves no game to go on with
@@ -131,7 +138,10 @@ class _Moves(chess.pgn.BaseVisitor[None]):
 
     def handle_error(self, error: Exception) -> None:
         """Ends the main line, without a message for each of millions of games."""
-        self.broken = True
+        if self.ended:
+            self.goes_on = True
+        else:
+            self.broken = True
 
     def result(self) -> None:
         """None; the attributes are the result."""
@@ -140,8 +150,9 @@ class _Moves(chess.pgn.BaseVisitor[None]):
 def read_positions(
     file: PgnFile, *, min_rating: int, skip_plies: int, counts: GameCounts
 ) -> Iterator[tuple[Positions, NDArray[np.int16]]]:
-    """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game that gives any.
+    """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game, n = 0 for many.
 
+    A game that gives nothing is seen too, so that whoever reads can stop and show where it is.
     Left out are forced moves, positions in which a game is over by the rules, and held-out ones.
 
     Args:
@@ -155,6 +166,7 @@ def read_positions(
         counts.games += 1
         game = _parse(text, min_rating, counts)
         if game is None:
+            yield np.zeros((0, 8), np.uint64), np.zeros(0, np.int16)
             continue
         start, actions = game
         path = start[None]
@@ -165,9 +177,8 @@ def read_positions(
         counts.held_out += int(known.sum())
         _, num_legal = legal_actions_batch(positions)
         wanted = ~known & (num_legal >= 2) & (status_batch(positions) == ONGOING)
-        if wanted.any():
-            counts.used += 1
-            yield positions[wanted], played[wanted]
+        counts.used += bool(wanted.any())
+        yield positions[wanted], played[wanted]
     counts.ended_early = int(bool(file.ended_early))
 
 
@@ -176,6 +187,7 @@ def _parse(text: str, min_rating: int, counts: GameCounts) -> tuple[Positions, l
     broken_headers = _broken_headers(text)
     counts.broken_headers += len(broken_headers)
     bad_start = any(_DECIDES_START.match(line) for line in broken_headers)
+    bad_start |= _LATER_MOVE.match(text) is not None  # the end of a game whose beginning is lost
     moves = _Moves(min_rating, counts, bad_start=bad_start)
     try:
         chess.pgn.read_game(io.StringIO(text), Visitor=lambda: moves)
@@ -195,6 +207,7 @@ def _parse(text: str, min_rating: int, counts: GameCounts) -> tuple[Positions, l
         counts.bad_starts += 1
         return None
     counts.illegal_moves += moves.broken
+    counts.after_result += moves.goes_on
     if not (moves.broken or moves.ended):
         counts.truncated += 1
         moves.actions = moves.actions[:-1]
@@ -204,7 +217,7 @@ def _parse(text: str, min_rating: int, counts: GameCounts) -> tuple[Positions, l
 def _broken_headers(text: str) -> list[str]:
     """Lines in front of the moves that begin as headers and are none."""
     broken = []
-    for line in text.lstrip("\ufeff").splitlines():
+    for line in text.splitlines():
         if line.isspace() or not line:
             continue
         if not line.startswith("["):

@@ -86,9 +86,10 @@ class PgnLabels:
         )
         for positions, played in found:
             if stopped():
-                return None
+                break
             positions, played = positions[: most - total], played[: most - total]
-            waiting.append((positions, played))
+            if len(played):  # millions of games may give nothing
+                waiting.append((positions, played))
             held, total = held + len(played), total + len(played)
             report(file.bytes_read, f"{total:,} positions")
             while held >= size:
@@ -96,6 +97,8 @@ class PgnLabels:
                 index += 1
             if total >= most:
                 break
+        if stopped():  # perhaps before the first usable position, which is no fault of the file
+            return None
         if total == 0:
             raise ValueError(
                 f"{self.path} holds no usable position ({games.line() or 'it is empty'}"

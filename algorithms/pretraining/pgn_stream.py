@@ -1,23 +1,25 @@
 """Games as text from a .pgn or .pgn.zst file of any size, read once and in constant memory.
 
-Damage stays where it is: a game's text ends at the next game's header, whatever stands before it.
+Damage stays where it is: a game's text ends where the next one begins, whatever stands before it.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from algorithms.pretraining.pgn_lines import GameLines
 
 MAX_LINE_CHARS = 65_536
 MAX_GAME_CHARS = 1_000_000
 """What a game has beyond it is dropped: a file without line ends or headers must not fill the memory."""
 
-_CHUNK_BYTES = 16_384  # small, because a block of zstd may unpack to a thousand times its size
-_HEADER = re.compile(r"\[\s*([A-Za-z0-9]\w*)")  # not "[%clk ...", which belongs to a comment
+# Given to zstd at once: four bytes may unpack to a block of 128 KiB, and all of it comes at once.
+_CHUNK_BYTES = 64
+_BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one behind the other
 
 
 class PgnFile:
@@ -57,24 +59,21 @@ class PgnFile:
         return self._file.tell()
 
     def games(self) -> Iterator[str]:
-        """The text of each game: its headers and what follows up to the next game's."""
+        """The text of each game: its headers and what follows up to the next game."""
         lines: list[str] = []
-        size, tags, in_moves = 0, set[str](), False
+        size, where = 0, GameLines()
         while line := self._text.readline(MAX_LINE_CHARS):
-            header = _HEADER.match(line)
-            blank = line.isspace()
-            begins = header is not None and (in_moves or (header[1] == "Event" and "Event" in tags))
-            if begins or (blank and in_moves and not tags):
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+            place = where.place(line)
+            if place == "no game":
+                continue
+            if place == "another game":
                 yield "".join(lines)
-                lines, size, tags, in_moves = [], 0, set(), False
-            if header is not None:
-                tags.add(header[1])
-            elif not blank:
-                in_moves = True
+                lines, size = [], 0
             size += len(line)
             if size <= MAX_GAME_CHARS:
                 lines.append(line)
-        if tags or in_moves:
+        if lines:
             yield "".join(lines)
 
     def close(self) -> None:
@@ -100,6 +99,7 @@ class _Unzst(io.RawIOBase):
         self._file, self._path, self._owner = file, path, owner
         self._frame: Any = None
         self._packed = self._unpacked = b""
+        self._given = 0  # of the unpacked bytes: to cut them off would copy the rest every time
         self._any = False
 
     def readable(self) -> bool:
@@ -112,23 +112,23 @@ class _Unzst(io.RawIOBase):
         Raises:
             ValueError: the file is not zstd at all.
         """
-        while not self._unpacked and not self._owner.ended_early:
+        while self._given == len(self._unpacked) and not self._owner.ended_early:
             self._packed = self._packed or self._file.read(_CHUNK_BYTES)
             if not self._packed:
                 if self._frame is not None:
                     self._owner.ended_early = "the .zst ends in the middle of a frame"
                 break
             self._unpack()
-        count = min(len(buffer), len(self._unpacked))
-        buffer[:count] = self._unpacked[:count]
-        self._unpacked = self._unpacked[count:]
-        return count
+        piece = memoryview(self._unpacked)[self._given : self._given + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._given += len(piece)
+        return len(piece)
 
     def _unpack(self) -> None:
         if self._frame is None:
             self._frame = self._unpacker.decompressobj()
         try:
-            self._unpacked = self._frame.decompress(self._packed)
+            self._unpacked, self._given = self._frame.decompress(self._packed), 0
         except self._error as error:
             if not self._any:
                 raise ValueError(

@@ -97,10 +97,12 @@ def opened(config: LabelConfig, run_dir: Path) -> Iterator[Labels]:
     """The labels that `config` asks for; engines end with the block.
 
     Raises:
-        ValueError: an unknown evaluator or source, or a file of games that cannot be read.
+        ValueError: an unknown evaluator or source, a file of games that cannot be read, or a
+            `labels_dir` that cannot be a folder.
         ShardError: the folder holds other labels.
     """
     folder = config.labels_dir or run_dir / "labels"
+    _check_folder(folder, config.labels_dir)
     if config.pgn is not None:
         identity = pgn_labels.identity_of(config, config.pgn)
         yield pgn_labels.PgnLabels(config, config.pgn, ShardFolder(folder, identity))
@@ -112,6 +114,17 @@ def opened(config: LabelConfig, run_dir: Path) -> Iterator[Labels]:
         yield EvaluatorLabels(config, evaluator, source, ShardFolder(folder, identity))
     finally:
         evaluator.close()
+
+
+def _check_folder(folder: Path, labels_dir: Path | None) -> None:
+    """Raises ValueError where a file stands in the way, before anything is made."""
+    parents = () if labels_dir is None else folder.parents  # the run folder has a check of its own
+    there = next((path for path in (folder, *parents) if path.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise ValueError(
+            f"labels cannot be kept in {str(folder)!r}: {str(there)!r} is a file, a folder is "
+            "needed; choose another --labels-dir"
+        )
 
 
 def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms.training.config import TrainConfig
+from algorithms.training.disk import replace_file
 from algorithms.training.own_parts import named_class, recorded_name
 from algorithms.training.policy import PolicyConfig
 
@@ -103,8 +104,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 
 def save(config: TrainConfig, path: Path) -> None:
-    """Writes the configuration as readable JSON."""
-    path.write_text(json.dumps(to_dict(config), indent=2) + "\n", encoding="utf-8")
+    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    replace_file(path, json.dumps(to_dict(config), indent=2).encode() + b"\n")
 
 
 def load(path: Path) -> TrainConfig:

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from algorithms.training.disk import replace_file
 from chess_env.own_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
@@ -64,7 +65,7 @@ def record(
 
 
 def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
-    """Writes environment.json; a resumed run keeps its first record and appends to `resumed`."""
+    """None; replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
     if resumed and path.exists():
         try:
             first = json.loads(path.read_text(encoding="utf-8"))
@@ -72,7 +73,7 @@ def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
             warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
             first = {}
         values = {**first, "resumed": [*first.get("resumed", []), values]}
-    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
 
 
 def git_state() -> dict[str, Any] | None:

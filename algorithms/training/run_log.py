@@ -94,10 +94,14 @@ class RunLog:
                 self._mirror = None
 
     def close(self) -> None:
-        """Closes the record and the tracker, and frees the run folder for another process."""
+        """Closes the record and the tracker, and frees the run folder for another process.
+
+        A second call does nothing.
+        """
         self._file.close()
-        if self._mirror is not None:
-            self._mirror.close()
+        mirror, self._mirror = self._mirror, None
+        if mirror is not None:
+            mirror.close()
         self._lock.close()
 
 

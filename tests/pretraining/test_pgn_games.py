@@ -35,7 +35,8 @@ def read(
         for position, action in zip(positions, played.tolist(), strict=True):
             fen = to_fen(position)
             rows.append((fen, action_to_move(action, board_from_fen(fen)).uci()))
-        games.append(rows)
+        if rows:
+            games.append(rows)
     file.close()
     return games, {name: count for name, count in vars(counts).items() if count}
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import sys
+import tracemalloc
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,10 @@ from algorithms import cli
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.loop import pretrain
+from algorithms.pretraining.pgn_games import GameCounts
+from algorithms.pretraining.pgn_labels import PgnLabels, identity_of
 from algorithms.pretraining.pgn_stream import PgnFile
+from algorithms.pretraining.shards import ShardFolder
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels
 
@@ -117,6 +124,88 @@ def test_a_packed_file_damaged_in_the_middle_is_used_up_to_there(pgn: Path, tmp_
     path.write_bytes(first + b"\xff" * 8 + second)
     found, why = texts(path)
     assert "the .zst is damaged" in why and "".join(found) == raw[:8_000].decode()
+
+
+def test_a_packed_file_is_read_in_constant_memory_however_much_it_unpacks_to(
+    tmp_path: Path,
+) -> None:
+    path, game = tmp_path / "games.pgn.zst", f"{random_game(1)}\n\n".encode()
+    packer = zstandard.ZstdCompressor().compressobj()
+    pieces = [game, *[b" " * 2**20] * 24, game]
+    path.write_bytes(b"".join(packer.compress(piece) for piece in pieces) + packer.flush())
+    assert path.stat().st_size < 3_000
+    tracemalloc.start()
+    found, why = texts(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(found), why) == (2, "")
+    assert peak < 10_000_000
+
+
+def interrupt_at_once(row: Mapping[str, float]) -> None:
+    """Asks for a stop before the labels are made."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("at", [5, 40])
+def test_a_stop_while_games_are_left_out_ends_the_command_as_a_stop(
+    pgn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    read, seen = PgnFile.games, []
+
+    def games(file: PgnFile) -> Iterator[str]:
+        for text in read(file):
+            seen.append(text)
+            if len(seen) == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield text
+
+    monkeypatch.setattr(PgnFile, "games", games)
+    arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "3000", "--device", "cpu"]
+    assert cli.main([*arguments, "--run-dir", str(tmp_path)]) == 143
+    assert len(seen) == at
+
+
+def test_games_that_give_nothing_are_shown_and_end_at_once_at_a_stop(
+    pgn: Path, tmp_path: Path
+) -> None:
+    config = tiny_labels(pgn=pgn, min_rating=3_000)
+    labels = PgnLabels(config, pgn, ShardFolder(tmp_path, identity_of(config, pgn)))
+    reports: list[int] = []
+    counts = GameCounts()
+    file = PgnFile(pgn)
+    found = labels._read(
+        file, counts, lambda done, _: reports.append(done), lambda: len(reports) == 7
+    )
+    file.close()
+    assert found is None and len(reports) == 7 and counts.games == 8
+
+
+def test_after_an_error_of_the_labels_the_run_begins_with_the_settings_that_it_asks_for(
+    pgn: Path, tmp_path: Path
+) -> None:
+    good = from_games(tmp_path, pgn)
+    bad = dataclasses.replace(good, labels=dataclasses.replace(good.labels, min_rating=3_000))
+    display = Quiet()
+    with pytest.raises(ValueError, match="lower --min-rating"):
+        pretrain(bad, display=display)
+    assert any("can take a new run" in message for message in display.messages)
+    # A run that was stopped before its labels came to nothing is given up as well.
+    assert pretrain(bad, display=Quiet(interrupt_at_once)).stopped_by == "SIGTERM"
+    with pytest.raises(ValueError, match="lower --min-rating"):
+        pretrain(bad, resume=True, display=Quiet())
+    assert pretrain(good, display=Quiet()).steps == 8
+
+
+@pytest.mark.parametrize("below", ["", "labels"])
+def test_a_file_in_the_place_of_the_labels_is_named_before_any_work(
+    pgn: Path, tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    config = from_games(tmp_path / "run", pgn, labels_dir=tmp_path / "file" / below)
+    with pytest.raises(ValueError, match=r"file' is a file, a folder is needed; choose another"):
+        pretrain(config, display=Quiet())
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
