@@ -9,21 +9,21 @@ nothing is adjudicated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.boards import Boards
-from chess_env.derived_positions import MAX_TRIES
 from chess_env.evaluators import EngineError, Evaluator
 from chess_env.fen import to_fen
+from chess_env.match_openings import MatchOpenings
 from chess_env.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.material import material_cp
 from chess_env.movegen import Positions
 from chess_env.players import Player, ask
-from chess_env.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
+from chess_env.rules import CHECKMATE, ONGOING, STATUS_NAMES
 from chess_env.settings import player_error
 from chess_env.start_positions import StartPositions
 
@@ -31,10 +31,10 @@ MATCH_PLIES = 300
 """The ply limit of matches that are reported: 150 moves of each player after the opening."""
 
 MAX_REPLAYS = 3
-"""A pair that an engine lost this many times in a row is given up, and the match with it."""
+"""A pair that an engine lost this many times in a row ends the match."""
 
-# What a random generator of a match is for; the first numbers after the seed.
-_OPENINGS, _REPLAYED_OPENING, _PLAYER = range(3)
+# What a random generator is for, the first number after the seed; `match_openings` has those before it.
+_PLAYER = 2
 
 Index = NDArray[np.int64]
 
@@ -63,6 +63,8 @@ def play_match(
     seed: int,
     max_plies: int,
     first_pair: int = 0,
+    before: MatchResult | None = None,
+    keep: Callable[[MatchResult], None] | None = None,
     max_boards: int = 512,
 ) -> MatchResult:
     """The match of `pairs` game pairs between two players.
@@ -75,10 +77,15 @@ def play_match(
         seed: of openings and players, at least 0.
         max_plies: a game that goes on after this many plies is drawn; reported matches have `MATCH_PLIES`.
         first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
+        before: the match that is continued; without it an opening can come again that a void pair of it got.
+        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
+            that were finished, if any. Of games that are cut off none of their table counts: those of
+            them that had ended are the short ones, and no fair sample.
         max_boards: games that advance together; speed and memory only.
 
     Raises:
-        ValueError: no pair, a negative seed, no plies, or fewer distinct openings than pairs.
+        ValueError: no pair, a negative seed, no plies, fewer distinct openings than pairs, or a match
+            `before` that has later pairs.
         RuntimeError: a player chose an illegal action.
         EngineError: a pair became void `MAX_REPLAYS` times in a row; names the engine's last words.
     """
@@ -88,68 +95,61 @@ def play_match(
             f"max_boards={max_boards}: expected pairs and plies of at least 1, a seed and a first pair of "
             "at least 0, and at least the 2 boards of a pair"
         )
-    drawn = draw_openings(openings, seed, first_pair + pairs)
-    restarts = _engine_restarts(first) + _engine_restarts(second)
-    games: dict[int, tuple[Game, Game]] = {}
-    void: list[VoidPair] = []
-    todo = [_Pair(k, 0, drawn[k]) for k in range(first_pair, first_pair + pairs)]
-    while todo:
-        chunk, todo = todo[: max_boards // 2], todo[max_boards // 2 :]
-        finished, lost = _Table((first, second), chunk, seed, max_plies).play()
-        games |= finished
-        void += lost
-        for pair in lost:
-            if pair.attempt + 1 >= MAX_REPLAYS:
-                raise EngineError(
-                    f"pair {pair.pair} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
-                    f"{pair.reason}"
-                )
-            opening = _another_opening(openings, seed, pair.pair, pair.attempt + 1, drawn)
-            todo.append(_Pair(pair.pair, pair.attempt + 1, opening))
-    return MatchResult(
-        first.name,
-        second.name,
-        tuple(game for number in sorted(games) for game in games[number]),
-        tuple(sorted(void, key=lambda pair: (pair.pair, pair.attempt))),
-        _engine_restarts(first) + _engine_restarts(second) - restarts,
-    )
+    given = MatchOpenings(openings, seed, first_pair, pairs, before)
+    match = _Match((first, second), given, seed, max_plies)
+    try:
+        match.play(range(first_pair, first_pair + pairs), max_boards // 2)
+    except BaseException:
+        if match.games and keep is not None:
+            keep(match.result())
+        raise
+    return match.result()
 
 
-def draw_openings(source: StartPositions, seed: int, count: int) -> Positions:
-    """uint64 [count, 8]: distinct openings; those of a smaller count are the first of a larger one.
+class _Match:
+    """The pairs of a match that were played so far."""
 
-    Distinct, because two players without randomness repeat their games from an opening seen before, and
-    a repeated game is no evidence.
+    def __init__(
+        self, players: tuple[Player, Player], openings: MatchOpenings, seed: int, max_plies: int
+    ) -> None:
+        self.players, self.openings, self.seed, self.max_plies = players, openings, seed, max_plies
+        self.restarts = sum(map(_engine_restarts, players))
+        self.games: dict[int, tuple[Game, Game]] = {}
+        self.void: list[VoidPair] = []
 
-    Raises:
-        ValueError: the source has fewer distinct positions than asked for.
-    """
-    rng = np.random.default_rng([seed, _OPENINGS])
-    found: dict[int, Positions] = {}
-    misses = 0
-    while len(found) < count:
-        position = source.sample(rng)
-        known = len(found)
-        found.setdefault(int(hash_batch(position[None])[0]), position)
-        misses = misses + 1 if len(found) == known else 0
-        if misses >= MAX_TRIES:
-            raise ValueError(
-                f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
-                "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
+    def play(self, numbers: Sequence[int], at_once: int) -> None:
+        """None; plays these pairs, void ones again behind the others.
+
+        Raises:
+            EngineError: see `play_match`.
+        """
+        todo = [_Pair(number, 0, self.openings.first(number)) for number in numbers]
+        while todo:
+            table, todo = todo[:at_once], todo[at_once:]
+            finished, lost = _Table(self.players, table, self.seed, self.max_plies).play()
+            self.games |= finished
+            self.void += lost
+            todo += [self._again(pair) for pair in lost]
+
+    def _again(self, pair: VoidPair) -> _Pair:
+        if pair.attempt + 1 >= MAX_REPLAYS:
+            first, second = self.players
+            raise EngineError(
+                f"pair {pair.pair} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
+                f"{pair.reason}"
             )
-    return np.array(list(found.values()), np.uint64)
+        opening = self.openings.another(pair.pair, pair.attempt + 1)
+        return _Pair(pair.pair, pair.attempt + 1, opening)
 
-
-def _another_opening(
-    source: StartPositions, seed: int, pair: int, attempt: int, used: Positions
-) -> Positions:
-    rng = np.random.default_rng([seed, _REPLAYED_OPENING, pair, attempt])
-    known = set(hash_batch(used).tolist())
-    for _ in range(MAX_TRIES):
-        position = source.sample(rng)
-        if int(hash_batch(position[None])[0]) not in known:
-            return position
-    return used[pair]  # every opening there is, is in use: the same one again
+    def result(self) -> MatchResult:
+        """What was played."""
+        return MatchResult(
+            self.players[0].name,
+            self.players[1].name,
+            tuple(game for number in sorted(self.games) for game in self.games[number]),
+            tuple(sorted(self.void, key=lambda pair: (pair.pair, pair.attempt))),
+            sum(map(_engine_restarts, self.players)) - self.restarts,
+        )
 
 
 def _evaluator_of(player: Player) -> Evaluator | None:

@@ -14,8 +14,8 @@ import pytest
 from benchmarks.algorithms import entropy_at, spread
 from benchmarks.entropy_prediction import agreement
 from benchmarks.rivals import python_chess_match
-from chess_env.arena import draw_openings
 from chess_env.fen import to_fen
+from chess_env.match_openings import draw_openings
 from chess_env.start_positions import make_start_positions
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import eval_positions
-from algorithms.commands.json_file import write_json
+from algorithms.commands.eval_files import write_files
+from algorithms.commands.json_file import cannot_write, try_json, try_path
+from algorithms.commands.termination import exit_code, sigterm_raises
 
 if TYPE_CHECKING:
     from chess_env.match_result import MatchResult
@@ -29,30 +31,42 @@ class EvalError(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0, or 1 where a match could not be played or a file not be written."""
+    """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM; 1 where a match or a file failed.
+
+    Raises:
+        JsonPathError: the file named by --json cannot be written, found before any game.
+    """
     parser = make_parser()
     options = parser.parse_args(list(arguments))
-    write_json(options.json, {})  # a path that cannot be written should fail before the games
     if options.positions:
         defaults = {name: parser.get_default(name) for name in eval_positions.GAMES_ONLY}
         return eval_positions.run(options, defaults)
-    found: dict[str, MatchResult] = {}
-    failed = ""
     try:
         _check(options)
-        players = _Players(options)
-        try:
-            _play(options, players, found)
-        finally:
-            players.close()
-    except (EvalError, ValueError, RuntimeError, OSError) as error:
-        failed = str(error)
+    except EvalError as error:
+        return _end(1, [str(error)])
+    found: dict[str, MatchResult] = {}
+    failed, code = "", 0
+    try:
+        with sigterm_raises():
+            _play(options, found)
+    except KeyboardInterrupt as stop:
+        name, code = exit_code(stop)
+        failed = f"stopped by {name}"
+    except (ValueError, RuntimeError, OSError) as error:
+        failed, code = str(error), 1
+    # Written before it is printed: the reader of the output may be gone.
+    problems = write_files(options, found, failed, _temperature(options))
     if found:
         _print(options, found)
-    _write(options, found, failed)
-    if failed:
-        print(f"chess-lab eval: {failed}", file=sys.stderr)
-    return 1 if failed else 0
+    return _end(code, [*([failed] if failed else []), *problems])
+
+
+def _end(code: int, problems: Sequence[str]) -> int:
+    """The exit code, after what went wrong was said on stderr."""
+    for problem in problems:
+        print(f"chess-lab eval: {problem}", file=sys.stderr)
+    return code or (1 if problems else 0)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -112,10 +126,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuses what would fail after minutes of games.
+    """Refuses what would fail after minutes of games; what is in the files stays until there are some.
 
     Raises:
         EvalError: names the option and what it may be.
+        JsonPathError: the file named by --json cannot be written.
     """
     if len(options.temperature or ()) > 1:
         raise EvalError("--temperature is given more than once: games are played at one")
@@ -125,9 +140,14 @@ def _check(options: argparse.Namespace) -> None:
         raise EvalError(f"--seed is {options.seed}: expected at least 0")
     if repeated := {name for name in options.opponents or () if options.opponents.count(name) > 1}:
         raise EvalError(f"--opponents names {sorted(repeated)[0]!r} twice: give each once")
-    if options.pgn is not None:
-        options.pgn.parent.mkdir(parents=True, exist_ok=True)
-        options.pgn.open("a").close()  # what is there stays until there are games
+    if None not in (options.pgn, options.json) and options.pgn.resolve() == options.json.resolve():
+        raise EvalError(f"--pgn and --json both name {str(options.pgn)!r}: give two files")
+    try_json(options.json)
+    try:
+        if options.pgn is not None:
+            try_path(options.pgn)
+    except OSError as error:
+        raise EvalError(cannot_write("--pgn", options.pgn, error)) from None
 
 
 def _temperature(options: argparse.Namespace) -> float:
@@ -175,14 +195,30 @@ class _Players:
         return PolicyPlayer(policy, temperature=self._temperature, label=source)
 
 
-def _play(options: argparse.Namespace, players: _Players, found: dict[str, MatchResult]) -> None:
-    """None; fills `found` with what was played, so that an error later loses nothing."""
-    from algorithms.playing.ladder import climb, rungs_here
-    from chess_env.evaluators import find_stockfish
+def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
+    """None; fills `found` with what was played, so that an error or a signal later loses nothing."""
+    from chess_env.match_openings import draw_openings
     from chess_env.start_positions import make_start_positions
 
     openings = make_start_positions(options.openings)
-    play = _announced(players, openings, options.seed)
+    draw_openings(openings, options.seed, options.games // 2)  # too few: not after all the probes
+    players = _Players(options)
+    try:
+        _play_all(options, players, _announced(players, openings, options.seed, found), found)
+    finally:
+        players.close()
+
+
+def _play_all(
+    options: argparse.Namespace,
+    players: _Players,
+    play: Callable[[str, int, int], MatchResult],
+    found: dict[str, MatchResult],
+) -> None:
+    """None; plays the opponents that were named, or climbs the ladder."""
+    from algorithms.playing.ladder import climb, rungs_here
+    from chess_env.evaluators import find_stockfish
+
     pairs = options.games // 2
     if options.opponents is not None:
         for name in options.opponents:  # a wrong name should not come to light after minutes
@@ -197,13 +233,21 @@ def _play(options: argparse.Namespace, players: _Players, found: dict[str, Match
 
 
 def _announced(
-    players: _Players, openings: Any, seed: int
+    players: _Players, openings: Any, seed: int, found: dict[str, MatchResult]
 ) -> Callable[[str, int, int], MatchResult]:
-    """A function that plays some pairs against an opponent and says on stderr that it does."""
+    """A function that plays some pairs against an opponent and says on stderr that it does.
+
+    Where it is stopped it adds the pairs that were finished to `found`.
+    """
     from chess_env.arena import MATCH_PLIES, play_match
 
     def play(opponent: str, pairs: int, first_pair: int) -> MatchResult:
         print(f"playing {2 * pairs} games against {opponent} ...", file=sys.stderr)
+        before = found.get(opponent)
+
+        def keep(part: MatchResult) -> None:
+            found[opponent] = part if before is None else before.joined(part)
+
         return play_match(
             players.evaluated,
             players.opponent(opponent),
@@ -212,6 +256,8 @@ def _announced(
             seed=seed,
             max_plies=MATCH_PLIES,
             first_pair=first_pair,
+            before=before,
+            keep=keep,
         )
 
     return play
@@ -225,27 +271,3 @@ def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")
     order = [name for name in options.opponents or LADDER if name in found]
     print("\n".join(table({name: found[name] for name in order})))
-
-
-def _write(options: argparse.Namespace, found: dict[str, MatchResult], failed: str) -> None:
-    """None; the files that were asked for, with what was played before an error too."""
-    if options.json is not None:
-        from algorithms.playing.strength import to_dict
-        from chess_env.arena import MATCH_PLIES
-
-        values = {
-            "checkpoint": options.checkpoint,
-            "temperature": _temperature(options),
-            "openings": options.openings,
-            "seed": options.seed,
-            "max_plies": MATCH_PLIES,
-            "error": failed,
-            "opponents": [to_dict(name, match) for name, match in found.items()],
-        }
-        write_json(options.json, values)
-    if options.pgn is not None and found:
-        from chess_env.match_result import to_pgn
-
-        with options.pgn.open("w", encoding="utf-8") as file:
-            for match in found.values():
-                file.writelines(to_pgn(match, f"chess-lab eval, seed {options.seed}"))

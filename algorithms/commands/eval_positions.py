@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands.json_file import write_json
+from algorithms.commands.json_file import holds_something, try_json, write_json
 
 if TYPE_CHECKING:
     from algorithms.playing.move_quality import MoveQuality
@@ -22,13 +22,22 @@ def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
     Args:
         options: of `chess-lab eval`.
         defaults: what the options of `GAMES_ONLY` are where they were not given.
+
+    Raises:
+        JsonPathError: the file named by --json cannot be written.
     """
     values: dict[str, Any] = {"checkpoint": options.checkpoint, "seed": options.seed, "error": ""}
     try:
         _check(options, defaults)
+    except ValueError as error:
+        print(f"chess-lab eval: {error}", file=sys.stderr)
+        return 1
+    try_json(options.json)  # a path that cannot be written should fail before the measurement
+    try:
         evaluator_id, found = _measure(options)
     except (ValueError, RuntimeError, OSError) as error:
-        write_json(options.json, {**values, "error": str(error), "positions": []})
+        if not holds_something(options.json):
+            write_json(options.json, {**values, "error": str(error), "positions": []})
         print(f"chess-lab eval: {error}", file=sys.stderr)
         return 1
     _print(options, evaluator_id, found)

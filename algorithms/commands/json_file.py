@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,40 @@ def write_json(path: Path | None, values: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise JsonPathError(
-            f"--json {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
-        ) from None
+        raise JsonPathError(cannot_write("--json", path, error)) from None
+
+
+def cannot_write(option: str, path: Path | None, error: OSError) -> str:
+    """What is said where the file that an option names cannot be written, and what to do."""
+    return f"{option} {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
+
+
+def try_json(path: Path | None) -> None:
+    """None; `try_path` for the file that --json names, where one was given.
+
+    Raises:
+        JsonPathError: it cannot be written; names the path and what to do.
+    """
+    try:
+        if path is not None:
+            try_path(path)
+    except OSError as error:
+        raise JsonPathError(cannot_write("--json", path, error)) from None
+
+
+def try_path(path: Path) -> None:
+    """None; makes the folder of a file and tries that it can be written, but leaves what is there as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not os.path.lexists(path)
+    path.open("ab").close()
+    if is_new:
+        path.unlink()
+
+
+def holds_something(path: Path | None) -> bool:
+    """Whether there is a result in the file already, which an error alone should not replace."""
+    return path is not None and path.is_file() and path.stat().st_size > 0

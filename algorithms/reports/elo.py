@@ -190,7 +190,7 @@ def _posterior(counts: Floats) -> tuple[float, float]:
     weights = counts + _PRIOR
     total = float(weights.sum())
     mean = float(weights @ _SCORES) / total
-    variance = (float(weights @ _SCORES**2) / total - mean**2) / (total + 1)
+    variance = float(weights @ (_SCORES - mean) ** 2) / total / (total + 1)
     size = mean * (1 - mean) / variance - 1
     return mean * size, (1 - mean) * size
 

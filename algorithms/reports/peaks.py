@@ -27,8 +27,10 @@ class Peak:
         score: of the best one, in the scores' unit; for counts a share.
         level: what the other evaluations predict for it.
         p_value: probability that the best of so many is this far off at least, if the run is at its
-            level throughout; corrected for the number of evaluations.
+            level throughout; corrected for the number of evaluations. 1 where nothing can be said.
         alpha: error rate of the verdict.
+        cannot_be_judged: the others lie exactly on the level and the peak does not: how far one evaluation
+            strays from it by luck is unknown then.
     """
 
     index: int
@@ -37,6 +39,7 @@ class Peak:
     level: float
     p_value: float
     alpha: float
+    cannot_be_judged: bool = False
 
     @property
     def is_noise(self) -> bool:
@@ -44,11 +47,17 @@ class Peak:
         return self.p_value > self.alpha
 
     def __str__(self) -> str:
+        peak = f"the peak {self.score:.4g} (evaluation {self.index + 1} of {self.evaluations})"
+        if self.cannot_be_judged:
+            return (
+                f"{peak} cannot be judged: the others are all at the run's level {self.level:.4g}, "
+                "which says nothing of the noise; give the standard error of one evaluation, or use "
+                "judge_peak_count where the scores are counts"
+            )
         verdict = "does not stand out" if self.is_noise else "stands out"
         return (
-            f"the peak {self.score:.4g} (evaluation {self.index + 1} of {self.evaluations}) {verdict} "
-            f"from the run's level {self.level:.4g}: p {self.p_value:.2g} for the best of "
-            f"{self.evaluations}"
+            f"{peak} {verdict} from the run's level {self.level:.4g}: p {self.p_value:.2g} for the "
+            f"best of {self.evaluations}"
         )
 
 
@@ -72,7 +81,8 @@ def judge_peak(
         higher_is_better: whether the peak is the maximum or the minimum.
         standard_error: of one evaluation, if known; else the spread of the others around the level,
             which needs more evaluations and calls heavy tails real too often
-            (`benchmarks/calibration.py`).
+            (`benchmarks/calibration.py`). Without any spread no verdict is possible; for counts there
+            is `judge_peak_count`.
         trend: fit a line instead of a constant: for a run that is still improving.
         alpha: error rate.
 
@@ -97,6 +107,7 @@ def judge_peak(
     ahead = (float(found[index]) - level) * (1.0 if higher_is_better else -1.0)
     # Variance of a new observation around the fitted value there, in units of one evaluation's.
     variance = 1.0 + float(np.linalg.inv(design[others].T @ design[others])[-1, -1])
+    judged = True
     if standard_error is not None:
         tail = 0.5 * math.erfc(ahead / (standard_error * math.sqrt(2.0 * variance)))
     else:
@@ -104,9 +115,10 @@ def judge_peak(
         residuals = found[others] - design[others] @ coefficients
         noise = math.sqrt(float((residuals**2).sum()) / freedom * variance)
         rounding = 1e-12 * float(np.abs(found).max())
-        noise = max(noise, rounding)
-        tail = student_t_tail(ahead / noise, freedom) if noise > 0 else 1.0
-    return Peak(index, count, float(found[index]), level, min(1.0, count * tail), alpha)
+        judged = noise > rounding or ahead <= rounding
+        tail = student_t_tail(ahead / noise, freedom) if noise > rounding else 1.0
+    p_value = min(1.0, count * tail)
+    return Peak(index, count, float(found[index]), level, p_value, alpha, not judged)
 
 
 def judge_peak_count(successes: ArrayLike, trials: int, *, alpha: float = 0.05) -> Peak:

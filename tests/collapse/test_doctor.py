@@ -105,6 +105,11 @@ def test_the_peak_of_a_flat_run_is_noise_and_that_of_a_learning_one_is_not_looke
     assert not any("noise" in note for note in real)
 
 
+def test_a_peak_that_cannot_be_judged_is_not_called_noise() -> None:
+    once = [0.0] * 11 + [0.12]
+    assert diagnose(record(regret_cp=(300.0, 299.0), rollout__reward_mean=once)).notes == ()
+
+
 def test_a_reward_that_never_changes_has_no_peak() -> None:
     assert diagnose(record(regret_cp=(300.0, 299.0), rollout__reward_mean=0.0)).notes == ()
 

@@ -12,6 +12,7 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.training.device import choose_device
 from algorithms.training.planes import planes_of
 from algorithms.training.policy import PolicyConfig, build_policy
 from algorithms.training.run_log import read_rows
@@ -24,6 +25,12 @@ FENS = [
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
     "8/8/8/8/3pP3/8/8/K2k4 b - e3 0 1",
 ]
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:1", "CPU", ""])
+def test_a_device_that_is_not_known_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"device is '{name}': expected one of auto, cpu, cuda"):
+        choose_device(name)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

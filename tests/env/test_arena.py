@@ -12,9 +12,10 @@ import chess
 import numpy as np
 import pytest
 
-from chess_env.arena import draw_openings, play_match
+from chess_env.arena import play_match
 from chess_env.evaluators import EngineError
 from chess_env.fen import pack_fens, to_fen
+from chess_env.match_openings import draw_openings
 from chess_env.match_result import Game, MatchResult
 from chess_env.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
 from chess_env.rules import hash_batch

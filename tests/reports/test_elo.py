@@ -142,6 +142,25 @@ def test_the_interval_holds_the_score_and_nothing_is_infinite(counts: list[int])
     assert str(result.elo)
 
 
+@pytest.mark.parametrize("pairs", [50_000, 10**6, 10**9])
+def test_any_number_of_drawn_pairs_is_judged(pairs: int) -> None:
+    drawn = judge_pairs([0, 0, pairs, 0, 0])
+    assert drawn.los == pytest.approx(0.5, abs=1e-6)
+    assert drawn.interval.high == pytest.approx(0.5 + 0.5 * (1 - 0.05 ** (1 / pairs)))
+
+
+@pytest.mark.parametrize("pairs", [10**6, 10**9])
+def test_the_interval_of_very_many_pairs_is_the_normal_one_of_the_posterior(pairs: int) -> None:
+    # Posterior weights .2, .2, .2, pairs + .2 and 1.2 of the shares 0, .25, .5, .75 and 1.
+    judged = judge_pairs([0, 0, 0, pairs, 1])
+    mean = 0.75 + (0.2 * (-0.75 - 0.5 - 0.25) + 1.2 * 0.25) / (pairs + 2)
+    spread = 0.2 * (0.75**2 + 0.5**2 + 0.25**2) + 1.2 * 0.25**2
+    half = 1.959963984540054 * math.sqrt(spread) / pairs
+    assert judged.interval.low - mean == pytest.approx(-half, rel=1e-3)
+    assert judged.interval.high - mean == pytest.approx(half, rel=1e-3)
+    assert judged.los == 1
+
+
 def test_pairs_are_counted_by_their_points() -> None:
     assert count_pairs([0, 2, 1, 1, 0.5, 1.5, 1]) == (1, 1, 3, 1, 1)
     with pytest.raises(ValueError, match=r"0\.25 points"):

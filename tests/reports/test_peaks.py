@@ -75,12 +75,33 @@ def test_a_rising_run_is_judged_against_its_line() -> None:
     assert "(evaluation 13 of 20) stands out from the run's level 11.99" in str(peak)
 
 
-def test_a_run_without_spread_has_no_peak_and_any_step_above_it_is_one() -> None:
-    assert judge_peak([2.0] * 8, higher_is_better=True).p_value == 1.0
-    assert judge_peak([0.0] * 8, higher_is_better=True).p_value == 1.0
-    assert judge_peak([0.1] * 7, higher_is_better=False, trend=True).is_noise
-    assert not peak_is_noise([2.0] * 7 + [3.0], higher_is_better=True)
-    assert not peak_is_noise([2.0] * 7 + [1.0], higher_is_better=False)
+def test_a_run_without_spread_has_no_peak() -> None:
+    for flat in ([2.0] * 8, [0.0] * 8, [0.1] * 7):
+        for trend in (False, True):
+            peak = judge_peak(flat, higher_is_better=True, trend=trend)
+            assert (peak.p_value, peak.cannot_be_judged) == (1.0, False)
+            assert "does not stand out" in str(peak)
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings"),
+    [
+        ([0, 0, 0, 0, 1 / 64], {"higher_is_better": True}),
+        ([2.0] * 7 + [3.0], {"higher_is_better": True}),
+        ([2.1] * 7 + [1.0], {"higher_is_better": False}),
+        ([0.1, 0.2, 0.3, 9.0, 0.5, 0.6], {"higher_is_better": True, "trend": True}),
+    ],
+)
+def test_one_step_away_from_equals_is_not_called_real(
+    scores: list[float], settings: dict[str, bool]
+) -> None:
+    peak = judge_peak(scores, **settings)
+    assert (peak.p_value, peak.is_noise, peak.cannot_be_judged) == (1.0, True, True)
+    assert "cannot be judged" in str(peak)
+    assert "standard error" in str(peak)
+    assert "judge_peak_count" in str(peak)
+    known = judge_peak(scores, **settings, standard_error=1e-3)
+    assert (known.is_noise, known.cannot_be_judged) == (False, False)
 
 
 @pytest.mark.parametrize("standard_error", [None, 1.0])

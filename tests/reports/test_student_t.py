@@ -59,6 +59,44 @@ def test_the_incomplete_beta_has_its_closed_forms() -> None:
         assert beta_cdf(x, 5, 4) == pytest.approx(upper)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "standard_deviations", "probability"),
+    [
+        (1e4, 1e4, 0.1, 0.539827346051284),
+        (3e4, 1e5, -2.0, 0.0225577924259294),
+        (1e5, 1e5, 1.96, 0.975002511715539),
+        (1e5, 1e7, -0.5, 0.308811741040445),
+        (1e5, 1e9, 0.1, 0.540241983781092),
+        (1e9, 1e5, -0.1, 1 - 0.540241983781092),
+    ],
+)
+def test_large_shapes_have_the_values_of_an_integration_in_30_digits(
+    a: float, b: float, standard_deviations: float, probability: float
+) -> None:
+    # By mpmath's quad of the density; x is so many standard deviations from the mean.
+    mean = a / (a + b)
+    x = mean + standard_deviations * math.sqrt(mean * (1 - mean) / (a + b))
+    assert beta_cdf(x, a, b) == pytest.approx(probability, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [1e5, 2_500_150_001.6, 1e15, 1e30])
+def test_the_incomplete_beta_of_equal_large_shapes_is_a_normal_one_around_one_half(
+    shape: float,
+) -> None:
+    assert beta_cdf(0.5, shape, shape) == 0.5
+    deviation = 0.5 / math.sqrt(2 * shape + 1)
+    for size in (1e-9, 1e-3, 1.0, 3.0):
+        x = 0.5 + size * deviation
+        normal = 0.5 * math.erfc(-(x - 0.5) / deviation / math.sqrt(2))
+        assert beta_cdf(x, shape, shape) == pytest.approx(normal, abs=1e-6)
+
+
+def test_the_asymptotic_form_and_the_fraction_meet_without_a_step() -> None:
+    below, above = math.nextafter(1e5, 0), 1e5
+    for x in (0.0098, 0.0099, 0.00995, 0.01):
+        assert beta_cdf(x, below, 1e7) == pytest.approx(beta_cdf(x, above, 1e7), abs=1e-9)
+
+
 def test_the_beta_quantile_inverts_the_probability() -> None:
     for probability in (0.001, 0.025, 0.5, 0.975):
         quantile = beta_quantile(probability, 7.5, 1.5)

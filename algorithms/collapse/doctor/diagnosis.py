@@ -166,7 +166,7 @@ def _notes(record: Record, verdict: str) -> list[str]:
     # Only where nothing was learned: there a lucky batch is easily read as progress.
     if len(rewards) >= 8 and max(rewards) > min(rewards) and record.regret_kept > 0.9:
         peak = judge_peak(rewards, higher_is_better=True, trend=True)
-        if peak.is_noise:
+        if peak.is_noise and not peak.cannot_be_judged:
             notes.append(
                 f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is noise: the "
                 f"best of {peak.evaluations} is that far from the trend with probability "

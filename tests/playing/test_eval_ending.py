@@ -1,0 +1,234 @@
+"""How `chess-lab eval` ends before its time: by a signal, an engine, a file; and what is left then."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chess_env.arena
+import chess_env.players
+from algorithms import cli
+from algorithms.commands.json_file import try_path
+from chess_env.evaluators import EngineError
+from chess_env.players import RandomPlayer
+
+OLD = '{"precious": 1}\n'
+
+
+@pytest.fixture(autouse=True)
+def short_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chess_env.arena.MATCH_PLIES", 12)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Any]:
+    (tmp_path / "found.json").write_text(OLD)
+    (tmp_path / "games.pgn").write_text(OLD)
+    return ["--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"]
+
+
+def evaluate(*arguments: Any) -> int:
+    return cli.main(["eval", *map(str, arguments)])
+
+
+def opponent(monkeypatch: pytest.MonkeyPatch, name: str, player: Any) -> None:
+    make = chess_env.players.make_player
+    monkeypatch.setattr(
+        "chess_env.players.make_player", lambda asked: player if asked == name else make(asked)
+    )
+
+
+class Failing(RandomPlayer):
+    """Fails instead of choosing moves after some calls."""
+
+    name = "failing"
+
+    def __init__(self, calls: int, fail: Any) -> None:
+        self.calls, self.fail = calls, fail
+
+    def choose(self, positions: Any, rngs: Any) -> Any:
+        self.calls -= 1
+        if self.calls < 0:
+            self.fail()
+        return super().choose(positions, rngs)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
+    run_dir: Path,
+    tmp_path: Path,
+    files: list[Any],
+    number: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    failing = Failing(2, lambda: os.kill(os.getpid(), number))
+    opponent(monkeypatch, "builtin", failing)
+    try:
+        opponents = "--opponents", "random", "builtin", "material"
+        assert evaluate(run_dir, "--games", 2, *opponents, *files) == code
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert signal.getsignal(signal.SIGTERM) is before
+    said = capsys.readouterr()
+    assert f"stopped by {number.name}" in said.err
+    assert "against material" not in said.err
+    assert "random  " in said.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [entry["opponent"] for entry in found["opponents"]] == ["random"]
+    assert found["error"] == f"stopped by {number.name}"
+    assert (tmp_path / "games.pgn").read_text().count("[Event ") == 2
+
+
+def test_a_signal_before_the_first_game_leaves_the_files_as_they_were(
+    run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    opponent(monkeypatch, "builtin", Failing(0, stop))
+    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", *files) == 130
+    assert (tmp_path / "found.json").read_text() == OLD
+    assert (tmp_path / "games.pgn").read_text() == OLD
+    new = tmp_path / "new.json"
+    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", "--json", new) == 130
+    assert json.loads(new.read_text())["error"] == "stopped by SIGINT"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--games", "3"],
+        ["--seed", "-1"],
+        ["--openings", "book"],
+        ["--device", "tpu"],
+        ["--opponents", "rndom"],
+        ["--opponents", "policy:nowhere"],
+        ["--positions", "--seed", "-1"],
+        ["--positions", "--device", "tpu"],
+    ],
+)
+def test_a_wrong_option_leaves_the_earlier_result_in_the_file(
+    run_dir: Path, tmp_path: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "found.json"
+    file.write_text(OLD)
+    assert evaluate(run_dir, *wrong, "--json", file) == 1
+    assert file.read_text() == OLD
+    assert "playing" not in capsys.readouterr().err
+
+
+def die() -> None:
+    raise EngineError("the engine cannot be used")
+
+
+def test_a_pair_that_stays_void_loses_no_finished_pair_of_its_match(
+    run_dir: Path,
+    tmp_path: Path,
+    files: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one_by_one = functools.partial(chess_env.arena.play_match, max_boards=2)
+    monkeypatch.setattr("chess_env.arena.play_match", one_by_one)
+    opponent(monkeypatch, "builtin", Failing(3 * 12, die))  # three pairs of two games of 12 plies
+    assert evaluate(run_dir, "--games", 20, "--opponents", "builtin", *files) == 1
+    said = capsys.readouterr()
+    assert "void 3 times" in said.err
+    assert "builtin  " in said.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [entry["games"] for entry in found["opponents"]] == [6]
+    assert "the engine cannot be used" in found["error"]
+    assert (tmp_path / "games.pgn").read_text().count("[Event ") == 6
+
+
+def test_what_is_finished_of_a_continued_match_is_added_to_its_probe(
+    run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
+    one_by_one = functools.partial(chess_env.arena.play_match, max_boards=2)
+    monkeypatch.setattr("chess_env.arena.play_match", one_by_one)
+    opponent(monkeypatch, "material", Failing((10 + 3) * 12, die))
+    assert evaluate(run_dir, "--games", 40, *files) == 1
+    found = json.loads((tmp_path / "found.json").read_text())["opponents"]
+    assert {entry["opponent"]: entry["games"] for entry in found}["material"] == 26
+
+
+def test_a_continued_match_is_told_what_was_played(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
+    play, told = chess_env.arena.play_match, []
+
+    def noted(*players: Any, **settings: Any) -> Any:
+        told.append((settings["first_pair"], settings["before"]))
+        return play(*players, **settings)
+
+    monkeypatch.setattr("chess_env.arena.play_match", noted)
+    assert evaluate(run_dir, "--games", 22) == 0
+    assert {0, 10} == {first for first, _ in told}
+    assert all((before is None) == (first == 0) for first, before in told)
+    assert all(len(before.pair_points()) == 10 for first, before in told if first)
+
+
+@pytest.mark.parametrize("opponents", [["--opponents", "random"], []])
+def test_more_games_than_openings_are_refused_before_the_first(
+    run_dir: Path, opponents: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--openings", "openings@fixed=12", "--games", 26, *opponents]
+    assert evaluate(run_dir, *arguments) == 1
+    said = capsys.readouterr()
+    assert "about 12 distinct positions: 13 pairs" in said.err
+    assert "playing" not in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("full", ["--json", "--pgn"])
+def test_a_file_that_cannot_be_written_is_named_and_the_other_is_written(
+    run_dir: Path, tmp_path: Path, full: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "--pgn" if full == "--json" else "--json"
+    arguments = ["--games", 2, "--opponents", "random", full, "/dev/full", other, tmp_path / "kept"]
+    assert evaluate(run_dir, *arguments) == 1
+    said = capsys.readouterr()
+    assert f"chess-lab eval: {full} '/dev/full' cannot be written (No space left" in said.err
+    assert "random  " in said.out
+    text = (tmp_path / "kept").read_text()
+    assert '[Event "chess-lab' in text or len(json.loads(text)["opponents"]) == 1
+
+
+def test_one_file_for_games_and_figures_is_refused(
+    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    same = tmp_path / "folder" / ".." / "found"
+    assert evaluate(run_dir, "--pgn", same, "--json", tmp_path / "found") == 1
+    said = capsys.readouterr()
+    assert "--pgn and --json both name" in said.err
+    assert "playing" not in said.err
+    assert not (tmp_path / "found").exists()
+
+
+def test_trying_a_path_leaves_no_trace(tmp_path: Path) -> None:
+    new, linked = tmp_path / "new" / "file", tmp_path / "link"
+    try_path(new)
+    assert new.parent.is_dir() and not new.exists()
+    linked.symlink_to(tmp_path / "target")
+    try_path(linked)
+    assert linked.is_symlink()
+    new.write_text(OLD)
+    try_path(new)
+    assert new.read_text() == OLD
+    with pytest.raises(OSError, match="directory"):
+        try_path(tmp_path)
