@@ -36,8 +36,9 @@ NO_BONUS = RegularizerConfig()
 PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     # The score function with one baseline for the whole batch: no ratio, no clip, no groups.
     "reinforce": (Reinforce(), FADING_BONUS),
-    # A critic instead of a group: one sample per position, credit flows back from later plies.
-    "ppo": (PPO(), UNIT_SCALE_BONUS),
+    # A critic instead of a group: one sample per position, credit flows back from later plies. That is
+    # noisier, and the bonus of `grpo` drowned it (docs/benchmarks.md, "How far PPO looks").
+    "ppo": (PPO(), FADING_BONUS),
     # PPO with the group algorithms' samples and credit horizon: r - V(s) for 8 moves of a position.
     "ppo_one_ply": (PPO(group_size=8, gamma=0.0), UNIT_SCALE_BONUS),
     # The group's mean as the baseline, its std as the unit, PPO's clipped ratio.

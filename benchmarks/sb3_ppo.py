@@ -46,6 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "one_ply": {
         "algorithm.group_size": 8, "algorithm.gamma": 0.0, "env.opponent": None,
         "rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32,
+        "regularizer.ent_coef": 0.35, "regularizer.ent_coef_final": 0.09,
         "policy.channels": 32, "policy.blocks": 2,
     },
     # Changes of a score telescope: with gamma near 1 a blunder is owed to whatever ends the game, and this budget

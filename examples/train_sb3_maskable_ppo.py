@@ -31,8 +31,10 @@ options = parser.parse_args()
 
 config = TrainConfig(
     # One move of a position. What MaskablePPO has no counterpart for is refused by name.
-    algorithm=PPO(update_epochs=4, clip_range=0.2, gamma=0.99, gae_lambda=0.95),
-    regularizer=RegularizerConfig(ent_coef=0.35, ent_coef_final=0.09),
+    # Rewards are changes of a score: with gamma near 1 they add up to the end of the game, however
+    # it came about, and a blunder costs little.
+    algorithm=PPO(update_epochs=4, clip_range=0.2, gamma=0.5, gae_lambda=0.95),
+    regularizer=RegularizerConfig(ent_coef=0.01),
     # 64 games side by side, 16 moves of ours in each rollout.
     rollout=RolloutConfig(form="positions", num_envs=64, num_plies=16, temperature=1.0),
     # SB3's advantages know one player. So the other one must move inside the environment's step.
@@ -40,7 +42,7 @@ config = TrainConfig(
         evaluator="auto",
         start_positions="random_plies:2-40",
         opponent="builtin@random=0.5",
-        max_plies=32,
+        max_plies=16,
     ),
     optimizer=OptimizerConfig(learning_rate=1e-3, minibatch_size=128),
     total_moves=100_000,
