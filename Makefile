@@ -1,6 +1,6 @@
 # `make train` and `make test` do their own set-up (.ci/setup) and start at once when it is already done.
 #   make train ARGS="--seed 1"       arguments for `chess-lab train grpo`
-#   make test ARGS="-k moves"        arguments for pytest
+#   make test ARGS="-k moves"        arguments for pytest; -n0 runs in one process, as a debugger needs it
 #   make setup PYTHON=python3.12     another Python; PIP_FLAGS="..." goes to pip install
 # GNU make 3.81 (macOS) is enough.
 
@@ -50,7 +50,7 @@ train: setup
 test: setup
 	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu"; \
 	else marks="not slow and not gpu and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
-	$(BIN)/python -m pytest -m "$$marks" $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$$marks" $(ARGS)
 
 test-slow: setup trl-env
 	@if bash .ci/setup find-polyglot >/dev/null; then marks="slow and not gpu"; \
