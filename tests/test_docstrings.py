@@ -1,4 +1,4 @@
-"""What docstrings say: the shape of arrays that come back, the errors that are raised, and where to read a source."""
+"""What docstrings say: shapes of arrays that come back, units, errors that are raised, and where a source is."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ CITED = re.compile(r"[A-Z]\w+(?:(?:,| and)? (?:et al\.|[A-Z]\w+))*,? \(?(?:19|20
 """Authors and a year."""
 
 LINK = re.compile(r"arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,}/\S|https?://\S")
+
+HAS_A_UNIT = re.compile(
+    r"(^|_)(time|times|timeout|duration|delay|elapsed|seconds|score|scores|regret|lead|memory)$"
+)
+"""Names of numbers that mean nothing without their unit, and do not end in one (`_cp`, `_ms`, `_s`, `_mb`)."""
+
+UNIT = re.compile(
+    r"centipawn|\bcp\b|second|\bms\b|\bMB\b|\bbytes\b|\bElo\b|0 to 1|\bunits?\b", re.IGNORECASE
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -72,6 +81,20 @@ def _errors_that_leave(node: ast.AST) -> Iterator[ast.expr]:
         yield from _errors_that_leave(child)
 
 
+def unitless_numbers(function: Function, text: str) -> list[str]:
+    """What the function takes or returns that needs a unit, has none in its name, and none is said."""
+    if UNIT.search(text):
+        return []
+    given = [*function.args.args, *function.args.kwonlyargs]
+    named = [(each.arg, each.annotation) for each in given] + [(function.name, function.returns)]
+    numbers = re.compile(rf"\bfloat\b|{ARRAY.pattern}")
+    return [
+        name
+        for name, annotation in named
+        if HAS_A_UNIT.search(name) and annotation and numbers.search(ast.unparse(annotation))
+    ]
+
+
 def unlinked_sources() -> Iterator[str]:
     """Where a public docstring, of a module or a class too, names authors and a year but no way to the text."""
     for package in ("chess_env", "algorithms"):
@@ -82,6 +105,15 @@ def unlinked_sources() -> Iterator[str]:
                     text = ast.get_docstring(node) or ""
                     if CITED.search(text) and not LINK.search(text):
                         yield f"{path.relative_to(ROOT)}: {name}"
+
+
+def test_numbers_have_their_unit_in_their_name_or_in_the_docstring() -> None:
+    silent = {
+        where: names
+        for where, function, text in public_functions()
+        if (names := unitless_numbers(function, text))
+    }
+    assert not silent, "\n".join(f"{where}: {names}" for where, names in silent.items())
 
 
 def test_docstrings_that_name_a_publication_say_where_it_is() -> None:
@@ -105,14 +137,14 @@ def test_functions_that_raise_name_the_error() -> None:
     assert not silent, "\n".join(f"{where}: {missing}" for where, missing in silent.items())
 
 
-def test_the_check_finds_a_missing_shape_and_a_missing_error() -> None:
+def test_the_check_finds_a_missing_shape_a_missing_error_and_a_missing_unit() -> None:
     source = '''
-def silent(x: int) -> Tensor:
+def silent(timeout: float) -> Tensor:
     """The values."""
     raise ValueError("no")
 
-def said(x: int) -> Tensor:
-    """`[N]` values.
+def said(timeout: float) -> Tensor:
+    """`[N]` values, after `timeout` seconds.
 
     Raises:
         ValueError: always.
@@ -123,4 +155,5 @@ def said(x: int) -> Tensor:
         (function, text) for _, function, text in _inside(ast.parse(source), "example.py")
     )
     assert not says_its_shape(*silent) and unnamed_errors(*silent) == ["ValueError"]
-    assert says_its_shape(*said) and unnamed_errors(*said) == []
+    assert unitless_numbers(*silent) == ["timeout"]
+    assert says_its_shape(*said) and unnamed_errors(*said) == [] == unitless_numbers(*said)
