@@ -31,8 +31,7 @@ options = parser.parse_args()
 
 config = TrainConfig(
     # One move of a position. What MaskablePPO has no counterpart for is refused by name.
-    # Rewards are changes of a score: with gamma near 1 they add up to the end of the game, however
-    # it came about, and a blunder costs little.
+    # Rewards are changes of a score: with gamma near 1 they add up to how the game ends.
     algorithm=PPO(update_epochs=4, clip_range=0.2, gamma=0.5, gae_lambda=0.95),
     regularizer=RegularizerConfig(ent_coef=0.01),
     # 64 games side by side, 16 moves of ours in each rollout.
