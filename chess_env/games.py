@@ -165,7 +165,7 @@ class Games:
         """
         if len(state["positions"]) != len(self.everywhere):
             raise ValueError(
-                f"the state holds {len(state['ply'])} boards, this environment {len(self.everywhere)}"
+                f"the state holds {len(state['positions'])} boards, this environment {len(self.everywhere)}"
             )
         for name, array in self.boards._asdict().items():
             array[...] = state[name]

@@ -252,6 +252,16 @@ def test_a_restored_state_goes_on_exactly() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
+def test_a_state_of_another_number_of_boards_is_refused_by_its_numbers() -> None:
+    few, many = make(num_envs=2), make(num_envs=5)
+    few.reset(seed=0)
+    many.reset(seed=0)
+    before = many.fens()
+    with pytest.raises(ValueError, match="the state holds 2 boards, this environment 5"):
+        many.set_state(few.get_state())
+    assert many.fens() == before
+
+
 def test_equal_seeds_give_equal_streams_and_rows_do_not_depend_on_the_batch() -> None:
     arguments = {"start_positions": "random_plies:2-40"}
     small, large = make(num_envs=2, **arguments), make(num_envs=7, **arguments)
