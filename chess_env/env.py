@@ -59,7 +59,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     it, Phi = 2 Win% - 1 in [-1, 1]. `chess_env.rewards` lists all terms with their units. Mate is Phi = -1
     for the mated side, every draw 0. Against an opponent: Phi at the learner's next turn minus Phi at this
     turn. `info["reward_terms"]` has each term unweighted, `info["score_cp"]` the engine's score of the board
-    in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an evaluator).
+    in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an evaluator, so it is
+    absent with reward="outcome" and evaluator="auto").
 
     ## Starting State
     `start_positions` (`chess_env.start_positions`), or `reset(options={"fen": FEN})`. All randomness comes
@@ -73,9 +74,10 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     (0 opening, 1 middlegame, 2 endgame).
 
     ## Arguments
-    * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once), "builtin",
-      "stockfish:depth=4" and the like, "none" (no engine), or an `Evaluator` object, which stays the
-      caller's to close. `env.unwrapped.evaluator_id` says what it became.
+    * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
+      where nothing reads a score: reward="outcome"), "builtin", "stockfish:depth=4" and the like, "none" (no
+      engine), or an `Evaluator` object, which stays the caller's to close. `env.unwrapped.evaluator_id` says
+      what it became.
     * `reward`: a term's name or function, a sum such as "win_prob_delta+0.5*cp_delta", or a mapping of term to
       weight; None: `win_prob_delta`, without engine `outcome`.
     * `start_positions`: a spec such as "random_plies:2-40", or an object with `sample(rng)`.

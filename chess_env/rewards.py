@@ -165,6 +165,11 @@ class RewardFunction:
         """True when a term compares the move played with all legal moves (`Evaluator.score_moves`)."""
         return "regret" in self.weights
 
+    @property
+    def needs_evaluator(self) -> bool:
+        """True when a term reads any score; `outcome` alone is paid by the rules."""
+        return self.needs_scores or self.needs_move_scores
+
     def __call__(
         self,
         status_after: Any,

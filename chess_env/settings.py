@@ -16,7 +16,7 @@ from chess_env.players import Player, make_player
 from chess_env.rendering import RENDERERS
 from chess_env.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules import ONGOING, STATUS_NAMES, status_batch
-from chess_env.start_positions import StartPositions, make_start_positions
+from chess_env.start_positions import StartPositions, make_start_positions, needs_evaluator
 
 ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")
 LEARNER_COLORS = ("random", "white", "black", "start")
@@ -27,7 +27,7 @@ class Settings:
     """What an environment plays with.
 
     Attributes:
-        evaluator: Scores positions; None for "none".
+        evaluator: Scores positions; None for "none", and for "auto" where nothing reads a score.
         evaluator_id: The evaluator's `id`, or "none".
         reward: Terms and weights.
         source: Where games start.
@@ -92,8 +92,13 @@ def resolve_settings(
         ValueError: An argument is not what the environment's docstring allows; nothing is left running.
     """
     _check_choices(learner_color, max_plies, illegal_action)
-    has_evaluator = not (isinstance(evaluator, str) and evaluator == "none")
-    reward_function = make_reward(reward, has_evaluator)
+    named = evaluator if isinstance(evaluator, str) else None
+    reward_function = make_reward(reward, has_evaluator=named != "none")
+    # An engine that nothing asks would cost more time than the game itself.
+    unasked = named == "auto" and not (
+        reward_function.needs_evaluator or needs_evaluator(start_positions)
+    )
+    has_evaluator = named != "none" and not unasked
     owned: list[Any] = []
     try:
         engine: Evaluator | None = None

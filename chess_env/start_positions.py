@@ -208,6 +208,15 @@ def mixture_parts(spec: str) -> list[tuple[float, str]]:
     return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
 
 
+def needs_evaluator(spec: Any) -> bool:
+    """Whether `make_start_positions` asks for an evaluator: where a part of a spec is "@balanced=CP"."""
+    if not isinstance(spec, str):
+        return False
+    specs = [part for _, part in mixture_parts(spec)] or [spec]
+    modified = [_MODIFIERS.fullmatch(part) for part in specs]
+    return any("balanced" in _modifier_values(spec, found["pairs"]) for found in modified if found)
+
+
 def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> StartPositions:
     """The source that a spec string names, or one over an object with `sample(rng)`.
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chess_env  # noqa: F401 - registers the environment
+from chess_env import settings
 from chess_env.env import ChessSelfPlayEnv
 from tests.env.material import MaterialEvaluator
 from tests.env.vector_play import NUM_ENVS, choose, make
@@ -94,3 +95,43 @@ def test_every_board_equals_a_single_environment_bit_by_bit(
             assert_same_info(info, row, single_info)
     assert endings > 0
     vector.close()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the evaluators that environments make."""
+    names: list[str] = []
+
+    def note(name: str, num_engines: int) -> MaterialEvaluator:
+        names.append(name)
+        return MaterialEvaluator()
+
+    monkeypatch.setattr(settings, "make_evaluator", note)
+    return names
+
+
+@pytest.mark.parametrize("reward", ["outcome", {"outcome": 0.5}, "-2*outcome"])
+def test_auto_starts_no_evaluator_where_no_reward_reads_a_score(
+    reward: Any, made: list[str]
+) -> None:
+    arguments: dict[str, Any] = {"evaluator": "auto", "reward": reward}
+    single, vector = ChessSelfPlayEnv(**arguments), make(**arguments)
+    for env in (single, vector):
+        _, info = env.reset(seed=0)
+        assert "score_cp" not in info and env.evaluator_id == "none"
+        assert list(info["reward_terms"]) == ["outcome"]
+    assert made == []
+
+
+def test_an_evaluator_is_made_where_anything_reads_a_score(made: list[str]) -> None:
+    starts = "0.5*initial+0.5*random_plies:2-40@balanced=900"
+    for arguments in (
+        {},
+        {"reward": "outcome+0.1*cp_delta"},
+        {"reward": "regret"},
+        {"reward": "outcome", "evaluator": "builtin"},
+        {"reward": "outcome", "start_positions": starts},
+    ):
+        made.clear()
+        _, info = make(**{"evaluator": "auto", **arguments}).reset(seed=0)
+        assert len(made) == 1 and "score_cp" in info
