@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_ROUNDING = 8
+"""Values this many units of rounding apart count as equal: sums in another order differ by as much."""
+
 
 def _mean_std(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     """Float64 mean and population standard deviation over the valid samples; 0 without any."""
@@ -16,6 +19,15 @@ def _mean_std(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     lowest = torch.where(valid, kept, torch.inf).min()
     highest = torch.where(valid, kept, -torch.inf).max()
     return mean, torch.where(lowest < highest, std, 0.0)
+
+
+def _departures(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Float64 values minus their mean over the valid samples, exactly 0 within rounding of it; and their std."""
+    mean, std = _mean_std(values, valid)
+    departure = values.double() - mean
+    largest = torch.where(valid, values, 0.0).abs().max().double()
+    rounding = _ROUNDING * torch.finfo(values.dtype).eps * largest
+    return torch.where(departure.abs() > rounding, departure, 0.0), std
 
 
 @torch.no_grad()
@@ -63,7 +75,8 @@ def clip_cov(
     given, round(fraction N) of those with cov_low < cov_i < cov_high are zeroed, at least 1 where
     any qualifies, at random: those with the smallest `uniforms`. The paper does not divide by
     std(A) (its advantages have unit scale) and verl also passes over samples that PPO's clip has
-    zeroed already.
+    zeroed already. A sample whose advantage or logprob differs from the mean by rounding alone has
+    covariance 0 and stays in: with cov_low = 0 the sign of a rounding error would choose it.
 
     Args:
         logprobs: `[N, K]` log-probabilities of the current learner, nats.
@@ -82,12 +95,12 @@ def clip_cov(
             "the batch has no uniforms: the loop fills FlatBatch.uniforms for an algorithm whose "
             "needs() asks for them"
         )
-    mean, std = _mean_std(advantages, valid)
-    logprob_mean, _ = _mean_std(logprobs, valid)
-    product = (advantages.double() - mean) * (logprobs.double() - logprob_mean)
+    advantage, std = _departures(advantages, valid)
+    logprob, _ = _departures(logprobs, valid)
+    product = advantage * logprob
     # Equal advantages covary with nothing, so that no sample qualifies.
     covariance = torch.where(valid & (std > 0), product / torch.where(std > 0, std, 1.0), 0.0)
-    qualifies = valid & (std > 0) & (covariance > cov_low) & (covariance < cov_high)
+    qualifies = valid & (covariance != 0) & (covariance > cov_low) & (covariance < cov_high)
     number = (fraction * valid.sum()).round().clamp(min=1)
     drawn = torch.where(qualifies, uniforms.double(), torch.inf).flatten()
     rank = torch.empty_like(drawn)

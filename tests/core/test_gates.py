@@ -140,6 +140,20 @@ def test_equal_advantages_leave_every_sample_in() -> None:
     assert torch.equal(gate, valid.double())
 
 
+def test_advantages_that_are_0_up_to_rounding_are_not_left_out_by_clip_cov() -> None:
+    # Two groups of four: the rewards of the second are equal, and its advantages miss 0 by rounding.
+    spread = torch.tensor([[0.7, -0.1, -0.2, -0.4]])
+    rounding = torch.tensor([[3e-8, -1e-8, -3e-8, -2e-8]])
+    advantages = torch.cat([spread, rounding])
+    logprobs = torch.tensor([[-0.5, -1.5, -2.5, -3.5]]).expand(2, 4)
+    valid, uniforms = torch.ones(2, 4, dtype=torch.bool), torch.zeros(2, 4)
+    everything = {"fraction": 1.0, "cov_low": 0.0, "cov_high": 1e9}
+    kept = clip_cov(logprobs, advantages, valid, uniforms, **everything)
+    assert kept.tolist() == [[0.0, 1.0, 0.0, 0.0], [1.0] * 4]
+    shifted = clip_cov(logprobs, advantages + 1.0, valid, uniforms, **everything)
+    assert torch.equal(shifted, kept)
+
+
 def test_clip_cov_without_random_numbers_is_refused() -> None:
     logprobs, advantages, valid, _ = random_inputs(3)
     with pytest.raises(ValueError, match=r"no uniforms.*FlatBatch\.uniforms"):
