@@ -262,6 +262,17 @@ def test_kl_cov_has_no_gradient_until_the_learner_has_left_the_sampler() -> None
     assert (gradient[0] != 0).any()
 
 
+@pytest.mark.parametrize(("gap", "acts"), [(2e-7, False), (3e-5, False), (1e-3, True)])
+def test_a_gap_that_rounding_made_gives_kl_cov_no_gradient(gap: float, acts: bool) -> None:
+    logits, batch, advantages = random_case(9)
+    logits = logits.detach().float().requires_grad_()
+    dist = policy(logits, batch)
+    old = dist.logprobs.detach()
+    shifted = dataclasses.replace(batch, old_legal_logprobs=old - gap)
+    (gradient,) = torch.autograd.grad(kl_cov(dist, shifted, advantages, 1.0).sum(), logits)
+    assert bool(gradient.any()) == acts
+
+
 def test_the_value_does_not_depend_on_who_asks() -> None:
     logits, batch, advantages = random_case(10)
     reg = regularizer(ent_coef=0.1, kl_old_coef=0.2)
