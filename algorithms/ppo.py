@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Controls, Critic, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import clip_controls, require_sampling, require_shares
@@ -52,8 +51,9 @@ class PPO:
         _ = self.controls(), self.needs()  # these check the other fields
 
     def needs(self) -> Needs:
-        """A critic."""
-        return Needs(critic=Critic(self.vf_coef, self.clip_range_vf))
+        """A critic, and advantages of unit scale in each minibatch where they are asked for."""
+        critic = Critic(self.vf_coef, self.clip_range_vf)
+        return Needs(critic=critic, normalize_advantages=self.normalize_advantages)
 
     def controls(self) -> Controls:
         """The clip bounds and the stopping KL as configured."""
@@ -75,6 +75,5 @@ class PPO:
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
         """`[N, K]` clipped-ratio loss to minimise."""
-        scaled = normalized(advantages, batch.valid) if self.normalize_advantages else advantages
         bounds = controls.clip_low, controls.clip_high
-        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, scaled, *bounds)
+        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)

@@ -83,6 +83,9 @@ class Needs:
         single_step: one optimizer step for each batch, so that no gradient is ever off-policy.
         whole_games: all plies of a game stay in one minibatch.
         uniforms: `FlatBatch.uniforms` holds a random number for each sample.
+        normalize_advantages: each minibatch's advantages are centred and divided by their standard
+            deviation (`core.advantages.normalized`) before the regulariser reshapes them, so that its
+            coefficients have the unit of the loss.
     """
 
     critic: Critic | None = None
@@ -91,6 +94,7 @@ class Needs:
     single_step: bool = False
     whole_games: bool = False
     uniforms: bool = False
+    normalize_advantages: bool = False
 
 
 class Algorithm(Protocol):

@@ -71,8 +71,13 @@ class Regularizer:
             self._in_reward[f"reg/kl_ref_{config.kl_ref_estimator}_reward"] = kl[batch.valid]
         return rewards
 
-    def shape_advantage(self, advantages: Tensor, batch: RolloutBatch) -> Tensor:
-        """Advantages after REPO or REPO-R, same shape; the tensor itself without either."""
+    def shape_advantage(self, advantages: Tensor, batch: RolloutBatch | FlatBatch) -> Tensor:
+        """Advantages after REPO or REPO-R, same shape; the tensor itself without either.
+
+        Args:
+            advantages: shaped like `batch.old_logprobs`, in the unit in which they enter the loss.
+            batch: the rollout, or a minibatch of it.
+        """
         if self.config.repo_coef > 0:
             return shaping.repo(advantages, batch, self.config.repo_coef)
         if self.config.repo_r_coef > 0:

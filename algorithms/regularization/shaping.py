@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.regularization.estimators import PER_SAMPLE
 
 
@@ -53,7 +53,7 @@ def kl_ref_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
 
 
 @torch.no_grad()
-def repo(advantages: Tensor, batch: RolloutBatch, coef: float) -> Tensor:
+def repo(advantages: Tensor, batch: RolloutBatch | FlatBatch, coef: float) -> Tensor:
     """A - coef (l + H): REPO. l, H are the behaviour policy's, nats; invalid samples get 0.
 
     On-policy its expected gradient is that of the policy gradient plus the exact entropy bonus of
@@ -61,20 +61,21 @@ def repo(advantages: Tensor, batch: RolloutBatch, coef: float) -> Tensor:
     Second-hand: arXiv:2603.11682 was not read in full; form from SkyRL and notes on the paper.
 
     Args:
-        advantages: shaped like `batch.rewards`.
-        batch: the rollout.
-        coef: REPO's beta, reward units per nat.
+        advantages: shaped like `batch.old_logprobs`.
+        batch: the rollout, or a minibatch of it.
+        coef: REPO's beta, units of the advantages per nat.
     """
     legal = batch.old_legal_logprobs
     finite = legal.masked_fill(legal.isneginf(), 0.0)
-    entropy = -(legal.exp() * finite).sum(-1).reshape(-1, 1)
-    centred = batch.flatten(batch.old_logprobs) + entropy
-    shaped = advantages - coef * centred.reshape(advantages.shape)
+    entropy = -(legal.exp() * finite).sum(-1)
+    if advantages.ndim > entropy.ndim:  # several samples of a state
+        entropy = entropy.unsqueeze(-1)
+    shaped = advantages - coef * (batch.old_logprobs + entropy)
     return torch.where(batch.valid, shaped, 0.0)
 
 
 @torch.no_grad()
-def repo_r(advantages: Tensor, batch: RolloutBatch, coef: float) -> Tensor:
+def repo_r(advantages: Tensor, batch: RolloutBatch | FlatBatch, coef: float) -> Tensor:
     """A (1 - coef l) where A > 0, A max(0, 1 + coef l) where A < 0: REPO-R. Invalid samples get 0.
 
     l <= 0 is the behaviour policy's log-probability: an unlikely good move is raised more, an
@@ -83,8 +84,8 @@ def repo_r(advantages: Tensor, batch: RolloutBatch, coef: float) -> Tensor:
     which writes it as beta = zeta |A|.
 
     Args:
-        advantages: shaped like `batch.rewards`.
-        batch: the rollout.
+        advantages: shaped like `batch.old_logprobs`.
+        batch: the rollout, or a minibatch of it.
         coef: REPO-R's zeta, per nat.
     """
     step = coef * batch.old_logprobs

@@ -7,6 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
+from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
@@ -43,6 +44,8 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
             drawn = torch.rand(flat.valid.shape, generator=generator)
             flat = dataclasses.replace(flat, uniforms=drawn)
         advantages = batch.flatten(algorithm.advantages(batch))
+        if algorithm.needs().normalize_advantages:
+            advantages = normalized(advantages, flat.valid)
         weights, controls = batch.flatten(algorithm.weights(batch)), algorithm.controls()
         for _ in range(algorithm.update_epochs):
             optimizer.zero_grad()

@@ -7,6 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
+from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
@@ -43,6 +44,8 @@ class Case:
     ) -> Tensor:
         """The batch's policy loss as the update adds it up, a scalar."""
         advantages = self.advantages() if advantages is None else advantages
+        if self.algorithm.needs().normalize_advantages:
+            advantages = normalized(advantages, self.flat.valid)
         controls = controls or self.algorithm.controls()
         loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls)
         assert loss.shape == self.flat.valid.shape

@@ -11,7 +11,7 @@ from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.diagnostics import to_floats
 from algorithms.core.value_loss import value_loss
 from algorithms.regularization import Regularizer
-from algorithms.training.minibatches import Material
+from algorithms.training.minibatches import Material, learned_advantages
 from algorithms.training.policy import PolicyNet
 
 
@@ -40,10 +40,11 @@ def gradient_shares(
     """
     flat = part.flat
     outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
-    samples = algorithm.policy_loss(outputs.dist, flat, part.advantages, controls)
+    advantages = learned_advantages(algorithm, regularizer, part)
+    samples = algorithm.policy_loss(outputs.dist, flat, advantages, controls)
     terms = {"policy": torch.where(flat.valid, part.weights * samples, 0.0).sum()}
-    for name, penalty in regularizer.terms(outputs.dist, flat, part.advantages).items():
-        terms[name] = penalty.mean()
+    for name, penalty in regularizer.terms(outputs.dist, flat, advantages).items():
+        terms[name] = penalty.mean() * part.penalty_scale
     critic = algorithm.needs().critic
     if critic is not None:
         if outputs.values is None or flat.old_values is None or flat.returns is None:

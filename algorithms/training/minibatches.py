@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.regularization import Regularizer
 from algorithms.training.policy import PolicyNet
 from algorithms.training.targets import Targets
 
@@ -22,21 +24,34 @@ class Material:
         flat: N states.
         advantages: `[N, K]`; 0 where not valid.
         weights: `[N, K]` each sample's share of the policy loss.
+        whole_games: games are drawn into minibatches, in place of states.
+        penalty_scale: what a minibatch's mean over states is multiplied with to be an unbiased share
+            of the batch's; 1 where states are drawn.
     """
 
     flat: FlatBatch
     advantages: Tensor
     weights: Tensor
+    whole_games: bool = False
+    penalty_scale: float = 1.0
+
+    @property
+    def num_drawn(self) -> int:
+        """Number of games or states, whichever minibatches are drawn from."""
+        return int(self.flat.games.unique().numel()) if self.whole_games else self.flat.num_states
 
     def select(self, index: Tensor) -> Material:
         """The states of an int64 index `[n]`, their weights scaled up to those of the whole batch.
 
-        The loss of a minibatch is so an unbiased share of the batch's.
+        The loss of a minibatch is so an unbiased share of the batch's: scaled by the number of games,
+        not of states, where whole games are drawn, for those differ in length.
         """
-        scale = self.flat.num_states / index.numel()
-        return Material(
-            self.flat.select(index), self.advantages[index], self.weights[index] * scale
+        part = Material(
+            self.flat.select(index), self.advantages[index], self.weights[index], self.whole_games
         )
+        scale = self.num_drawn / part.num_drawn
+        shares = scale * index.numel() / self.flat.num_states if self.whole_games else 1.0
+        return dataclasses.replace(part, weights=part.weights * scale, penalty_scale=shares)
 
 
 def make_material(
@@ -56,7 +71,13 @@ def make_material(
     flat = batch.flat()
     if targets.returns is not None:
         flat = dataclasses.replace(flat, returns=batch.flatten(targets.returns))
-    material = Material(flat, batch.flatten(targets.advantages), batch.flatten(targets.weights))
+    needs = algorithm.needs()
+    material = Material(
+        flat,
+        batch.flatten(targets.advantages),
+        batch.flatten(targets.weights),
+        whole_games=needs.whole_games,
+    )
     used = flat.valid.any(-1).nonzero().squeeze(-1)
     if used.numel() == 0:
         raise ValueError(
@@ -64,21 +85,38 @@ def make_material(
             "first ply?)"
         )
     if used.numel() < flat.num_states:
-        material = Material(flat.select(used), material.advantages[used], material.weights[used])
-        flat = material.flat
+        flat = flat.select(used)
+        material = dataclasses.replace(
+            material,
+            flat=flat,
+            advantages=material.advantages[used],
+            weights=material.weights[used],
+        )
     # Padding may hold anything; a NaN there would reach the gradient through 0 * NaN.
     old_logprobs = flat.old_logprobs.masked_fill(~flat.valid, 0.0)
     flat = dataclasses.replace(flat, old_logprobs=old_logprobs)
     if flat.returns is not None:
         flat = dataclasses.replace(flat, returns=flat.returns.masked_fill(~flat.valid, 0.0))
-    if algorithm.needs().uniforms:
+    if needs.uniforms:
         uniforms = torch.rand(flat.slots.shape, generator=generator).to(flat.obs.device)
         flat = dataclasses.replace(flat, uniforms=uniforms)
-    return Material(
-        flat,
-        material.advantages.masked_fill(~flat.valid, 0.0),
-        material.weights.masked_fill(~flat.valid, 0.0),
+    return dataclasses.replace(
+        material,
+        flat=flat,
+        advantages=material.advantages.masked_fill(~flat.valid, 0.0),
+        weights=material.weights.masked_fill(~flat.valid, 0.0),
     )
+
+
+def learned_advantages(algorithm: Algorithm, regularizer: Regularizer, part: Material) -> Tensor:
+    """`[n, K]` the advantages that the policy loss of a minibatch reads; no gradient.
+
+    The minibatch's own, shaped by the regulariser already (`make_targets`); or, where the algorithm
+    asks for unit scale, first normalised and then shaped.
+    """
+    if not algorithm.needs().normalize_advantages:
+        return part.advantages
+    return regularizer.shape_advantage(normalized(part.advantages, part.flat.valid), part.flat)
 
 
 def shuffled(

@@ -54,12 +54,12 @@ def optimum_logprobs(
 def pays_in_reward_units(algorithm: Algorithm) -> bool:
     """Whether the algorithm learns from advantages in the reward's own unit.
 
-    Those that divide by a standard deviation say so in a setting, `advantage_scale` or
-    `normalize_advantages`. For them a coefficient weighs against a reward of another size in every
+    Those that divide by a standard deviation say so in a setting, `advantage_scale`, or by
+    `Needs.normalize_advantages`. For them a coefficient weighs against a reward of another size in every
     group or minibatch, and no one optimum belongs to it.
     """
     scale = getattr(algorithm, "advantage_scale", "none")
-    return scale == "none" and not getattr(algorithm, "normalize_advantages", False)
+    return scale == "none" and not algorithm.needs().normalize_advantages
 
 
 def has_closed_optimum(config: RegularizerConfig) -> bool:

@@ -17,7 +17,9 @@ class Targets:
     """Everything is shaped like `batch.rewards`.
 
     Attributes:
-        advantages: as the regulariser shaped them.
+        advantages: as the regulariser shaped them; of an algorithm that asks for
+            `Needs.normalize_advantages`, as they are before normalisation and shaping, which are the
+            minibatch's.
         weights: each sample's share of the policy loss.
         returns: what the critic should have said, reward units; None without a critic.
     """
@@ -60,8 +62,9 @@ def make_targets(algorithm: Algorithm, regularizer: Regularizer, batch: RolloutB
                 "policy built with critic=True"
             )
         returns = raw + (batch.values.unsqueeze(-1) if batch.form == "positions" else batch.values)
+    by_minibatch = algorithm.needs().normalize_advantages
     return Targets(
-        advantages=regularizer.shape_advantage(raw, batch),
+        advantages=raw if by_minibatch else regularizer.shape_advantage(raw, batch),
         weights=algorithm.weights(batch),
         returns=returns,
     )

@@ -19,6 +19,7 @@ from algorithms.regularization import Regularizer
 from algorithms.training.minibatches import (
     Material,
     largest_gap,
+    learned_advantages,
     make_material,
     relabel,
     shuffled,
@@ -65,6 +66,7 @@ class _Losses:
 
     Attributes:
         part: the states.
+        advantages: `[n, K]` that the policy loss read.
         dist: the learner.
         policy_loss: scalar, scaled to the whole batch.
         penalty: `[n]` the regulariser's.
@@ -74,6 +76,7 @@ class _Losses:
     """
 
     part: Material
+    advantages: Tensor
     dist: MaskedCategorical
     policy_loss: Tensor
     penalty: Tensor
@@ -92,10 +95,11 @@ def _losses(
 ) -> _Losses:
     flat = part.flat
     outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
-    samples = algorithm.policy_loss(outputs.dist, flat, part.advantages, controls)
+    advantages = learned_advantages(algorithm, regularizer, part)
+    samples = algorithm.policy_loss(outputs.dist, flat, advantages, controls)
     policy_loss = torch.where(flat.valid, part.weights * samples, 0.0).sum()
-    penalty, parts = regularizer.loss(outputs.dist, flat, part.advantages)
-    loss, value = policy_loss + penalty.mean(), None
+    penalty, parts = regularizer.loss(outputs.dist, flat, advantages)
+    loss, value = policy_loss + penalty.mean() * part.penalty_scale, None
     if critic is not None:
         if outputs.values is None or flat.old_values is None or flat.returns is None:
             raise ValueError(
@@ -105,7 +109,7 @@ def _losses(
         each = value_loss(outputs.values, flat.old_values, flat.returns, critic.clip_range_vf)
         value = torch.where(flat.valid, part.weights * each, 0.0).sum()
         loss = loss + critic.vf_coef * value
-    return _Losses(part, outputs.dist, policy_loss, penalty, parts, value, loss)
+    return _Losses(part, advantages, outputs.dist, policy_loss, penalty, parts, value, loss)
 
 
 def _backward(
@@ -117,13 +121,14 @@ def _backward(
     together: list[Tensor],
 ) -> tuple[list[_Losses], Tensor]:
     """Adds the gradients of the minibatches of one step; their losses, and the step's loss."""
-    states = sum(index.numel() for index in together)
     total, done = torch.zeros((), device=material.flat.obs.device), []
     critic = algorithm.needs().critic
+    # One minibatch is the whole step's loss; several are all of the batch.
+    drawn = material.num_drawn if len(together) > 1 else None
     for index in together:
         part = material.select(index)
         losses = _losses(policy, algorithm, regularizer, critic, controls, part)
-        share = losses.loss * (index.numel() / states)
+        share = losses.loss * (1.0 if drawn is None else part.num_drawn / drawn)
         share.backward()
         total = total + share.detach()
         done.append(losses)
@@ -137,6 +142,7 @@ def _measure(
     """Adds what one minibatch showed."""
     part, flat = done.part, done.part.flat
     logprobs, states = done.dist.gather(flat.slots), float(flat.num_states)
+    drawn = float(part.num_drawn)
     totals.add_ratio(
         ratio_sums(
             logprobs,
@@ -147,20 +153,20 @@ def _measure(
             controls.clip_high,
         )
     )
-    totals.add({"train/policy_loss": done.policy_loss}, states)
+    totals.add({"train/policy_loss": done.policy_loss}, drawn)
     means = {name: value.mean() for name, value in done.parts.items()}
     totals.add(means | {"reg/loss": done.penalty.mean()}, states)
     samples = flat.valid.sum()
     delight = torch.where(flat.valid, -part.advantages * logprobs, 0.0)
     by_sample = {"policy/delight_mean": delight.sum() / samples}
-    gate = algorithm.gate(done.dist, flat, part.advantages)
+    gate = algorithm.gate(done.dist, flat, done.advantages)
     if gate is not None:
         by_sample["policy/gate_mean"] = torch.where(flat.valid, gate, 0.0).sum() / samples
     totals.add(by_sample, samples)
     if critic is not None and done.value_loss is not None:
         weighted = critic.vf_coef * done.value_loss
         totals.add(
-            {"train/value_loss": done.value_loss, "train/value_loss_weighted": weighted}, states
+            {"train/value_loss": done.value_loss, "train/value_loss_weighted": weighted}, drawn
         )
 
 
@@ -203,7 +209,8 @@ def update(
 
     They are means over all minibatches; the ratio's also exist for the first one alone. The loss of
     a minibatch is its share of sum(weights * (policy loss + vf_coef * value loss)), scaled up to the
-    whole batch, plus the mean of the regulariser over its states. A state's K actions stay in one
+    whole batch, plus its share of the mean of the regulariser over the states. Shares are counted in
+    states, or in games where games stay whole, so that they are unbiased. A state's K actions stay in one
     minibatch. Where the algorithm asks for a single step, the gradients of the minibatches add up to
     the batch's, and there is one step in a pass. The passes that remain are left out once the mean
     exact KL(behaviour || learner) of one exceeds 1.5 times `controls.target_kl`.

@@ -66,7 +66,8 @@ class Asking:
 
 
 def run(policy: PolicyNet, batch: RolloutBatch, algorithm: Any, **changes: Any) -> dict[str, float]:
-    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), batch.temperature)
+    regularizer = changes.pop("regularizer", None)
+    regularizer = regularizer or Regularizer(RegularizerConfig(ent_coef=0.1), batch.temperature)
     targets = changes.pop("targets", None) or make_targets(algorithm, regularizer, batch)
     settings: dict[str, Any] = {
         "controls": algorithm.controls(),

@@ -190,6 +190,7 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
         "single_step": {"rloo"},
         "whole_games": set(),
         "uniforms": {"clip_cov"},
+        "normalize_advantages": {"ppo", "ppo_one_ply"},
     }
 
 

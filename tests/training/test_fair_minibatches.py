@@ -1,0 +1,133 @@
+"""Minibatches are unbiased shares of their batch, and coefficients keep their unit in each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core.advantages import normalized
+from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.ppo import PPO
+from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.training.minibatches import learned_advantages, make_material
+from algorithms.training.policy import PolicyNet
+from algorithms.training.targets import Targets, make_targets
+from tests.training.asking import Asking, critic_and_batch, flat_weights, run
+
+RolloutOf = Callable[..., RolloutBatch]
+PolicyOf = Callable[..., PolicyNet]
+VecOf = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class LossIsAdvantage(Asking):
+    """Each sample's loss is its advantage, whatever the policy."""
+
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        return advantages + 0.0 * dist.gather(batch.slots)
+
+
+def games_of(lengths: list[int], rollout_of: RolloutOf) -> RolloutBatch:
+    """A batch of games with these numbers of plies, of which only the first game's pay anything."""
+    batch = rollout_of("games")
+    repeats = -(-max(lengths) // batch.rewards.shape[-1])
+    longer = {
+        field.name: torch.cat([value] * repeats, dim=2)[:1, : len(lengths), : max(lengths)]
+        for field in dataclasses.fields(batch)
+        if isinstance(value := getattr(batch, field.name), Tensor)
+    }
+    batch = dataclasses.replace(batch, **longer)
+    valid = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    rewards = torch.zeros_like(batch.rewards)
+    rewards[0, 0] = 1.0
+    return dataclasses.replace(batch, valid=valid[None], rewards=rewards)
+
+
+def test_minibatches_of_whole_games_are_unbiased_shares_of_the_batch(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch = games_of([1, 9], rollout_of)
+    algorithm = LossIsAdvantage(Needs(whole_games=True))
+    whole = run(policy_of(), batch, algorithm, minibatch_size=1000)
+    parts = run(policy_of(), batch, algorithm, minibatch_size=5)
+    assert (whole["train/steps"], parts["train/steps"]) == (1, 2)
+    assert whole["train/policy_loss"] == pytest.approx(0.1)  # one of ten plies pays 1
+    assert parts["train/policy_loss"] == pytest.approx(0.1)
+    assert parts["train/loss"] == pytest.approx(whole["train/loss"], rel=1e-5)
+    assert parts["reg/entropy"] == pytest.approx(whole["reg/entropy"], rel=1e-5)
+
+
+def test_the_gradients_of_whole_games_add_up_to_the_batch_s(
+    policy_of: PolicyOf, rollout_of: RolloutOf
+) -> None:
+    batch, moved = games_of([1, 9, 4], rollout_of), []
+    for size in (1000, 1):
+        policy = policy_of()
+        needs = Needs(whole_games=True, single_step=True)
+        optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
+        metrics = run(policy, batch, Asking(needs), optimizer=optimizer, minibatch_size=size)
+        assert metrics["train/steps"] == 1
+        moved.append((flat_weights(policy), metrics["train/loss"]))
+    torch.testing.assert_close(moved[0][0], moved[1][0], atol=1e-6, rtol=1e-4)
+    assert moved[1][1] == pytest.approx(moved[0][1], rel=1e-4)
+
+
+def shares(coef: float, algorithm: PPO, batch: RolloutBatch) -> tuple[Tensor, Tensor]:
+    """(the advantages that the loss reads, of those REPO's share), over the whole batch."""
+    regularizer = Regularizer(RegularizerConfig(repo_coef=coef), batch.temperature)
+    targets: Targets = make_targets(algorithm, regularizer, batch)
+    generator = torch.Generator().manual_seed(0)
+    part = make_material(algorithm, batch, targets, generator)
+    read = learned_advantages(algorithm, regularizer, part)
+    raw = batch.flatten(algorithm.advantages(batch))
+    scaled = normalized(raw, part.flat.valid) if algorithm.normalize_advantages else raw
+    return read, read - scaled
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("coef", [0.03, 0.3, 3.0])
+def test_repo_s_coefficient_has_the_unit_of_the_loss_under_normalised_advantages(
+    vec_of: VecOf, normalize: bool, coef: float
+) -> None:
+    _, batch = critic_and_batch(vec_of)
+    algorithm = PPO(group_size=4, gamma=0.0, normalize_advantages=normalize)
+    _, once = shares(coef, algorithm, batch)
+    legal = batch.old_legal_logprobs.reshape(-1, batch.old_legal_logprobs.shape[-1])
+    entropy = torch.distributions.Categorical(logits=legal).entropy()
+    centred = batch.flatten(batch.old_logprobs) + entropy[:, None]
+    torch.testing.assert_close(once, -coef * centred, rtol=1e-4, atol=1e-6)
+    assert float(once.std()) > 0.1 * coef
+
+
+def test_repo_under_normalised_advantages_moves_the_policy_in_proportion_to_its_coefficient(
+    vec_of: VecOf,
+) -> None:
+    def gradient(coef: float) -> Tensor:
+        policy, batch = critic_and_batch(vec_of)
+        algorithm = PPO(group_size=4, gamma=0.0, vf_coef=0.0, update_epochs=1)
+        before = flat_weights(policy)
+        regularizer = Regularizer(RegularizerConfig(repo_coef=coef), batch.temperature)
+        targets = make_targets(algorithm, regularizer, batch)
+        run(
+            policy,
+            batch,
+            algorithm,
+            regularizer=regularizer,
+            targets=targets,
+            optimizer=torch.optim.SGD(policy.parameters(), lr=1.0),
+            minibatch_size=1000,
+        )
+        return flat_weights(policy) - before
+
+    none, small, large = gradient(0.0), gradient(0.03), gradient(0.3)
+    torch.testing.assert_close(large - none, 10 * (small - none), rtol=1e-2, atol=1e-5)
+    assert float((large - none).norm()) > 1e-3
