@@ -1,7 +1,8 @@
 """Compares seeded runs of two clones on this machine: same_runs.py OTHER_CLONE [--python PYTHON] [RUN ...].
 
-For a change that must not change behaviour: each command below runs in both clones, and records (without times),
-final weights, configurations and help texts must be equal. Differences are printed; the exit code is 1 where there are any.
+For a change that must not change behaviour: each command below runs in both clones, and records (without
+times), final weights, configurations and help texts must be equal. Differences are printed; the exit code is
+1 where there are any.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def chess_lab(clone: Path, python: str, arguments: tuple[str, ...]) -> str:
     command = [python, "-m", "algorithms.cli", *arguments]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{clone}: {' '.join(arguments)} failed\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+        sys.exit(
+            f"{clone}: {' '.join(arguments)} failed\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
     return done.stdout
 
 
@@ -125,12 +128,15 @@ def differences(ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
     for name in sorted({*ours, *theirs}):
         old, new = theirs.get(name, "(absent)"), ours.get(name, "(absent)")
         if old != new:
-            diff = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, "", "", 0, "")
+            diff = difflib.unified_diff(
+                old.splitlines(), new.splitlines(), name, name, "", "", 0, ""
+            )
             lines += list(diff)[:60]
     return lines
 
 
 def main() -> int:
+    """Exit code: 0 where nothing differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path)
     parser.add_argument("runs", nargs="*")

@@ -14,8 +14,8 @@ from algorithms.core.checks import require_between, require_sampling
 from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.gates import delight
+from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import score_function
 
 
 @dataclasses.dataclass(frozen=True)

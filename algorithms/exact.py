@@ -12,15 +12,15 @@ from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_choice, require_sampling
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import expected_advantage
 from algorithms.core.reductions import state_sum
-from algorithms.core.surrogates import expected_advantage
 
 
 @dataclasses.dataclass(frozen=True)
 class Exact:
     """All-action policy gradient: one ply deep, every legal move scored.
 
-    The gradient of `core.surrogates.expected_advantage`; its source is there.
+    The gradient of `core.losses.expected_advantage`; its source is there.
 
     Attributes:
         update_epochs: passes over each batch; the advantages stay those of the first.

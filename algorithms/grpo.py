@@ -13,8 +13,8 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import clip_controls, require_choice, require_sampling
 from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import clipped_ratio
 from algorithms.core.reductions import REDUCTIONS, Reduction, reduction_weights
-from algorithms.core.surrogates import clipped_ratio
 
 
 @dataclasses.dataclass(frozen=True)

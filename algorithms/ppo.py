@@ -12,8 +12,8 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import clip_controls, require_sampling, require_shares
 from algorithms.core.credit import actor_critic
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import clipped_ratio
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import clipped_ratio
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_choice, require_sampling
 from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import score_function
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,17 +20,17 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.training.policy_player import GREEDY, PolicyPlayer
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from benchmarks.report import save
-from chess_env.arena import MATCH_PLIES, play_match
 from chess_env.evaluators import make_evaluator
-from chess_env.fen import parse_fen, to_fen
-from chess_env.match_result import Game
+from chess_env.games.players import make_player
+from chess_env.matches.arena import MATCH_PLIES, play_match
+from chess_env.matches.match_result import Game
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
-from chess_env.players import make_player
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import parse_fen, to_fen
 
 OPPONENT, PAIRS, SEED = "material", 20, 1_000
 

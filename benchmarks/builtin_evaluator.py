@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.builtin_sample import Sample, load_sample
 from benchmarks.report import print_table, save
 from chess_env.evaluators import make_evaluator
-from chess_env.fen import pack_fens
-from chess_env.rules import ONGOING, apply_batch, legal_actions_batch, status_batch
+from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import ONGOING, apply_batch, legal_actions_batch, status_batch
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 REFERENCE = "depth14"

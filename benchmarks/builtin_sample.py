@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from chess_env.evaluators.uci import find_stockfish
-from chess_env.fen import engine_fens, pack_board
-from chess_env.rules import (
+from chess_env.rules.fen import engine_fens, pack_board
+from chess_env.rules.rules import (
     CHECKMATE,
     ONGOING,
     apply_batch,

@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.cells import Cell, GridResult
-from algorithms.collapse.grid import run_grid
-from algorithms.collapse.grid_files import GridError, read_json, write_atomically
+from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid_runs import Cell, GridResult
+from algorithms.run_folder.files import GridError, read_json, write_atomically
 from benchmarks import causes_record
 from benchmarks.report import machine, print_table
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from algorithms.collapse.causes import COMPOSITES
 from algorithms.collapse.causes.cause import Cause
-from algorithms.collapse.cells import Outcome
-from algorithms.collapse.grid_files import read_json
+from algorithms.comparison.grid_runs import Outcome
 from algorithms.reports.run_files import read_metrics
+from algorithms.run_folder.files import read_json
 
 Result = Mapping[str, Any] | None
 """What `chess-lab causes run --json` wrote, and the curve; None where the cell is broken."""

@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
-from algorithms.core.diagnostics import batch_metrics
-from algorithms.training import update as update_module
-from algorithms.training.probe_policy import PolicyProbe
-from algorithms.training.probe_record import ProbeRecord
-from algorithms.training.seen_positions import SeenPositions
-from algorithms.training.targets import make_targets
-from algorithms.training.update_diagnostics import UpdateDiagnostics
+from algorithms.core.batch_metrics import batch_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_record import ProbeRecord
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.updates import update as update_module
+from algorithms.updates.targets import make_targets
 from benchmarks.entropy_prediction import CPU, Loop
 from benchmarks.report import print_table, save
 

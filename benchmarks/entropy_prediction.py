@@ -24,17 +24,19 @@ import torch
 
 import chess_env  # noqa: F401 - registers the environment
 from algorithms import PRESETS
+from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import batch_metrics
+from algorithms.core.batch_metrics import batch_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer
-from algorithms.training.config import OptimizerConfig, RolloutConfig
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.probe_policy import PolicyProbe
-from algorithms.training.rollout import collect_positions, start_rollout
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
-from algorithms.training.update_diagnostics import UpdateDiagnostics
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from benchmarks.report import print_table, save
 
 CPU = torch.device("cpu")

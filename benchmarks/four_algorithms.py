@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from algorithms.collapse.comparison.compare import StoppedError, compare
-from algorithms.collapse.comparison.plan import Plan
+from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.plan import Plan
 from benchmarks.causes_record import write
 
 PLAN = Plan(

@@ -26,15 +26,15 @@ import chess
 import numpy as np
 import torch
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.training.policy_player import GREEDY, PolicyPlayer
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from benchmarks.report import print_table, save
 from benchmarks.rivals import python_chess_match
-from chess_env.arena import MATCH_PLIES, play_match
-from chess_env.fen import to_fen
-from chess_env.match_openings import draw_openings
-from chess_env.players import RandomPlayer
-from chess_env.start_positions import make_start_positions
+from chess_env.games.players import RandomPlayer
+from chess_env.matches.arena import MATCH_PLIES, play_match
+from chess_env.matches.match_openings import draw_openings
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import to_fen
 
 
 class TimedPolicy:

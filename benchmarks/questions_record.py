@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.collapse.comparison.readings import Reading
+from algorithms.comparison.readings import Reading
 from algorithms.reports import Comparison, Scores, compare, interquartile_mean
 
 LEVELS = (90, 80, 70, 60, 50, 40, 35)

@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes.cause import applied
-from algorithms.collapse.cells import Cell
-from algorithms.collapse.comparison.columns import train_arguments, with_intervals
-from algorithms.collapse.comparison.readings import Reading, mixed_readings, read_cell
-from algorithms.collapse.grid import run_grid
+from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.readings import Reading, mixed_readings, read_cell
+from algorithms.comparison.variants import train_arguments, with_intervals
+from algorithms.config.names import named_run
+from algorithms.config.run import TrainConfig
 from algorithms.reports.pairwise import Comparison, compare
 from algorithms.reports.scores import Scores
-from algorithms.training.config import TrainConfig
-from algorithms.training.named_runs import named_run
 from benchmarks.report import print_table, save
 
 OURS, THEIRS = "ppo", "sb3_maskable_ppo"

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.report import print_table, save
 from benchmarks.rivals.python_chess_engine import PythonChessClient
-from chess_env import fen, rules
 from chess_env.evaluators import StockfishEvaluator
+from chess_env.rules import fen, rules
 
 
 def random_positions(count: int, seed: int, max_plies: int = 40) -> NDArray[np.uint64]:

@@ -21,13 +21,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from algorithms.networks.weights import ship
 from algorithms.reports.run_files import read_metrics
-from algorithms.training.initial_weights import ship
 from benchmarks.command_line import chess_lab
 from benchmarks.report import print_table, save
-from chess_env.arena import MATCH_PLIES, play_match
-from chess_env.players import make_player
-from chess_env.start_positions import make_start_positions
+from chess_env.games.players import make_player
+from chess_env.matches.arena import MATCH_PLIES, play_match
+from chess_env.positions.start_positions import make_start_positions
 
 FULL_MOVES, QUARTER_MOVES = 40_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {

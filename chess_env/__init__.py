@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from chess_env.moved import MOVED, OldPaths
+
 if TYPE_CHECKING:
     from chess_env.env import ChessSelfPlayEnv
     from chess_env.evaluators import make_evaluator
-    from chess_env.start_positions import make_start_positions
+    from chess_env.positions.start_positions import make_start_positions
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 __version__ = "0.1.0"
@@ -29,7 +32,7 @@ _HOMES = {
     "ChessSelfPlayEnv": "chess_env.env",
     "ChessSelfPlayVectorEnv": "chess_env.vector_env",
     "make_evaluator": "chess_env.evaluators",
-    "make_start_positions": "chess_env.start_positions",
+    "make_start_positions": "chess_env.positions.start_positions",
 }
 
 
@@ -50,3 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 register_envs()
+sys.meta_path.append(OldPaths(MOVED, {}))

@@ -14,14 +14,9 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from chess_env.fen import parse_fen, to_fen
-from chess_env.moves import NUM_ACTIONS
-from chess_env.observation import plane_bounds
-from chess_env.reference_game import ReferenceGame, new_game
-from chess_env.rendering import RENDERERS, svg
-from chess_env.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
-from chess_env.rules import ONGOING
-from chess_env.settings import (
+from chess_env.games.reference_game import ReferenceGame, new_game
+from chess_env.games.rendering import RENDERERS, svg
+from chess_env.games.settings import (
     checked_action,
     checked_options,
     checked_render_mode,
@@ -29,6 +24,11 @@ from chess_env.settings import (
     illegal_action_error,
     resolve_settings,
 )
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import plane_bounds
+from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
+from chess_env.rules.fen import parse_fen, to_fen
+from chess_env.rules.rules import ONGOING
 
 Start = tuple[NDArray[np.uint8], dict[str, Any]]
 Step = tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]
@@ -63,7 +63,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     absent with reward="outcome" and evaluator="auto").
 
     ## Starting State
-    `start_positions` (`chess_env.start_positions`), or `reset(options={"fen": FEN})`. All randomness comes
+    `start_positions` (`chess_env.positions.start_positions`), or `reset(options={"fen": FEN})`. All randomness comes
     from `reset(seed=...)`. A game that is over at the start is an error.
 
     ## Episode End

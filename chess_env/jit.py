@@ -58,10 +58,9 @@ def _drop_stale_caches() -> None:
     try:
         if stamp.exists() and stamp.read_text() == digest.hexdigest():
             return
-        for folder in (stamp.parent, _PACKAGE / "evaluators" / "__pycache__"):
-            for pattern in ("*.nbi", "*.nbc"):
-                for cached in folder.glob(pattern):
-                    cached.unlink(missing_ok=True)
+        for pattern in ("*.nbi", "*.nbc"):
+            for cached in _PACKAGE.rglob(f"__pycache__/{pattern}"):
+                cached.unlink(missing_ok=True)
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(digest.hexdigest())
     except OSError:

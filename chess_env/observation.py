@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.bitboards import U0, U1, lowest_square
 from chess_env.jit import inlined, kernel
-from chess_env.movegen import OWN, STATE, Positions, en_passant_square, rule50_clock
-from chess_env.rules import as_batch
+from chess_env.rules.bitboards import U0, U1, lowest_square
+from chess_env.rules.movegen import OWN, STATE, Positions, en_passant_square, rule50_clock
+from chess_env.rules.rules import as_batch
 
 MAX_RULE50 = 100
 MAX_REPETITIONS = 2

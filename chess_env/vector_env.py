@@ -13,23 +13,23 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator
-from chess_env.fen import pack_fens, to_fens
-from chess_env.games import Games
-from chess_env.jit import announced
-from chess_env.movegen import Positions
-from chess_env.moves import NUM_ACTIONS
-from chess_env.observation import plane_bounds
-from chess_env.rendering import RENDERERS
-from chess_env.rewards import ILLEGAL_REWARD, Reward
-from chess_env.scoring import Scoring
-from chess_env.settings import checked_render_mode, checked_start, resolve_settings
-from chess_env.vector_info import final_entries, observe, transition
-from chess_env.vector_inputs import (
+from chess_env.games.games import Games
+from chess_env.games.rendering import RENDERERS
+from chess_env.games.scoring import Scoring
+from chess_env.games.settings import checked_render_mode, checked_start, resolve_settings
+from chess_env.games.vector_info import final_entries, observe, transition
+from chess_env.games.vector_inputs import (
     checked_actions,
     checked_autoreset_mode,
     checked_reset_options,
     checked_seeds,
 )
+from chess_env.jit import announced
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import plane_bounds
+from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
+from chess_env.rules.fen import pack_fens, to_fens
+from chess_env.rules.movegen import Positions
 
 Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
-from algorithms.training.config_file import differences
+from algorithms.config.files import differences
 from benchmarks.causes_figures import draw
 from benchmarks.causes_tables import counted, how_it_was_run, judged_doctor, spread, table
 

@@ -15,9 +15,9 @@ from settings_tables import descriptions
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion import settings_of
+from algorithms.config.names import named_run
+from algorithms.config.run import TrainOptions
 from algorithms.pretraining.config import PretrainConfig, PretrainOptions
-from algorithms.training.config import TrainOptions
-from algorithms.training.named_runs import named_run
 
 PAGE = Path(__file__).resolve().parent / "command_line.md"
 

@@ -29,7 +29,7 @@ from benchmarks.strong_tables import (
     trials_table,
     wanted,
 )
-from chess_env.rendering import svg
+from chess_env.games.rendering import svg
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

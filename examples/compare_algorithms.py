@@ -5,7 +5,7 @@
     python examples/compare_algorithms.py --out runs/mine
 
 `chess-lab compare` does the same from the command line; docs/comparison.md says what is kept equal.
-The grid of runs is in algorithms/collapse/grid.py, the statistics in algorithms/reports/.
+The grid of runs is in algorithms/comparison/grid.py, the statistics in algorithms/reports/.
 """
 
 import sys
@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clon
 import argparse
 import os
 
-from algorithms.collapse.comparison.compare import compare
-from algorithms.collapse.comparison.plan import Plan
+from algorithms.comparison.compare import compare
+from algorithms.comparison.plan import Plan
 
 parser = argparse.ArgumentParser(description="Algorithms side by side on chess self-play")
 parser.add_argument("--smoke", action="store_true", help="a comparison of half a minute")

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clon
 
 import argparse
 
+from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig, smoke
 from algorithms.grpo import GRPO
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, RolloutConfig, TrainConfig, smoke
 from algorithms.training.trainer import train
 
 parser = argparse.ArgumentParser(description="GRPO on chess self-play")

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clon
 
 import argparse
 
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig, smoke
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig, smoke
 from algorithms.training.trainer import train
 
 parser = argparse.ArgumentParser(description="PPO on chess self-play")

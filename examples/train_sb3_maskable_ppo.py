@@ -6,7 +6,7 @@
     python examples/train_sb3_maskable_ppo.py --trainer own   # the same settings with our own loop
 
 Needs sb3-contrib: pip install -e ".[sb3]". The boards as SB3's VecEnv are in
-algorithms/training/sb3_boards.py, our network as its policy in sb3_policy.py, and which setting
+algorithms/integrations/sb3/boards.py, our network as its policy in sb3_policy.py, and which setting
 becomes which argument in sb3_settings.py.
 """
 
@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clon
 
 import argparse
 
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig, smoke
+from algorithms.integrations.sb3.session import train_sb3
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig, smoke
-from algorithms.training.sb3 import train_sb3
 from algorithms.training.trainer import train
 
 parser = argparse.ArgumentParser(description="MaskablePPO on chess")

@@ -14,9 +14,9 @@ import pytest
 from benchmarks.algorithms import entropy_at, spread
 from benchmarks.entropy_prediction import agreement
 from benchmarks.rivals import python_chess_match
-from chess_env.fen import to_fen
-from chess_env.match_openings import draw_openings
-from chess_env.start_positions import make_start_positions
+from chess_env.matches.match_openings import draw_openings
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import to_fen
 
 ROOT = Path(__file__).parents[1]
 

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from algorithms.commands import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 320
 
-# A module may import from its own layer and from those before it. The longest prefix decides.
-LAYERS = {
-    "chess_env": 0,
-    "algorithms.core": 1,
-    "algorithms": 2,  # the algorithms themselves, one file each, and regularization
-    "algorithms.training": 3,
-    "algorithms.pretraining": 4,
-    "algorithms.testing": 4,  # contracts that a user runs on parts of their own
-    "algorithms.collapse": 4,
-    "algorithms.playing": 4,
-    "algorithms.commands": 5,
-    "algorithms.cli": 6,
-}
 LEARNING = {"torch", "algorithms", "stable_baselines3", "sb3_contrib", "wandb", "tensorboard"}
 GAME = {"chess", "chess_env", "gymnasium", "stable_baselines3", "sb3_contrib", "wandb"}
 # Imports that are forbidden, however deep in a function they stand. The longest prefix decides.
-FORBIDDEN = {
+FORBIDDEN: dict[str, set[str]] = {
     "chess_env": LEARNING,
+    "algorithms": set(),
+    **{f"algorithms.{path.stem}": GAME for path in (ROOT / "algorithms").glob("[!_]*.py")},
     "algorithms.core": GAME,
-    "algorithms": GAME,
-    "algorithms.training": set(),
-    "algorithms.pretraining": set(),
-    "algorithms.testing": set(),
-    "algorithms.collapse": set(),
-    "algorithms.playing": set(),
-    "algorithms.commands": set(),
-    "algorithms.cli": set(),
+    "algorithms.regularization": GAME,
     "algorithms.reports": {"torch", *GAME},
+    "algorithms.run_folder": {"torch"},
+    "algorithms.run_folder.checkpoint": set(),
+    "algorithms.run_folder.trackers": set(),  # TensorBoard's writer is torch's
+    "algorithms.cli": set(),
+    "algorithms.moved": set(),
 }
+# What stands outside the order: packages that only hold rooms, and the tables of old names.
+OUTSIDE = {"chess_env", "algorithms", "chess_env.moved", "algorithms.moved"}
+
+
+def rooms() -> dict[str, int]:
+    """Room or module -> its row in the table of CONTRIBUTING.md, from the first to the last."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## The rooms")[2].partition("\n\nA folder")[0]
+    found: dict[str, int] = {}
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")][2:]
+    for row, cell in enumerate(rows):
+        package, listed, modules = cell.partition("(")
+        if listed:
+            (home,) = re.findall(r"`([\w.]+)`", package)
+            names = [f"{home}.{module}" for module in re.findall(r"`(\w+)`", modules)]
+        else:
+            names = re.findall(r"`([\w.]+)`", cell)
+        found.update(dict.fromkeys(names, row))
+        if "the algorithms" in cell:
+            found.update({f"algorithms.{name}": row for name in algorithm_modules()})
+    return found
+
+
+def algorithm_modules() -> list[str]:
+    """Modules with one algorithm each."""
+    others = {"__init__", "cli", "moved", "presets"}
+    return [path.stem for path in (ROOT / "algorithms").glob("*.py") if path.stem not in others]
 
 
 def module_name(path: Path) -> str:
@@ -69,13 +86,14 @@ def imported_modules(source: str, module: str, is_package: bool = False) -> set[
 
 
 def violations(source: str, module: str, is_package: bool = False) -> list[str]:
-    own = deciding_prefix(module, LAYERS)
-    found = []
+    table = rooms()
+    own = deciding_prefix(module, table)
+    found = [] if own or module in OUTSIDE else [f"{module} is in no room of the table"]
     for name in sorted(imported_modules(source, module, is_package)):
-        other = deciding_prefix(name, LAYERS)
-        # `from algorithms import core` names the parent too, which is no upward import.
-        if own and other and name != "algorithms" and LAYERS[other] > LAYERS[own]:
-            found.append(f"{module} imports {name}, which comes after it in the import order")
+        other = deciding_prefix(name, table)
+        # Beside counts as backward: two rooms of one row know nothing of each other.
+        if own and other and own != other and table[other] >= table[own]:
+            found.append(f"{module} imports {name}, which does not come before it")
         forbidden = FORBIDDEN[deciding_prefix(module, FORBIDDEN) or module]
         if name.split(".")[0] in forbidden:
             found.append(f"{module} imports {name}, which is forbidden there")
@@ -110,16 +128,22 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("algorithms.core.advantages", "from algorithms.training import update"),
+        ("algorithms.core.advantages", "from algorithms.updates import update"),
         ("algorithms.core.advantages", "import algorithms.grpo"),
         ("algorithms.core.advantages", "from .. import grpo"),
         ("algorithms.core.advantages", "def f():\n    import gymnasium"),
-        ("algorithms.grpo", "from algorithms.training.config import TrainConfig"),
+        ("algorithms.grpo", "from algorithms.config.run import TrainConfig"),
         ("algorithms.grpo", "import chess"),
+        ("algorithms.grpo", "from algorithms.regularization import Regularizer"),
         ("algorithms.regularization", "from chess_env.moves import NUM_ACTIONS"),
+        ("algorithms.run_folder.log", "import torch"),
+        ("algorithms.rollouts.games", "from algorithms.updates.targets import make_targets"),
         ("algorithms.training.trainer", "from algorithms import cli"),
-        ("algorithms.training.trainer", "from algorithms.playing import engine"),
+        ("algorithms.training.trainer", "from algorithms.playing.uci import engine"),
+        ("algorithms.playing.position", "from algorithms.collapse import doctor"),
+        ("algorithms.new_room.thing", "import math"),
         ("chess_env.env", "import torch.nn"),
+        ("chess_env.rules.fen", "from chess_env.evaluators import Evaluator"),
         ("chess_env.evaluators.cache", "from algorithms import core"),
         ("algorithms.reports.load", "import torch"),
     ],
@@ -134,7 +158,8 @@ def test_the_checker_catches_a_forbidden_import(module: str, source: str) -> Non
         ("algorithms.core.advantages", "import torch\nfrom algorithms.core import batch"),
         ("algorithms.core.advantages", "from . import batch"),
         ("algorithms.grpo", "from algorithms.core.advantages import group_relative"),
-        ("algorithms.training.rollout", "from chess_env.vector_env import ChessSelfPlayVectorEnv"),
+        ("algorithms.run_folder.checkpoint", "import torch"),
+        ("algorithms.rollouts.games", "from chess_env.vector_env import ChessSelfPlayVectorEnv"),
         ("chess_env.env", "import chess\nimport gymnasium\nfrom chess_env import moves"),
     ],
 )
@@ -152,7 +177,7 @@ def test_no_file_is_longer_than_one_sitting() -> None:
 def test_an_algorithm_fits_on_one_screen() -> None:
     long = {}
     for path in (ROOT / "algorithms").glob("*.py"):
-        if path.name in ("__init__.py", "cli.py", "presets.py"):
+        if path.stem not in algorithm_modules():
             continue
         code_lines = len(path.read_text().splitlines())
         if code_lines > 80:
@@ -163,3 +188,28 @@ def test_an_algorithm_fits_on_one_screen() -> None:
 def test_no_file_is_called_utils() -> None:
     vague = {"utils.py", "util.py", "helpers.py", "misc.py", "common.py"}
     assert [str(path) for path in all_files() if path.name in vague] == []
+
+
+def test_every_room_of_the_table_is_in_the_tree_and_every_package_in_the_table() -> None:
+    table = rooms()
+    for name in table:
+        path = ROOT / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").exists(), name
+    packages = {module_name(path) for path in library_files() if path.name == "__init__.py"}
+    assert {name for name in packages if not deciding_prefix(name, table)} == {
+        "chess_env",
+        "algorithms",
+    }
+
+
+def test_no_folder_has_more_modules_than_one_can_look_over() -> None:
+    counts: dict[str, int] = {}
+    for path in library_files():
+        if path.name != "__init__.py":
+            folder = str(path.parent.relative_to(ROOT))
+            counts[folder] = counts.get(folder, 0) + 1
+    crowded = {folder: number for folder, number in counts.items() if number > 12}
+    crowded.pop("algorithms", None)  # the catalogue: one file for each algorithm
+    # One module for each command, and five that commands share.
+    assert crowded.pop("algorithms/commands", 0) <= len(COMMANDS) + 5
+    assert crowded == {}

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS
+from algorithms.config.run import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Algorithm
+from algorithms.networks.settings import PolicyConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
-from algorithms.training.policy import PolicyConfig
-from algorithms.training.run_log import read_rows
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from tests.pretraining.runs import Quiet
 from tests.pretraining.runs import tiny as tiny_pretraining

@@ -21,7 +21,7 @@ import chess_env
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("chess_env", "algorithms")
-SHIPPED = "algorithms/training/shipped"
+SHIPPED = "algorithms/networks/shipped"
 
 HELP = """
 import sys
@@ -130,7 +130,7 @@ def test_the_wheel_has_every_module_and_data_file_of_the_packages(wheel_names: l
         if path.is_file() and path.parent.name != "__pycache__"
     }
     assert expected - set(wheel_names) == set()
-    assert {"chess_env/py.typed", "chess_env/heldout.npz"} <= expected
+    assert {"chess_env/py.typed", "chess_env/positions/heldout.npz"} <= expected
 
 
 def test_the_wheel_has_the_policies_that_come_with_the_project(wheel_names: list[str]) -> None:
@@ -252,7 +252,7 @@ def test_the_wheel_trains_evaluates_and_reports_from_another_folder(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_tests_pass_on_the_wheel_in_another_folder(clean: Path, tmp_path: Path) -> None:
-    chosen = ("core/test_advantages.py", "core/test_surrogates.py", "env/test_heldout.py")
+    chosen = ("core/test_advantages.py", "core/test_losses.py", "env/test_heldout.py")
     for name in ("core/conftest.py", *chosen):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.comparison.columns import make_columns
-from algorithms.collapse.comparison.readings import Reading
+from algorithms.comparison.readings import Reading
+from algorithms.comparison.variants import make_columns
 from benchmarks.questions import QUESTIONS, Question
 from benchmarks.questions_record import against, answer, column, price
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.training.initial_weights import ship
+from algorithms.networks.weights import ship
 from benchmarks import annotated_game, pretraining, strong, strong_tables
 
 ROOT = Path(__file__).parents[1]

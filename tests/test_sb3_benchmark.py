@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.comparison.readings import Reading
-from algorithms.training.combinations import check_settings
-from algorithms.training.config_file import differences
+from algorithms.comparison.readings import Reading
+from algorithms.config.compatibility import check_settings
+from algorithms.config.files import differences
 from benchmarks.sb3_ppo import OURS, SETTINGS, THEIRS, config_of, row_of
 
 

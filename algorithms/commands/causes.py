@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands.json_file import write_json
-from algorithms.commands.next_steps import next_commands
+from algorithms.commands.run_end import next_commands
+from algorithms.run_folder.files import write_json
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -138,7 +138,7 @@ def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
         runs: its entry in the committed matrix; empty where there is none.
     """
     from algorithms.collapse.causes.cause import baseline
-    from algorithms.training.config_file import differences
+    from algorithms.config.files import differences
 
     with_it = cause.config(cured=False, seed=0)
     without = baseline() if cause.composite else cause.config(cured=True, seed=0)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.commands.json_file import write_json
+from algorithms.run_folder.files import write_json
 
 EXAMPLES = (
     "chess-lab check",
@@ -70,7 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _check_packages() -> list[Finding]:
-    from algorithms.training import machine
+    from algorithms.run_folder import environment as machine
 
     optional = {"sb3-contrib": "sb3", "wandb": "wandb", "tensorboard": "tensorboard"}
     findings = []
@@ -136,7 +136,6 @@ def _check_cuda() -> Finding:
 
 def _check_cache() -> Finding:
     import chess_env
-    from chess_env import rules  # noqa: F401 - drops machine code of older sources
 
     folder = Path(chess_env.__file__).parent / "__pycache__"
     compiled = len(list(folder.glob("*.nbi")))
@@ -149,11 +148,13 @@ def _check_cache() -> Finding:
 
 
 def _check_heldout() -> Finding:
-    from chess_env.heldout import load_heldout
+    from chess_env.positions.heldout import load_heldout
 
     try:
         heldout = load_heldout()
     except (OSError, ValueError) as error:
-        return Finding("held-out set", "missing", str(error), "git checkout chess_env/heldout.npz")
+        return Finding(
+            "held-out set", "missing", str(error), "git checkout chess_env/positions/heldout.npz"
+        )
     slices = ", ".join(heldout.slice_names)
     return Finding("held-out set", "ok", f"{len(heldout):,} positions ({slices})")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.commands.json_file import write_json
+from algorithms.run_folder.files import write_json
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",
@@ -22,11 +22,11 @@ SMOKE_MOVES, SMOKE_SEEDS = 2_048, 2
 def run(arguments: Sequence[str]) -> int:
     """Compares; 0 where all cells ran, 1 where some broke or it was refused, 130 or 143 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
-    from algorithms.collapse.comparison.cells import MixedError
-    from algorithms.collapse.comparison.compare import StoppedError, compare
-    from algorithms.collapse.comparison.plan import Plan
-    from algorithms.collapse.comparison.tuning import TuningError
-    from algorithms.collapse.grid_files import GridError
+    from algorithms.comparison.compare import StoppedError, compare
+    from algorithms.comparison.jobs import MixedError
+    from algorithms.comparison.plan import Plan
+    from algorithms.comparison.tuning import TuningError
+    from algorithms.run_folder.files import GridError
 
     default = Plan(("grpo",))
     budget = SMOKE_MOVES if options.smoke else default.budget_moves

@@ -48,8 +48,8 @@ def words(command: str, text: str) -> Words:
         text: what it does, for the shells that show that.
     """
     if command == "train":
-        from algorithms.training.config import TrainOptions
-        from algorithms.training.named_runs import NAMES, named_run
+        from algorithms.config.names import NAMES, named_run
+        from algorithms.config.run import TrainOptions
 
         # Every algorithm has settings of its own; offered are those of all.
         flags: dict[str, tuple[str, ...]] = {"--preset": ("strong",)}
@@ -63,11 +63,11 @@ def words(command: str, text: str) -> Words:
     module = importlib.import_module(f"algorithms.commands.{command}")
     names, flags = parser_words(module.make_parser())
     if command == "compare":
-        from algorithms.training.named_runs import NAMES
+        from algorithms.config.names import NAMES
 
         names = NAMES
     elif command in ("eval", "uci"):
-        from algorithms.training.initial_weights import shipped_names
+        from algorithms.networks.weights import shipped_names
 
         names = tuple(shipped_names())
     elif command == "causes":
@@ -95,7 +95,7 @@ class Setting(NamedTuple):
 
 def setting_flags(options: Any) -> dict[str, tuple[str, ...]]:
     """{flag: its named choices} of the fields of a nested dataclass."""
-    from algorithms.training.choices import choices_of
+    from algorithms.commands.choices import choices_of
 
     return {each.flag: choices_of(each.owner, [each.name]) for each in settings_of(options)}
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import eval_positions
 from algorithms.commands.eval_files import write_files
-from algorithms.commands.json_file import cannot_write, try_json, try_path
-from algorithms.commands.termination import exit_code, sigterm_raises
+from algorithms.run_folder.files import cannot_write, try_json, try_path
+from algorithms.run_folder.stopping import exit_code, sigterm_raises
 
 if TYPE_CHECKING:
-    from chess_env.match_result import MatchResult
-    from chess_env.players import Player
+    from chess_env.games.players import Player
+    from chess_env.matches.match_result import MatchResult
 
 EXAMPLES = (
     "chess-lab eval warm --positions",
@@ -161,8 +161,8 @@ class _Players:
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
 
-        from algorithms.playing.threads import threads_of
-        from algorithms.training.device import choose_device
+        from algorithms.evaluation.load_policy import threads_of
+        from algorithms.networks.device import choose_device
 
         torch.set_num_threads(threads_of(options.num_threads))
         self._temperature = _temperature(options)
@@ -172,7 +172,7 @@ class _Players:
 
     def opponent(self, name: str) -> Player:
         """The player of that name, made once."""
-        from chess_env.players import make_player
+        from chess_env.games.players import make_player
 
         if name not in self._opponents:
             self._opponents[name] = (
@@ -188,8 +188,8 @@ class _Players:
             player.close()
 
     def _policy(self, source: str) -> Player:
-        from algorithms.playing.load_policy import load_policy
-        from algorithms.training.policy_player import PolicyPlayer
+        from algorithms.evaluation.load_policy import load_policy
+        from algorithms.evaluation.policy_player import PolicyPlayer
 
         policy = load_policy(source).to(self._device)
         return PolicyPlayer(policy, temperature=self._temperature, label=source)
@@ -197,8 +197,8 @@ class _Players:
 
 def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
     """None; fills `found` with what was played, so that an error or a signal later loses nothing."""
-    from chess_env.match_openings import draw_openings
-    from chess_env.start_positions import make_start_positions
+    from chess_env.matches.match_openings import draw_openings
+    from chess_env.positions.start_positions import make_start_positions
 
     openings = make_start_positions(options.openings)
     draw_openings(openings, options.seed, options.games // 2)  # too few: not after all the probes
@@ -216,7 +216,7 @@ def _play_all(
     found: dict[str, MatchResult],
 ) -> None:
     """None; plays the opponents that were named, or climbs the ladder."""
-    from algorithms.playing.ladder import climb, rungs_here
+    from algorithms.evaluation.ladder import climb, rungs_here
     from chess_env.evaluators import find_stockfish
 
     pairs = options.games // 2
@@ -239,7 +239,7 @@ def _announced(
 
     Where it is stopped it adds the pairs that were finished to `found`.
     """
-    from chess_env.arena import MATCH_PLIES, play_match
+    from chess_env.matches.arena import MATCH_PLIES, play_match
 
     def play(opponent: str, pairs: int, first_pair: int) -> MatchResult:
         print(f"playing {2 * pairs} games against {opponent} ...", file=sys.stderr)
@@ -264,8 +264,8 @@ def _announced(
 
 
 def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
-    from algorithms.playing.ladder import LADDER
-    from algorithms.playing.strength import table
+    from algorithms.evaluation.ladder import LADDER
+    from algorithms.evaluation.strength import table
 
     evaluated = next(iter(found.values())).first
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")

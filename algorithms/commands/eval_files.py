@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands.json_file import JsonPathError, cannot_write, holds_something, write_json
+from algorithms.run_folder.files import JsonPathError, cannot_write, holds_something, write_json
 
 if TYPE_CHECKING:
-    from chess_env.match_result import MatchResult
+    from chess_env.matches.match_result import MatchResult
 
 
 def write_files(
@@ -35,8 +35,8 @@ def write_files(
 def _values(
     options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
 ) -> dict[str, Any]:
-    from algorithms.playing.strength import to_dict
-    from chess_env.arena import MATCH_PLIES
+    from algorithms.evaluation.strength import to_dict
+    from chess_env.matches.arena import MATCH_PLIES
 
     return {
         "checkpoint": options.checkpoint,
@@ -50,7 +50,7 @@ def _values(
 
 
 def _write_pgn(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
-    from chess_env.match_result import to_pgn
+    from chess_env.matches.match_result import to_pgn
 
     with options.pgn.open("w", encoding="utf-8") as file:
         for match in found.values():

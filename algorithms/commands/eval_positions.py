@@ -7,10 +7,10 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands.json_file import holds_something, try_json, write_json
+from algorithms.run_folder.files import holds_something, try_json, write_json
 
 if TYPE_CHECKING:
-    from algorithms.playing.move_quality import MoveQuality
+    from algorithms.evaluation.move_quality import MoveQuality
 
 GAMES_ONLY = ("opponents", "games", "openings", "pgn")
 """Options that say something of games."""
@@ -73,13 +73,12 @@ def _measure(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
     """(the evaluator of the table, what was found by slice, then way of choosing)."""
     import torch
 
-    from algorithms.playing.load_policy import load_policy, run_temperature
-    from algorithms.playing.move_quality import judge, policy_probs, uniform_probs
-    from algorithms.playing.threads import threads_of
-    from algorithms.training.device import choose_device
-    from algorithms.training.evaluation import prepare_slice
-    from algorithms.training.policy_player import GREEDY
-    from chess_env.heldout import load_heldout
+    from algorithms.evaluation.heldout import prepare_slice
+    from algorithms.evaluation.load_policy import load_policy, run_temperature, threads_of
+    from algorithms.evaluation.move_quality import judge, policy_probs, uniform_probs
+    from algorithms.evaluation.policy_player import GREEDY
+    from algorithms.networks.device import choose_device
+    from chess_env.positions.heldout import load_heldout
 
     torch.set_num_threads(threads_of(options.num_threads))
     device = choose_device(options.device)
@@ -104,7 +103,7 @@ def _measure(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
 
 
 def _print(options: argparse.Namespace, evaluator_id: str, found: list[MoveQuality]) -> None:
-    from algorithms.playing.move_quality import evaluator_lines, table
+    from algorithms.evaluation.move_quality import evaluator_lines, table
 
     print(f"{options.checkpoint}, held-out positions, seed {options.seed}")
     print("\n".join(evaluator_lines(evaluator_id)))

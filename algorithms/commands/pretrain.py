@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.commands import next_steps
-from algorithms.commands.json_file import write_json
+from algorithms.commands import run_end
 from algorithms.commands.run_end import end_of_run
 from algorithms.commands.train import value_of
+from algorithms.run_folder.files import write_json
 
 EXAMPLES = (
     "chess-lab pretrain",
@@ -25,9 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
     import tyro
 
+    from algorithms.commands.choices import check_choices
     from algorithms.pretraining import config as configuration
     from algorithms.pretraining.loop import pretrain
-    from algorithms.training.choices import check_choices
 
     try:
         resumed = value_of("--resume", arguments)
@@ -61,6 +61,6 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
     def further(stopped: bool) -> list[str]:
-        return next_steps.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
+        return run_end.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
 
     return end_of_run(result, options.json, further)

@@ -117,7 +117,7 @@ def _probes(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Any]:
         if not folder.is_dir():
             continue
         # numba and python-chess take a second to load; a run without probes does not need them.
-        from algorithms.commands.probe_pictures import probe_pictures
+        from algorithms.diagnostics.probe_pictures import probe_pictures
 
         if folder.is_symlink() or any(file.is_symlink() for file in folder.iterdir()):
             notes.append(f"{run.name}: {FOLDER} is or holds a symbolic link and was not followed.")
@@ -136,8 +136,8 @@ def _presets(runs: Sequence[RunRecord]) -> dict[str, Mapping[str, str]]:
     if len(group_runs(runs)) > 1:
         return {}
     from algorithms import PRESETS
-    from algorithms.training.config import TrainConfig
-    from algorithms.training.config_file import to_dict
+    from algorithms.config.files import to_dict
+    from algorithms.config.run import TrainConfig
 
     first = runs[0]
     if first.label not in PRESETS:

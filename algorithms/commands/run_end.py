@@ -1,13 +1,20 @@
-"""What `chess-lab train` and `pretrain` do when a run has ended: say so, and turn it into an exit code."""
+"""How a run ends on the terminal: what came of it, and the commands that come next."""
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from algorithms.commands.json_file import write_json
+from algorithms.run_folder.console import WIDTH
+from algorithms.run_folder.files import write_json
+
+Step = tuple[Sequence[str], str]
+"""The words of a command after the program's name, and what it is for."""
 
 
 class Result(Protocol):
@@ -40,3 +47,70 @@ def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list
         print(f"stopped{' by' if stopped else ':'} {stopped_by}")
     print("\n".join(further(stopped)))
     return 128 + signal.Signals[stopped_by].value if stopped and stopped_by else 0
+
+
+def after_training(
+    run_dir: Path, begin: Sequence[str], *, stopped: bool, smoke: bool, own: bool
+) -> list[str]:
+    """Lines that name the next three commands after `chess-lab train`.
+
+    Args:
+        run_dir: the run folder.
+        begin: the words that begin such a run: its name, and the settings that have one.
+        stopped: whether a signal ended it.
+        smoke: whether it was a run of a few seconds.
+        own: whether the loop was this project's; runs of others cannot be continued.
+    """
+    run = str(run_dir)
+    report, play = (("report", run), "one HTML page"), (("uci", run), "a player for a chess GUI")
+    if stopped and own:
+        resume = ("train", "--resume", run), "goes on"
+        return next_commands(resume, (("diagnose", run), "how it does so far"), report)
+    if smoke:
+        judge = ("eval", run, "--positions"), "its single moves"
+        return next_commands((("train", *begin), "a real run: minutes"), report, judge)
+    return next_commands(report, (("eval", run), "its strength in games: minutes"), play)
+
+
+def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]:
+    """Lines that name the next three commands after `chess-lab pretrain`; arguments as above."""
+    run, best = str(run_dir), str(run_dir / "checkpoints" / "best")
+    judge = ("eval", best, "--positions"), "its single moves"
+    report = ("report", run), "one HTML page"
+    if stopped:
+        first: Step = ("pretrain", "--resume", run), "goes on"
+    elif smoke:
+        first = ("pretrain",), "a real run"
+    else:
+        first = ("train", "grpo", "--init-from", best), "goes on by self-play"
+    return next_commands(first, judge, report)
+
+
+def next_commands(*steps: Step) -> list[str]:
+    """Lines that can be copied: a command each, with what it is for where 80 columns allow that."""
+    commands = [_folded(shlex.join([program(), *words])) for words, _ in steps]
+    notes = [f"  # {note}" for _, note in steps]
+    width = max(map(len, commands))
+    fits = 2 + width + max(map(len, notes)) <= WIDTH
+    return ["next:"] + [
+        f"  {command:<{width}}{note}" if fits else f"  {command}"
+        for command, note in zip(commands, notes, strict=True)
+    ]
+
+
+def _folded(command: str) -> str:
+    """The command, continued on a second line before its last option where it would pass 80 columns."""
+    head, option, tail = command.rpartition(" --")
+    if 2 + len(command) <= WIDTH or not option:
+        return command
+    return f"{head} \\\n    --{tail}"
+
+
+def program() -> str:
+    """What to type for `chess-lab` here: its path where it was started by one that PATH does not know."""
+    started = Path(sys.argv[0])
+    if started.name != "chess-lab":
+        return "chess-lab"
+    known = shutil.which("chess-lab")
+    same = known is not None and Path(known).resolve() == started.resolve()
+    return "chess-lab" if same else str(started)

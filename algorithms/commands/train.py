@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.commands import next_steps
-from algorithms.commands.json_file import write_json
+from algorithms.commands import run_end
 from algorithms.commands.run_end import end_of_run
+from algorithms.run_folder.files import write_json
 
 EXAMPLES = (
     "chess-lab train grpo",
@@ -35,13 +35,14 @@ def run(arguments: Sequence[str]) -> int:
     import tyro
 
     from algorithms.collapse.doctor import Watch
+    from algorithms.commands.choices import check_choices
+    from algorithms.config import files as config_file
+    from algorithms.config import run as configuration
+    from algorithms.config.names import NAMES, STRONG, named_run, strong
     from algorithms.core.checks import require_choice
+    from algorithms.integrations.sb3.session import train_sb3
     from algorithms.reports.run_files import read_metrics
-    from algorithms.training import config as configuration
-    from algorithms.training import config_file, strong, trainer
-    from algorithms.training.choices import check_choices
-    from algorithms.training.named_runs import NAMES, named_run
-    from algorithms.training.sb3 import train_sb3
+    from algorithms.training import trainer
 
     prog, settings = "chess-lab train", None
     try:
@@ -67,14 +68,14 @@ def run(arguments: Sequence[str]) -> int:
             prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
             settings = value_of("--preset", arguments)
             if settings is not None:
-                require_choice("--preset", settings, (strong.NAME,))
+                require_choice("--preset", settings, (STRONG,))
                 if config.preset != STRONG_FOR:
                     raise ValueError(
                         f"--preset {settings} was made for {STRONG_FOR} and measured with it, not for "
                         f"{config.label}: run `chess-lab train {STRONG_FOR} --preset {settings}`, or give "
                         "the settings one by one"
                     )
-                config = strong.strong(config)
+                config = strong(config)
                 arguments = _without("--preset", arguments)
         else:
             if arguments and not arguments[0].startswith("-"):
@@ -125,9 +126,7 @@ def run(arguments: Sequence[str]) -> int:
     def further(stopped: bool) -> list[str]:
         smoke, own = options.smoke, options.config.trainer == "own"
         begin = [result.algorithm, *(("--preset", settings) if settings else ())]
-        return next_steps.after_training(
-            result.run_dir, begin, stopped=stopped, smoke=smoke, own=own
-        )
+        return run_end.after_training(result.run_dir, begin, stopped=stopped, smoke=smoke, own=own)
 
     return end_of_run(result, options.json, further)
 

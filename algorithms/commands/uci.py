@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from algorithms.playing.engine import Thinker
+    from algorithms.playing.uci.engine import Thinker
 
 EXAMPLES = (
     "chess-lab uci warm",
@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # it is for a shell's background job
             signal.signal(number, _leave)
 
-    from algorithms.playing.engine import serve
+    from algorithms.playing.uci.engine import serve
 
     try:
         serve(
@@ -82,7 +82,7 @@ def _plain(source: str) -> str:
 def _load(source: str) -> Thinker:
     import torch
 
-    from algorithms.playing.load_policy import load_policy
+    from algorithms.evaluation.load_policy import load_policy
     from algorithms.playing.policy_moves import PolicyMoves
 
     torch.set_num_threads(1)  # one position at a time: a second thread only costs

@@ -47,7 +47,7 @@ def group_relative(
     about the spread within one.
 
     Members that are not valid get 0, and so does every member of a group with fewer than two valid
-    members: a mean over one reward is no baseline (`diagnostics.batch_metrics` counts these as
+    members: a mean over one reward is no baseline (`batch_metrics` counts these as
     `rollout/small_groups`).
 
     Args:

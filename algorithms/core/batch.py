@@ -199,6 +199,16 @@ class RolloutBatch:
         valid = self.valid.any(-1) if self.form == "positions" else self.valid
         return int(valid.sum())
 
+    def require_finite_rewards(self) -> None:
+        """Raises ValueError, with their number, where rewards of valid samples are not finite."""
+        finite = torch.isfinite(self.rewards) | ~self.valid
+        if not finite.all():
+            raise ValueError(
+                f"{int((~finite).sum())} of {self.scored_moves:,} rewards are not finite: nothing was "
+                "learned from them; look at the reward term and the evaluator (env.reward, "
+                "env.evaluator)"
+            )
+
     def flatten(self, values: Tensor) -> Tensor:
         """`[N, K]` view of values shaped like `rewards`: K = G for `positions`, 1 for `games`."""
         return values.reshape(-1, values.shape[-1] if self.form == "positions" else 1)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.playing.request import Answer, Request
-from algorithms.training.policy import PolicyNet
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing.requests import Answer, Request
+from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.reference_game import observation
 
 
 class PolicyMoves:

@@ -8,9 +8,9 @@ from collections.abc import Hashable, Sequence
 
 import chess
 
-from algorithms.playing.protocol import shown
-from chess_env.fen import board_from_fen
-from chess_env.reference_game import identity
+from algorithms.playing.uci.protocol import shown
+from chess_env.games.reference_game import identity
+from chess_env.rules.fen import board_from_fen
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from algorithms.config import files as config_file
+from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import require, require_between, require_choice, require_count
-from algorithms.training import config_file
-from algorithms.training.config import OptimizerConfig
-from algorithms.training.disk import replace_file
-from algorithms.training.policy import PolicyConfig
+from algorithms.networks.settings import PolicyConfig
+from algorithms.run_folder.files import replace_file
 
 TRAINER = config_file.PRETRAIN
 TEMPERATURE = 1.0

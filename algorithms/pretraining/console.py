@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from algorithms.training.console import PLAIN_INTERVAL_S, Row, fact_lines, number
+from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
 
 
 class Bar:

@@ -16,10 +16,16 @@ from numpy.typing import NDArray
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
 from chess_env.evaluators import Evaluator
-from chess_env.heldout import heldout_hashes
-from chess_env.movegen import Positions
-from chess_env.rules import ONGOING, apply_batch, hash_batch, legal_actions_batch, status_batch
-from chess_env.start_positions import StartPositions
+from chess_env.positions.heldout import heldout_hashes
+from chess_env.positions.start_positions import StartPositions
+from chess_env.rules.movegen import Positions
+from chess_env.rules.rules import (
+    ONGOING,
+    apply_batch,
+    hash_batch,
+    legal_actions_batch,
+    status_batch,
+)
 
 BOARDS = 256
 """Walks side by side, at most; part of what a shard is a function of."""

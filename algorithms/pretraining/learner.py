@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
+from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.networks.device import choose_device
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.weights import initialise
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
-from algorithms.pretraining.stream import Minibatch
-from algorithms.training.device import choose_device
-from algorithms.training.frozen import trained_parameters
-from algorithms.training.initial_weights import initialise
-from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.progress import Progress
-from algorithms.training.step_guard import StepGuard
+from algorithms.pretraining.minibatches import Minibatch
+from algorithms.run_folder.progress import Progress
+from algorithms.updates.nonfinite import StepGuard
 
 
 @dataclasses.dataclass

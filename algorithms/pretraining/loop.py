@@ -13,18 +13,19 @@ from typing import Any
 
 import torch
 
+from algorithms.evaluation.run_evaluation import RunEvaluation
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.console import PretrainDisplay
 from algorithms.pretraining.learner import Pretraining, StepMeans
+from algorithms.pretraining.minibatches import Stream
 from algorithms.pretraining.result import PretrainResult, result_of
 from algorithms.pretraining.sources import Labels, opened, prepare
-from algorithms.pretraining.stream import Stream
-from algorithms.training import checkpoint, machine
-from algorithms.training.rows import RowWriter
-from algorithms.training.run_evaluation import RunEvaluation
-from algorithms.training.run_log import RunLog
-from algorithms.training.stopping import Stop, stop_on_signal
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder import environment as machine
+from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.stopping import Stop, stop_on_signal
+from algorithms.training.record import RowWriter
 
 
 def pretrain(

@@ -12,12 +12,18 @@ import chess.pgn
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.pretraining.pgn_stream import PgnFile
-from chess_env.fen import parse_fen
-from chess_env.heldout import heldout_hashes
-from chess_env.movegen import Positions
+from algorithms.pretraining.pgn_text import PgnFile
 from chess_env.moves import move_to_action
-from chess_env.rules import ONGOING, apply_batch, hash_batch, legal_actions_batch, status_batch
+from chess_env.positions.heldout import heldout_hashes
+from chess_env.rules.fen import parse_fen
+from chess_env.rules.movegen import Positions
+from chess_env.rules.rules import (
+    ONGOING,
+    apply_batch,
+    hash_batch,
+    legal_actions_batch,
+    status_batch,
+)
 
 _DECIDES_START = re.compile(r"\[\s*(FEN|SetUp|Variant)\b", re.IGNORECASE)
 _LATER_MOVE = re.compile(r"\s*(?!0*1\s*\.)\d+\s*\.")

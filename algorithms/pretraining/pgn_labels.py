@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.console import PretrainDisplay
 from algorithms.pretraining.pgn_games import GameCounts, read_positions
-from algorithms.pretraining.pgn_stream import PgnFile
+from algorithms.pretraining.pgn_text import PgnFile
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
-from algorithms.training.stopping import Stop
-from chess_env.movegen import Positions
+from algorithms.run_folder.stopping import Stop
+from chess_env.rules.movegen import Positions
 
 _ENDS_BYTES = 2**20
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
 from algorithms.pretraining.learner import Pretraining
-from algorithms.training.console import duration
-from algorithms.training.evaluation import Regret, bootstrap_interval
-from algorithms.training.run_report import MAIN_SLICE, learned
+from algorithms.run_folder.console import duration
+from algorithms.training.result import learned
 
 
 @dataclass(frozen=True)

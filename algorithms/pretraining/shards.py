@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.training.disk import replace_file
-from chess_env.movegen import Positions
+from algorithms.run_folder.files import replace_file
+from chess_env.rules.movegen import Positions
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -14,10 +14,10 @@ from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.console import PretrainDisplay
 from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.shards import ShardFolder
-from algorithms.training.run_log import RunFolderError, lock_folder
-from algorithms.training.stopping import Stop
+from algorithms.run_folder.log import RunFolderError, lock_folder
+from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import make_evaluator
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.start_positions import make_start_positions
 
 LOCK_POLL_S = 0.5
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algorithms.config.custom import MEMBERS
 from algorithms.core.algorithm import Algorithm, Controls, Needs
 from algorithms.core.batch import RolloutBatch
 from algorithms.testing.bandit import check_learning
 from algorithms.testing.cases import Case, forms_of, noise_like, random_case
-from algorithms.training.own_parts import MEMBERS
-from chess_env.own_objects import missing_members
+from chess_env.custom_objects import missing_members
 from chess_env.testing.contract import rule
 
 

@@ -1,4 +1,4 @@
-"""What every policy network must hold; see `algorithms.training.own_policy.Network`."""
+"""What every policy network must hold; see `algorithms.networks.custom.Network`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from chess_env.fen import pack_fens
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from chess_env.custom_objects import OwnObjectError, spec_of
 from chess_env.observation import encode_batch
-from chess_env.own_objects import OwnObjectError, spec_of
-from chess_env.rules import legal_actions_batch
+from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import legal_actions_batch
 from chess_env.testing.contract import ContractError, rule
 
 FENS = (

@@ -6,10 +6,10 @@ from typing import Protocol
 
 import torch
 
-from algorithms.training.config import TrainConfig
-from algorithms.training.policy import PolicyNet
-from algorithms.training.progress import Progress, Questions
-from algorithms.training.seen_positions import SeenPositions
+from algorithms.config.run import TrainConfig
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.run_folder.progress import Progress, Questions
 from chess_env.evaluators import Evaluator
 
 

@@ -11,23 +11,23 @@ import gymnasium as gym
 import torch
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
+from algorithms.config.compatibility import check_settings
+from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import policy_metrics
+from algorithms.core.batch_metrics import policy_metrics
+from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.networks.device import choose_device
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.weights import initialise
 from algorithms.regularization import Reading, Regularizer, Signals
-from algorithms.training.boards import RolloutState
-from algorithms.training.combinations import check_settings
-from algorithms.training.config import ALL_MOVES_GUESS, TrainConfig
-from algorithms.training.device import choose_device
-from algorithms.training.dynamic_sampling import Collected, collect_live
-from algorithms.training.frozen import trained_parameters
-from algorithms.training.games import collect_games
-from algorithms.training.initial_weights import initialise
-from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.progress import Progress, Questions
-from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
-from algorithms.training.seen_positions import SeenPositions
-from algorithms.training.step_guard import StepGuard
+from algorithms.rollouts.dynamic_sampling import Collected, collect_live
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
+from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.rollouts.state import RolloutState
+from algorithms.run_folder.progress import Progress, Questions
+from algorithms.updates.nonfinite import StepGuard
 from chess_env.evaluators import make_evaluator
 
 

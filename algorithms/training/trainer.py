@@ -8,26 +8,26 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from algorithms.core.diagnostics import batch_metrics
-from algorithms.training import checkpoint, config_file
-from algorithms.training.amounts import account
-from algorithms.training.config import TrainConfig
-from algorithms.training.console import Display, make_display
-from algorithms.training.dynamic_sampling import Collected
-from algorithms.training.match_play import MatchPlay
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
+from algorithms.core.batch_metrics import batch_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_record import ProbeRecord
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.evaluation.match_play import MatchPlay
+from algorithms.evaluation.run_evaluation import RunEvaluation
+from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.console import Display, make_display
+from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.preflight import look
-from algorithms.training.probe_policy import PolicyProbe
-from algorithms.training.probe_record import ProbeRecord
-from algorithms.training.rows import RowWriter
-from algorithms.training.run_evaluation import RunEvaluation
-from algorithms.training.run_log import RunLog
-from algorithms.training.run_report import TrainResult, describe, result_of
+from algorithms.training.record import RowWriter, account
+from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
-from algorithms.training.step_guard import BadBatches
-from algorithms.training.stopping import Stop, stop_on_signal
-from algorithms.training.targets import Targets, make_targets
-from algorithms.training.update import update
-from algorithms.training.update_diagnostics import UpdateDiagnostics
+from algorithms.updates.nonfinite import BadBatches
+from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.update import update
 
 
 def train(
@@ -58,7 +58,7 @@ def train(
     if config.trainer != "own":
         raise ValueError(
             f"trainer is {config.trainer!r}: this is the project's own loop; call "
-            "algorithms.training.sb3.train_sb3, or set trainer to own"
+            "algorithms.integrations.sb3.session.train_sb3, or set trainer to own"
         )
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)

@@ -14,8 +14,8 @@ import chess
 import numpy as np
 
 from benchmarks.rivals.python_chess_loop import ids_of, planes_of
+from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.reference_game import observation
 
 # (planes uint8 [19, 8, 8], ids of the legal actions) -> slot of the most probable one
 Choose = Callable[[np.ndarray, np.ndarray], int]

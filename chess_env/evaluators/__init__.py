@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from chess_env.custom_objects import is_spec, make_object, protocol_members
 from chess_env.evaluators.cache import CachedEvaluator
 from chess_env.evaluators.protocol import (
     Evaluator,
@@ -20,7 +21,6 @@ from chess_env.evaluators.protocol import (
 )
 from chess_env.evaluators.stockfish import StockfishEvaluator
 from chess_env.evaluators.uci import MATE_SCORE, MAX_CP, EngineError, find_stockfish
-from chess_env.own_objects import is_spec, make_object, protocol_members
 
 __all__ = [
     "MATE_SCORE",

@@ -75,14 +75,14 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
                 row = int(wrong.argmax())
                 raise ValueError(
                     f"positions[{row}] is no packed chess position, each side needs one king: {packed[row].tolist()}; "
-                    "make packed positions with chess_env.fen.pack_fens"
+                    "make packed positions with chess_env.rules.fen.pack_fens"
                 )
     else:
         if isinstance(positions, str):
             raise TypeError(
                 f"positions is one string, expected a list of FEN strings: [{positions[:200]!r}]"
             )
-        from chess_env.fen import parse_fen
+        from chess_env.rules.fen import parse_fen
 
         packed = np.empty((len(positions), 8), np.uint64)
         for i, fen in enumerate(positions):
@@ -146,7 +146,7 @@ class RuleAwareEvaluator(ABC):
         return self._evaluate_packed(packed)
 
     def _evaluate_packed(self, packed: NDArray[np.uint64]) -> Scores:
-        from chess_env import rules
+        from chess_env.rules import rules
 
         status = rules.status_batch(packed)
         scores = np.where(status == rules.CHECKMATE, np.int32(-MATE_SCORE), np.int32(0))
@@ -175,7 +175,7 @@ class RuleAwareEvaluator(ABC):
         return self._score_moves_by(positions, self._score_moves_ongoing)
 
     def _score_moves_by(self, positions: Positions, score_ongoing: MoveScorer) -> list[Scores]:
-        from chess_env import rules
+        from chess_env.rules import rules
 
         packed = pack_positions(positions)
         self._queries += len(packed)
@@ -205,7 +205,7 @@ class RuleAwareEvaluator(ABC):
         self, positions: NDArray[np.uint64], actions: list[NDArray[np.int16]]
     ) -> list[Scores]:
         """int32 [L_i] per position; by default each child is a position of its own."""
-        from chess_env import rules
+        from chess_env.rules import rules
 
         counts = [len(ids) for ids in actions]
         if not counts:

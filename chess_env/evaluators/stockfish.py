@@ -222,7 +222,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         return answers, error
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
-        from chess_env.fen import engine_fens
+        from chess_env.rules.fen import engine_fens
 
         answers, error = self._ask(
             engine_fens(positions), self._limit, 1, _parse_score, self._deadline_s
@@ -249,7 +249,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
     def _ask_moves(
         self, positions: NDArray[np.uint64], actions: list[NDArray[np.int16]], depth: int
     ) -> list[Scores]:
-        from chess_env.fen import engine_fens
+        from chess_env.rules.fen import engine_fens
 
         fens = engine_fens(positions)
         self._unique_queries += len(fens)
@@ -276,7 +276,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         Raises:
             EngineError: positions that no engine survived.
         """
-        from chess_env.fen import engine_fens
+        from chess_env.rules.fen import engine_fens
 
         fens = engine_fens(positions)
 

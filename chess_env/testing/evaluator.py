@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env import rules
+from chess_env.custom_objects import missing_members, protocol_members
 from chess_env.evaluators import MATE_SCORE, Evaluator
-from chess_env.fen import pack_fens, parse_fen, to_fens
-from chess_env.own_objects import missing_members, protocol_members
-from chess_env.random_play import random_walk
+from chess_env.rules import rules
+from chess_env.rules.fen import pack_fens, parse_fen, to_fens
+from chess_env.rules.random_play import random_walk
 from chess_env.testing.contract import ContractError, rule
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"

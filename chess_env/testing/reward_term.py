@@ -1,4 +1,4 @@
-"""What every reward term of a user's own must hold; see `chess_env.reward_terms.RewardTerm`."""
+"""What every reward term of a user's own must hold; see `chess_env.rewards.reward_terms.RewardTerm`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from chess_env.reward_terms import RewardTerm
-from chess_env.rewards import MATE_SCORE_CP
+from chess_env.rewards.reward_terms import RewardTerm
+from chess_env.rewards.rewards import MATE_SCORE_CP
 from chess_env.testing.contract import ContractError, rule
 
 

@@ -1,4 +1,4 @@
-"""What every source of start positions must hold; see `chess_env.start_positions.StartPositions`."""
+"""What every source of start positions must hold; see `chess_env.positions.start_positions.StartPositions`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.fen import parse_fen, to_fen
-from chess_env.heldout import is_heldout
-from chess_env.rules import ONGOING, STATUS_NAMES, status_batch
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.heldout import is_heldout
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import parse_fen, to_fen
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
 from chess_env.testing.contract import rule
 
 
@@ -68,7 +68,7 @@ def _check_position(position: Any) -> None:
     )
     rule(
         isinstance(position, np.ndarray) and position.dtype == np.uint64 and position.shape == (8,),
-        f"sample must give a packed position, uint64 [8] (chess_env.fen.parse_fen makes one), not {shown}",
+        f"sample must give a packed position, uint64 [8] (chess_env.rules.fen.parse_fen makes one), not {shown}",
     )
     try:
         fen = to_fen(position)

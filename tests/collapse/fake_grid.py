@@ -11,10 +11,10 @@ from typing import Any
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.cause import applied
-from algorithms.collapse.cells import Cell, GridResult, Outcome
-from algorithms.collapse.grid_files import write_atomically
-from algorithms.training import config_file
-from algorithms.training.config import TrainConfig
+from algorithms.comparison.grid_runs import Cell, GridResult, Outcome
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
+from algorithms.run_folder.files import write_atomically
 
 Curve = Sequence[tuple[float, float]]
 """(held-out regret, held-out entropy) at each evaluation."""

@@ -11,9 +11,9 @@ import pytest
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
 from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
+from algorithms.config import files as config_file
+from algorithms.config.compatibility import check_settings
 from algorithms.reports.readings import READINGS
-from algorithms.training import config_file
-from algorithms.training.combinations import check_settings
 
 ROOT = Path(__file__).parents[2]
 ALL = CAUSES | COMPOSITES

@@ -12,8 +12,8 @@ from algorithms import cli
 from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
 from algorithms.collapse.causes.cause import baseline
 from algorithms.commands import causes as command
-from algorithms.training.config_file import differences
-from algorithms.training.run_log import read_rows
+from algorithms.config.files import differences
+from algorithms.run_folder.log import read_rows
 
 ALL = CAUSES | COMPOSITES
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.comparison import compare as comparing
-from algorithms.collapse.comparison.cells import MixedError
-from algorithms.collapse.comparison.compare import Result, compare
-from algorithms.collapse.comparison.plan import Plan
-from algorithms.collapse.comparison.tuning import TuningError
-from algorithms.training.config import TrainConfig
+from algorithms.comparison import compare as comparing
+from algorithms.comparison.compare import Result, compare
+from algorithms.comparison.jobs import MixedError
+from algorithms.comparison.plan import Plan
+from algorithms.comparison.tuning import TuningError
+from algorithms.config.run import TrainConfig
 from tests.collapse.fake_grid import Curve, FakeGrid
 
 BROADER = {"delightful_pg": 1.0}

@@ -9,14 +9,14 @@ import pytest
 import tyro
 
 from algorithms import PRESETS, cli
-from algorithms.collapse.comparison.columns import (
+from algorithms.comparison.plan import Plan
+from algorithms.comparison.variants import (
     Column,
     make_columns,
     mixed_settings,
     train_arguments,
 )
-from algorithms.collapse.comparison.plan import Plan
-from algorithms.training.config import TrainConfig, TrainOptions
+from algorithms.config.run import TrainConfig, TrainOptions
 from tests.collapse.fake_grid import config_of
 
 FOUR = ("grpo", "ppo", "rloo", "delightful_pg")

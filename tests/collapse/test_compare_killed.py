@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.grid_files import read_json
+from algorithms.run_folder.files import read_json
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = (

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
-from algorithms.collapse.comparison.readings import (
+from algorithms.comparison.readings import (
     Reading,
     gradient_norms,
     matched_level,
     share_of_bonus,
 )
-from algorithms.collapse.comparison.tuning import coefficient
+from algorithms.comparison.tuning import coefficient
 
 READING = Reading(
     column="a",

@@ -12,8 +12,9 @@ from algorithms import PRESETS, cli
 from algorithms.collapse.causes import DOCTOR_CLASSES
 from algorithms.collapse.doctor import RULES, diagnose
 from algorithms.collapse.doctor.evidence import Evidence, Record, rerun
-from algorithms.training import config_file, trainer
-from algorithms.training.config import TrainConfig
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
+from algorithms.training import trainer
 from tests.collapse.doctor_rows import SIGNATURES, UPDATES, record, without
 
 BY_NAME = {rule.__name__: rule for rule in RULES}

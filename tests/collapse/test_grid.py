@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.collapse.cells import Cell
-from algorithms.collapse.grid import run_grid
-from algorithms.collapse.grid_files import GridError, locked, read_json, write_atomically
+from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid_runs import Cell
+from algorithms.run_folder.files import GridError, locked, read_json, write_atomically
 
 ROOT = Path(__file__).parents[2]
 FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
 DRIVER = """
 import sys
 from pathlib import Path
-from algorithms.collapse.cells import Cell
-from algorithms.collapse.grid import run_grid
+from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.grid import run_grid
 out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
 cells = [Cell(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
 sys.exit(run_grid(cells, out, jobs=2, command=command).exit_code)

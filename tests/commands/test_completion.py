@@ -15,9 +15,9 @@ from algorithms import cli
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion import setting_flags
+from algorithms.config.names import NAMES, named_run
+from algorithms.config.run import TrainOptions
 from algorithms.pretraining.config import PretrainConfig, PretrainOptions
-from algorithms.training.config import TrainOptions
-from algorithms.training.named_runs import NAMES, named_run
 
 ASK = """
 source "$1"; shift

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import batch_metrics
+from algorithms.core.batch_metrics import batch_metrics
 from algorithms.core.distribution import MaskedCategorical
 
 BatchOf = Callable[..., RolloutBatch]

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.blind_pairs import blind_pairs
-from algorithms.core.diagnostics import batch_metrics
+from algorithms.core.batch_metrics import batch_metrics, blind_pairs
 
 BatchOf = Callable[..., RolloutBatch]
 

@@ -7,8 +7,14 @@ import math
 import pytest
 import torch
 
-from algorithms.core.clip_by_probability import BINS, clip_counts, clip_metrics
-from algorithms.core.diagnostics import add_sums, ratio_metrics, ratio_sums
+from algorithms.core.ratio_metrics import (
+    BINS,
+    add_sums,
+    clip_counts,
+    clip_metrics,
+    ratio_metrics,
+    ratio_sums,
+)
 
 LOW, HIGH = 0.2, 0.28
 

@@ -9,15 +9,9 @@ import torch
 
 from algorithms.core.advantages import group_relative
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import (
-    add_sums,
-    batch_metrics,
-    legal_entropy,
-    ratio_metrics,
-    ratio_sums,
-    to_floats,
-)
+from algorithms.core.batch_metrics import batch_metrics, legal_entropy
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.ratio_metrics import add_sums, ratio_metrics, ratio_sums, to_floats
 
 BatchOf = Callable[..., RolloutBatch]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from algorithms.core.value_loss import value_loss
+from algorithms.core.losses import value_loss
 
 
 def loss_and_gradient(value: float, clip_range_vf: float | None) -> tuple[float, float]:

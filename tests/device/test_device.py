@@ -12,13 +12,14 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.training.device import choose_device
-from algorithms.training.planes import planes_of
-from algorithms.training.policy import PolicyConfig, build_policy
-from algorithms.training.run_log import read_rows
+from algorithms.networks.build import build_policy
+from algorithms.networks.device import choose_device
+from algorithms.networks.settings import PolicyConfig
+from algorithms.rollouts.planes import planes_of
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
-from chess_env.fen import pack_fens
 from chess_env.observation import encode_batch
+from chess_env.rules.fen import pack_fens
 from tests.training.runs import Watcher, tiny
 
 FENS = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import chess
 
-from chess_env.fen import to_fen
-from chess_env.match_result import Game
+from chess_env.matches.match_result import Game
 from chess_env.moves import action_to_move
+from chess_env.rules.fen import to_fen
 
 VALUES_CP = {
     chess.PAWN: 100,

@@ -12,14 +12,14 @@ import chess
 import numpy as np
 import pytest
 
-from chess_env.arena import play_match
 from chess_env.evaluators import EngineError
-from chess_env.fen import pack_fens, to_fen
-from chess_env.match_openings import draw_openings
-from chess_env.match_result import Game, MatchResult
-from chess_env.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
-from chess_env.rules import hash_batch
-from chess_env.start_positions import PositionList, make_start_positions
+from chess_env.games.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
+from chess_env.matches.arena import play_match
+from chess_env.matches.match_openings import draw_openings
+from chess_env.matches.match_result import Game, MatchResult
+from chess_env.positions.start_positions import PositionList, make_start_positions
+from chess_env.rules.fen import pack_fens, to_fen
+from chess_env.rules.rules import hash_batch
 from tests.env.material import MaterialEvaluator
 from tests.env.replay import replay
 

@@ -15,11 +15,11 @@ from stable_baselines3.common.env_checker import check_env as check_env_sb3
 import chess_env
 from chess_env.env import ChessSelfPlayEnv
 from chess_env.evaluators import Evaluator
-from chess_env.fen import pack_board
 from chess_env.moves import move_to_action
 from chess_env.observation import PLANES, encode_batch
-from chess_env.rewards import value
-from chess_env.rules import (
+from chess_env.rewards.rewards import value
+from chess_env.rules.fen import pack_board
+from chess_env.rules.rules import (
     CHECKMATE,
     STALEMATE,
     phase_batch,

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chess_env.arena import play_match
 from chess_env.evaluators import EngineError
-from chess_env.match_openings import MatchOpenings, draw_openings
-from chess_env.match_result import MatchResult
-from chess_env.players import RandomPlayer
-from chess_env.rules import hash_batch
-from chess_env.start_positions import StartPositions, make_start_positions
+from chess_env.games.players import RandomPlayer
+from chess_env.matches.arena import play_match
+from chess_env.matches.match_openings import MatchOpenings, draw_openings
+from chess_env.matches.match_result import MatchResult
+from chess_env.positions.start_positions import StartPositions, make_start_positions
+from chess_env.rules.rules import hash_batch
 
 BOOK = make_start_positions("openings")
 FEW = make_start_positions("openings@fixed=12")

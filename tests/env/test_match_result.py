@@ -10,12 +10,12 @@ import chess.pgn
 import numpy as np
 import pytest
 
-from chess_env.arena import play_match
-from chess_env.fen import pack_fens, to_fen
-from chess_env.match_result import Game, MatchResult, VoidPair, to_pgn
+from chess_env.games.players import make_player
+from chess_env.matches.arena import play_match
+from chess_env.matches.match_result import Game, MatchResult, VoidPair, to_pgn
 from chess_env.moves import action_to_move
-from chess_env.players import make_player
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import pack_fens, to_fen
 
 START = pack_fens([chess.STARTING_FEN])[0]
 

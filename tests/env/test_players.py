@@ -9,11 +9,18 @@ import chess.engine
 import numpy as np
 import pytest
 
-from chess_env.fen import pack_fens, to_fen
+from chess_env.games.players import (
+    GreedyPlayer,
+    MixedPlayer,
+    Player,
+    RandomPlayer,
+    ask,
+    make_player,
+)
 from chess_env.moves import move_to_action
-from chess_env.players import GreedyPlayer, MixedPlayer, Player, RandomPlayer, ask, make_player
-from chess_env.rules import legal_actions_batch
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import pack_fens, to_fen
+from chess_env.rules.rules import legal_actions_batch
 from tests.env.material import MaterialEvaluator
 
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"

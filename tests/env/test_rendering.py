@@ -9,8 +9,8 @@ import chess
 import numpy as np
 import pytest
 
-from chess_env import rendering
 from chess_env.env import ChessSelfPlayEnv
+from chess_env.games import rendering
 
 SCHOLARS_MATE = ("e2e4", "e7e5", "d1h5", "b8c6", "f1c4", "g8f6", "h5f7")
 

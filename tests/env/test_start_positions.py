@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chess_env.fen import parse_fen, to_fen
-from chess_env.heldout import heldout_hashes, is_heldout, load_heldout
-from chess_env.openings import OPENINGS, opening_positions
-from chess_env.phase_mix import PHASE_SHARES, PhaseMix, opponent_in_check, set_up
-from chess_env.random_play import random_walk
-from chess_env.rules import hash_batch, phase_batch, status_batch
-from chess_env.start_positions import make_start_positions, mixture_parts
+from chess_env.positions.heldout import heldout_hashes, is_heldout, load_heldout
+from chess_env.positions.openings import OPENINGS, opening_positions
+from chess_env.positions.phase_mix import PHASE_SHARES, PhaseMix, opponent_in_check, set_up
+from chess_env.positions.start_positions import make_start_positions, mixture_parts
+from chess_env.rules.fen import parse_fen, to_fen
+from chess_env.rules.random_play import random_walk
+from chess_env.rules.rules import hash_batch, phase_batch, status_batch
 from tests.env.material import MaterialEvaluator
 
 SPECS = (

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import chess_env  # noqa: F401 - registers the environment
-from chess_env import settings
 from chess_env.env import ChessSelfPlayEnv
+from chess_env.games import settings
 from tests.env.material import MaterialEvaluator
 from tests.env.vector_play import NUM_ENVS, choose, make
 

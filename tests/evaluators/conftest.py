@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env import fen, rules
 from chess_env.evaluators import StockfishEvaluator
+from chess_env.rules import fen, rules
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chess_env import rules
 from chess_env.evaluators import RuleAwareEvaluator
+from chess_env.rules import rules
 
 
 class Hashing(RuleAwareEvaluator):

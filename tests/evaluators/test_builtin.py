@@ -8,19 +8,19 @@ import pytest
 
 from benchmarks.builtin_evaluator import agreement, random_play
 from benchmarks.builtin_sample import load_sample
-from chess_env import fen, rules
-from chess_env.bitboards import BETWEEN, KING
 from chess_env.evaluators import Evaluator, make_evaluator
-from chess_env.evaluators.builtin import BuiltinEvaluator
-from chess_env.evaluators.exchange import exchange_is_good
-from chess_env.evaluators.tactical_moves import (
+from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
+from chess_env.evaluators.builtin.exchange import exchange_is_good
+from chess_env.evaluators.builtin.tactical_moves import (
     checking_moves,
     moves_to,
     pinned_men,
     play,
 )
-from chess_env.movegen import attacked_by_opponent, checkers_of, occupied_squares
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, legal_actions
+from chess_env.rules import fen, rules
+from chess_env.rules.bitboards import BETWEEN, KING
+from chess_env.rules.movegen import attacked_by_opponent, checkers_of, occupied_squares
 
 MOST_MOVES = "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"
 GOLDEN = {

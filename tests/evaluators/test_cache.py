@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env import fen
 from chess_env.evaluators import CachedEvaluator, StockfishEvaluator
+from chess_env.rules import fen
 from tests.evaluators.hashing import Hashing
 
 

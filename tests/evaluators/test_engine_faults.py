@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env import fen
 from chess_env.evaluators import CachedEvaluator, EngineError, StockfishEvaluator, make_evaluator
 from chess_env.evaluators import pool as pool_module
+from chess_env.rules import fen
 
 FakeEngine = Callable[[str], Path]
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import chess_env.evaluators as evaluators
-from chess_env import fen, rules
 from chess_env.evaluators import (
     EngineError,
     Evaluator,
@@ -18,6 +17,7 @@ from chess_env.evaluators import (
     make_evaluator,
     pack_positions,
 )
+from chess_env.rules import fen, rules
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MATED = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env import fen
 from chess_env.evaluators import EngineError, StockfishEvaluator
 from chess_env.evaluators.pool import EnginePool
+from chess_env.rules import fen
 
 pytestmark = pytest.mark.stockfish
 

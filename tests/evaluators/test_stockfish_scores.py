@@ -13,8 +13,9 @@ import chess.engine
 import numpy as np
 import pytest
 
-from chess_env import fen, moves
+from chess_env import moves
 from chess_env.evaluators import StockfishEvaluator, find_stockfish
+from chess_env.rules import fen
 
 pytestmark = pytest.mark.stockfish
 

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.rollout import collect_positions, start_rollout
-from chess_env.start_positions import RandomPlies
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from chess_env.positions.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 PATH = Path(__file__).with_name("batches.npz")

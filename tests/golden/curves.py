@@ -15,12 +15,12 @@ import torch
 from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import batch_metrics
+from algorithms.core.batch_metrics import batch_metrics
 from algorithms.regularization import Reading, Regularizer, RegularizerConfig
-from algorithms.training.rollout import reference_logprobs
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
+from algorithms.rollouts.positions import reference_logprobs
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from tests.golden import batches
 
 FOLDER = Path(__file__).parent

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
-from algorithms.core.diagnostics import legal_entropy
+from algorithms.core.batch_metrics import legal_entropy
 from algorithms.core.distribution import MaskedCategorical
 
 MAX_MOVES = 218

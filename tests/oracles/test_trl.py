@@ -24,9 +24,9 @@ import pytest
 import torch
 
 from algorithms.core import advantages as adv
-from algorithms.core import reductions, surrogates
-from algorithms.core.diagnostics import ratio_metrics, ratio_sums
+from algorithms.core import losses, reductions
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums
 from tests.oracles import vectors
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +34,10 @@ GRPO_CASES = ("grpo", "dr_grpo", "dapo", "cispo")
 
 
 SURROGATES = {
-    "grpo": (surrogates.clipped_ratio, "game_mean"),
-    "dr_grpo": (surrogates.clipped_ratio, "constant_length"),
-    "dapo": (surrogates.clipped_ratio, "sample_mean"),
-    "cispo": (surrogates.cispo, "sample_mean"),
+    "grpo": (losses.clipped_ratio, "game_mean"),
+    "dr_grpo": (losses.clipped_ratio, "constant_length"),
+    "dapo": (losses.clipped_ratio, "sample_mean"),
+    "cispo": (losses.cispo, "sample_mean"),
 }
 
 
@@ -129,7 +129,7 @@ def test_the_score_function_has_the_gradient_of_trls_rloo_on_policy(
     _, gradient = vectors.loss_and_gradient(
         batch,
         logits,
-        lambda dist, flat: surrogates.score_function(dist.gather(flat.slots), advantages),
+        lambda dist, flat: losses.score_function(dist.gather(flat.slots), advantages),
         batch.valid / torch.tensor(float(games)),
     )
     vectors.close(gradient, vectors.expected(stored, dtype, "rloo", "gradient"))

@@ -7,9 +7,12 @@ from pathlib import Path
 import torch
 
 from algorithms import PRESETS
-from algorithms.training import checkpoint, config_file
-from algorithms.training.config import TrainConfig
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.run_folder import checkpoint
 
 SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.playing import position
-from algorithms.playing.engine import LONGEST_LINE, serve
-from algorithms.playing.options import SPINS
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.protocol import Go, Word, parse
-from algorithms.playing.request import Answer, Request
+from algorithms.playing.requests import Answer, Request
+from algorithms.playing.uci.engine import LONGEST_LINE, serve
+from algorithms.playing.uci.options import SPINS
+from algorithms.playing.uci.protocol import Go, Word, parse
 from tests.env.playing import SHUFFLE
 from tests.playing.policies import small_policy
 from tests.playing.wire import Wire

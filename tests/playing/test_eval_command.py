@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-import chess_env.players
+import chess_env.games.players
 from algorithms import cli
 from algorithms.commands import eval as command
-from algorithms.playing.strength import table, to_dict
+from algorithms.evaluation.strength import table, to_dict
 from chess_env.evaluators import EngineError
-from chess_env.match_result import Game, MatchResult, VoidPair
-from chess_env.players import RandomPlayer
+from chess_env.games.players import RandomPlayer
+from chess_env.matches.match_result import Game, MatchResult, VoidPair
 from tests.training.conftest import make_policy, one_torch_thread
 
 __all__ = ["one_torch_thread"]  # a fixture
@@ -32,7 +32,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def short_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chess_env.arena.MATCH_PLIES", 30)
+    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 30)
 
 
 def evaluate(*arguments: Any) -> int:
@@ -140,9 +140,10 @@ def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
         def choose(self, positions: Any, rngs: Any) -> Any:
             raise EngineError("no engine starts")
 
-    make = chess_env.players.make_player
+    make = chess_env.games.players.make_player
     monkeypatch.setattr(
-        "chess_env.players.make_player", lambda name: Dead() if name == "builtin" else make(name)
+        "chess_env.games.players.make_player",
+        lambda name: Dead() if name == "builtin" else make(name),
     )
     files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"
     assert evaluate(weights, "--games", 2, "--opponents", "random", "builtin", *files) == 1

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-import chess_env.arena
-import chess_env.players
+import chess_env.games.players
+import chess_env.matches.arena
 from algorithms import cli
-from algorithms.commands.json_file import try_path
+from algorithms.run_folder.files import try_path
 from chess_env.evaluators import EngineError
-from chess_env.players import RandomPlayer
+from chess_env.games.players import RandomPlayer
 
 OLD = '{"precious": 1}\n'
 
 
 @pytest.fixture(autouse=True)
 def short_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chess_env.arena.MATCH_PLIES", 12)
+    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 12)
 
 
 @pytest.fixture
@@ -38,9 +38,10 @@ def evaluate(*arguments: Any) -> int:
 
 
 def opponent(monkeypatch: pytest.MonkeyPatch, name: str, player: Any) -> None:
-    make = chess_env.players.make_player
+    make = chess_env.games.players.make_player
     monkeypatch.setattr(
-        "chess_env.players.make_player", lambda asked: player if asked == name else make(asked)
+        "chess_env.games.players.make_player",
+        lambda asked: player if asked == name else make(asked),
     )
 
 
@@ -140,8 +141,8 @@ def test_a_pair_that_stays_void_loses_no_finished_pair_of_its_match(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    one_by_one = functools.partial(chess_env.arena.play_match, max_boards=2)
-    monkeypatch.setattr("chess_env.arena.play_match", one_by_one)
+    one_by_one = functools.partial(chess_env.matches.arena.play_match, max_boards=2)
+    monkeypatch.setattr("chess_env.matches.arena.play_match", one_by_one)
     opponent(monkeypatch, "builtin", Failing(3 * 12, die))  # three pairs of two games of 12 plies
     assert evaluate(run_dir, "--games", 20, "--opponents", "builtin", *files) == 1
     said = capsys.readouterr()
@@ -157,8 +158,8 @@ def test_what_is_finished_of_a_continued_match_is_added_to_its_probe(
     run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
-    one_by_one = functools.partial(chess_env.arena.play_match, max_boards=2)
-    monkeypatch.setattr("chess_env.arena.play_match", one_by_one)
+    one_by_one = functools.partial(chess_env.matches.arena.play_match, max_boards=2)
+    monkeypatch.setattr("chess_env.matches.arena.play_match", one_by_one)
     opponent(monkeypatch, "material", Failing((10 + 3) * 12, die))
     assert evaluate(run_dir, "--games", 40, *files) == 1
     found = json.loads((tmp_path / "found.json").read_text())["opponents"]
@@ -169,13 +170,13 @@ def test_a_continued_match_is_told_what_was_played(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
-    play, told = chess_env.arena.play_match, []
+    play, told = chess_env.matches.arena.play_match, []
 
     def noted(*players: Any, **settings: Any) -> Any:
         told.append((settings["first_pair"], settings["before"]))
         return play(*players, **settings)
 
-    monkeypatch.setattr("chess_env.arena.play_match", noted)
+    monkeypatch.setattr("chess_env.matches.arena.play_match", noted)
     assert evaluate(run_dir, "--games", 22) == 0
     assert {0, 10} == {first for first, _ in told}
     assert all((before is None) == (first == 0) for first, before in told)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from algorithms import cli
-from algorithms.playing.load_policy import run_temperature
-from chess_env.heldout import SLICE_NAMES, Heldout, load_heldout
+from algorithms.evaluation.load_policy import run_temperature
+from chess_env.positions.heldout import SLICE_NAMES, Heldout, load_heldout
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
         child_score_cp=np.concatenate(scores),
         evaluator_id=whole.evaluator_id,
     )
-    monkeypatch.setattr("chess_env.heldout.load_heldout", lambda: few)
+    monkeypatch.setattr("chess_env.positions.heldout.load_heldout", lambda: few)
 
 
 def evaluate(*arguments: Any) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.playing.ladder import FULL_RUNGS, LADDER, PROBE_PAIRS, START, climb, rungs_here
+from algorithms.evaluation.ladder import FULL_RUNGS, LADDER, PROBE_PAIRS, START, climb, rungs_here
 from chess_env.evaluators import EngineError
-from chess_env.match_result import Game, MatchResult
-from chess_env.players import make_player
+from chess_env.games.players import make_player
+from chess_env.matches.match_result import Game, MatchResult
 
 
 def fake_match(opponent: str, score: float, pairs: int, first_pair: int) -> MatchResult:

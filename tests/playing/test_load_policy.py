@@ -10,10 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.training import checkpoint, config_file
-from algorithms.training.initial_weights import read_weights
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.config import files as config_file
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.weights import read_weights
+from algorithms.run_folder import checkpoint
 from tests.playing.policies import SMALL as RUN_SIZE
 from tests.playing.policies import saved_run, small_policy
 from tests.training.runs import tiny

@@ -13,8 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.playing.move_quality import (
+from algorithms.evaluation.heldout import HeldoutSlice, prepare_slice, regret_cp
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.evaluation.move_quality import (
     accuracy_percent,
     better_moves,
     judge,
@@ -24,8 +25,7 @@ from algorithms.playing.move_quality import (
     uniform_probs,
     win_percent,
 )
-from algorithms.training.evaluation import HeldoutSlice, prepare_slice, regret_cp
-from chess_env.heldout import load_heldout
+from chess_env.positions.heldout import load_heldout
 from tests.playing.policies import small_policy
 
 CPU = torch.device("cpu")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.playing.conversation import Conversation
-from algorithms.playing.load_policy import load_policy
-from algorithms.playing.options import SPINS
+from algorithms.evaluation.load_policy import load_policy
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.protocol import parse
-from algorithms.playing.request import Request
+from algorithms.playing.requests import Request
+from algorithms.playing.uci.conversation import Conversation
+from algorithms.playing.uci.options import SPINS
+from algorithms.playing.uci.protocol import parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "play.md").read_text()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.playing.load_policy import load_policy
+from algorithms.evaluation.load_policy import load_policy
 from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
-from algorithms.playing.request import Request
+from algorithms.playing.requests import Request
+from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, move_to_action
-from chess_env.reference_game import observation
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
 from tests.playing.policies import small_policy

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.playing.options import MOST_MOVES, SPINS, TEMPERATURE, OptionError, Options
-from algorithms.playing.protocol import Go, Ignored, Position, SetOption, Word, info_string, parse
-from chess_env.movegen import MAX_LEGAL
+from algorithms.playing.uci.options import MOST_MOVES, SPINS, TEMPERATURE, OptionError, Options
+from algorithms.playing.uci.protocol import (
+    Go,
+    Ignored,
+    Position,
+    SetOption,
+    Word,
+    info_string,
+    parse,
+)
+from chess_env.rules.movegen import MAX_LEGAL
 
 FEN = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from algorithms import cli
-from algorithms.playing.threads import threads_of
+from algorithms.evaluation.load_policy import threads_of
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_no_thread_at_all_is_an_error_that_names_the_option(
 def test_games_are_the_same_with_one_thread_and_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chess_env.arena.MATCH_PLIES", 24)
+    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 24)
     found = []
     for threads in (1, 2):
         games = tmp_path / f"{threads}.pgn"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from algorithms import cli
-from algorithms.playing.options import SEED, TEMPERATURE, TOP_K
+from algorithms.playing.uci.options import SEED, TEMPERATURE, TOP_K
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}

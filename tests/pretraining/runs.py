@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from algorithms.config.run import OptimizerConfig
+from algorithms.networks.settings import PolicyConfig
 from algorithms.pretraining.config import LabelConfig, PretrainConfig
 from algorithms.pretraining.console import PretrainDisplay
-from algorithms.training.config import OptimizerConfig
-from algorithms.training.policy import PolicyConfig
 
 SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
 

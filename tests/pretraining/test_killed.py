@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from algorithms import cli
-from algorithms.training import checkpoint
+from algorithms.run_folder import checkpoint
 from tests.training.runs import assert_same, rows_without_time
 
 ROOT = Path(__file__).parents[2]

@@ -13,11 +13,11 @@ from algorithms.pretraining import labels
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.labels import identity_of, label_shard, make_shards
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
-from chess_env import rules
 from chess_env.evaluators import make_evaluator
-from chess_env.fen import parse_fen, to_fen
-from chess_env.rules import hash_batch, legal_actions_batch, status_batch
-from chess_env.start_positions import PositionList, make_start_positions
+from chess_env.positions.start_positions import PositionList, make_start_positions
+from chess_env.rules import rules
+from chess_env.rules.fen import parse_fen, to_fen
+from chess_env.rules.rules import hash_batch, legal_actions_batch, status_batch
 from tests.env.material import MaterialEvaluator
 from tests.pretraining.runs import tiny_labels
 

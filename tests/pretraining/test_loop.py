@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.config.run import OptimizerConfig
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining import labels, sources
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.learner import Plateau, Pretraining, StepMeans
 from algorithms.pretraining.loop import pretrain
+from algorithms.pretraining.minibatches import Minibatch, Stream
 from algorithms.pretraining.shards import ShardError, ShardFolder
-from algorithms.pretraining.stream import Minibatch, Stream
-from algorithms.training import checkpoint
-from algorithms.training.config import OptimizerConfig
-from algorithms.training.run_log import RunFolderError, lock_folder, read_rows
-from algorithms.training.step_guard import NonFiniteError
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import RunFolderError, lock_folder, read_rows
+from algorithms.updates.nonfinite import NonFiniteError
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
 from tests.training.runs import assert_same, rows_without_time
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from algorithms.pretraining import pgn_games
 from algorithms.pretraining.pgn_games import GameCounts, read_positions
-from algorithms.pretraining.pgn_stream import PgnFile
-from chess_env.fen import board_from_fen, parse_fen, to_fen
+from algorithms.pretraining.pgn_text import PgnFile
 from chess_env.moves import action_to_move
-from chess_env.rules import hash_batch
+from chess_env.rules.fen import board_from_fen, parse_fen, to_fen
+from chess_env.rules.rules import hash_batch
 from tests.pretraining.games import expected_moves, random_game, write_games
 
 

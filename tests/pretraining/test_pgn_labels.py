@@ -19,7 +19,7 @@ from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.pgn_labels import PgnLabels, identity_of
-from algorithms.pretraining.pgn_stream import PgnFile
+from algorithms.pretraining.pgn_text import PgnFile
 from algorithms.pretraining.shards import ShardFolder
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels

@@ -10,10 +10,9 @@ import zstandard
 
 from algorithms.pretraining import pgn_games
 from algorithms.pretraining.pgn_games import GameCounts, read_positions
-from algorithms.pretraining.pgn_lines import GameLines
-from algorithms.pretraining.pgn_stream import PgnFile
-from chess_env.fen import board_from_fen, to_fen
+from algorithms.pretraining.pgn_text import GameLines, PgnFile
 from chess_env.moves import action_to_move
+from chess_env.rules.fen import board_from_fen, to_fen
 
 
 def read(path: Path) -> tuple[list[str], dict[str, int]]:

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.pretraining.minibatches import best_targets, make_targets, soft_targets
 from algorithms.pretraining.shards import LabelledPositions
-from algorithms.pretraining.targets import best_targets, make_targets, soft_targets
-from chess_env.fen import parse_fen
 from chess_env.moves import move_to_action
+from chess_env.rules.fen import parse_fen
 
 # White king h1, pawn a7; Black king h8: Kg1, Kg2, Kh2, and the pawn becomes N, B, R or Q.
 FEN = "7k/P7/8/8/8/8/8/7K w - - 0 1"

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from algorithms import cli
-from algorithms.playing.load_policy import load_policy, run_temperature
-from algorithms.training import checkpoint, config_file
-from algorithms.training.initial_weights import initialise
-from algorithms.training.policy import PolicyConfig, build_policy
+from algorithms.config import files as config_file
+from algorithms.evaluation.load_policy import load_policy, run_temperature
+from algorithms.networks.build import build_policy
+from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.weights import initialise
+from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.pretraining.runs import SMALL

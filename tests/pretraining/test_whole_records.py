@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
 from algorithms.grpo import GRPO
 from algorithms.pretraining import config as pretraining
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.training import config_file, machine
-from algorithms.training.config import TrainConfig
+from algorithms.run_folder import environment as machine
 
 
 def write_record(path: Path) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from algorithms.cli import main
-from algorithms.commands.probe_pictures import probe_pictures
+from algorithms.diagnostics.probe_pictures import probe_pictures
 from algorithms.reports.probe_files import ProbeSheet, write_probe
-from chess_env.fen import pack_fens
-from chess_env.rules import legal_actions_batch
+from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import legal_actions_batch
 from tests.reports.run_folders import config, write_run
 
 FENS = [

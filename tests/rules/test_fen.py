@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chess_env.fen import board_from_fen, engine_fens, pack_fens, parse_fen, to_fen, to_fens
+from chess_env.rules.fen import board_from_fen, engine_fens, pack_fens, parse_fen, to_fen, to_fens
 
 ILLEGAL = {
     "": "4 to 6 fields",

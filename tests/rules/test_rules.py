@@ -8,8 +8,9 @@ import chess
 import numpy as np
 import pytest
 
-from chess_env import fen, moves, observation, rules
-from chess_env.movegen import in_check
+from chess_env import moves, observation
+from chess_env.rules import fen, rules
+from chess_env.rules.movegen import in_check
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 MOST_MOVES = "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"

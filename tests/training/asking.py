@@ -13,15 +13,17 @@ from torch import Tensor
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import score_function
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.rollout import collect_positions, start_rollout
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 NOTHING = Needs()

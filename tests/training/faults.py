@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
+from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.training import session as session_module
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.training.policy import PolicyConfig
 from algorithms.training.session import Session
 from tests.env.material import MaterialEvaluator
 

@@ -12,15 +12,15 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.credit import ended
+from algorithms.integrations.sb3.record import rollout_batch
+from algorithms.integrations.sb3.session import Outside, make_outside
+from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.training.policy import PolicyConfig
-from algorithms.training.sb3 import Outside, make_outside
-from algorithms.training.sb3_record import rollout_batch
-from algorithms.training.targets import Targets
+from algorithms.updates.targets import Targets
 
 
 def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:

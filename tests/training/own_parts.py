@@ -10,11 +10,11 @@ from torch import nn
 
 from algorithms.core.advantages import group_relative
 from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import score_function
-from chess_env.fen import parse_fen
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
+from chess_env.rules.fen import parse_fen
 from tests.env.material import MaterialEvaluator
 
 HERE = "tests.training.own_parts"

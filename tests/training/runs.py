@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from algorithms.grpo import GRPO
-from algorithms.regularization import RegularizerConfig
-from algorithms.training import checkpoint
-from algorithms.training.config import (
+from algorithms.config.run import (
     EnvConfig,
     OptimizerConfig,
     RolloutConfig,
     TrainConfig,
 )
-from algorithms.training.policy import PolicyConfig
-from algorithms.training.run_log import read_rows
+from algorithms.grpo import GRPO
+from algorithms.networks.settings import PolicyConfig
+from algorithms.regularization import RegularizerConfig
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import read_rows
 
 MOVES_PER_UPDATE = 8 * 2 * 4
 

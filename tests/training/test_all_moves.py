@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyNet
-from algorithms.training.rollout import collect_positions, start_rollout
-from chess_env.rules import hash_batch
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from chess_env.rules.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")

@@ -13,10 +13,12 @@ import torch
 from safetensors.torch import load_file
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.rollout import collect_positions, start_rollout
-from algorithms.training.step_guard import BadBatches
-from algorithms.training.targets import Targets
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.updates.nonfinite import BadBatches
+from algorithms.updates.targets import Targets
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.training.asking import Asking, run
 

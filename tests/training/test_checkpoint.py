@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from algorithms.training import checkpoint
-from algorithms.training.checkpoint import CheckpointError, load, load_newest, save
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.checkpoint import CheckpointError, load, load_newest, save
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,7 +188,7 @@ def test_a_header_that_claims_a_terabyte_is_refused(tmp_path: Path) -> None:
 WRITER = """
 import sys, torch, numpy as np
 from pathlib import Path
-from algorithms.training.checkpoint import save
+from algorithms.run_folder.checkpoint import save
 print("ready", flush=True)
 for update in range(1, 100_000):
     save(Path(sys.argv[1]), update, weights={"w": torch.full((200_000,), float(update))},

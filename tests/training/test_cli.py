@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS, cli
-from algorithms.training import checkpoint, config_file, trainer
-from algorithms.training.config import TrainConfig
-from algorithms.training.named_runs import NAMES
-from algorithms.training.run_log import read_rows
+from algorithms.config import files as config_file
+from algorithms.config.names import NAMES
+from algorithms.config.run import TrainConfig
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import read_rows
+from algorithms.training import trainer
 from algorithms.training.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +147,7 @@ def test_check_reports_every_part_and_is_usable_here(
 def test_check_fails_with_a_remedy_when_a_package_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from algorithms.training import machine
+    from algorithms.run_folder import environment as machine
 
     monkeypatch.setattr(machine, "PACKAGES", ("torch", "no-such-package"))
     assert cli.main(["check"]) == 1

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import tyro
 
-from algorithms.grpo import GRPO
-from algorithms.regularization import RegularizerConfig
-from algorithms.training import config_file
-from algorithms.training.config import (
+from algorithms.config import files as config_file
+from algorithms.config.run import (
     EnvConfig,
     OptimizerConfig,
     RolloutConfig,
@@ -21,6 +19,8 @@ from algorithms.training.config import (
     TrainOptions,
     smoke,
 )
+from algorithms.grpo import GRPO
+from algorithms.regularization import RegularizerConfig
 
 
 def _config(**changes: Any) -> TrainConfig:

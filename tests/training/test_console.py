@@ -8,7 +8,7 @@ import math
 import pytest
 from rich.console import Console
 
-from algorithms.training.console import (
+from algorithms.run_folder.console import (
     LiveDisplay,
     PlainDisplay,
     duration,

@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from algorithms import ALGORITHMS, PRESETS
+from algorithms.config import files as config_file
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, smoke
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training import checkpoint, config_file
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, smoke
-from algorithms.training.run_log import read_rows
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import read_rows
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.rollout import collect_positions, start_rollout
-from chess_env.fen import pack_fens
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
+from chess_env.rules.fen import pack_fens
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")

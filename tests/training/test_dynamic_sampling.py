@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.dynamic_sampling import (
+from algorithms.rollouts.dynamic_sampling import (
     MAX_EXTRA_ROLLOUTS,
     collect_live,
     live_groups,

@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from algorithms.training.console import LiveDisplay, PlainDisplay
-from algorithms.training.run_report import learned
-from algorithms.training.stopping import Stop
+from algorithms.run_folder.console import LiveDisplay, PlainDisplay
+from algorithms.run_folder.stopping import Stop
+from algorithms.training.result import learned
 
 STOCKFISH = "stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1"
 

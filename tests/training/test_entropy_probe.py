@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.training.entropy_probe import (
+from algorithms.diagnostics.entropy_prediction import (
     EntropyProbe,
     ProbeStates,
     exact_pull,
@@ -16,9 +16,9 @@ from algorithms.training.entropy_probe import (
     probe_states,
     sampled_pull,
 )
-from algorithms.training.policy import PolicyNet
-from algorithms.training.probe_set import load_probe_set
-from chess_env.rewards import value
+from algorithms.diagnostics.probe_set import load_probe_set
+from algorithms.networks.policy_net import PolicyNet
+from chess_env.rewards.rewards import value
 
 CPU = torch.device("cpu")
 PolicyOf = Callable[..., PolicyNet]

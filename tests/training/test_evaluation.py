@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.training.evaluation import (
+from algorithms.evaluation.heldout import (
     HeldoutSlice,
     bootstrap_interval,
     move_regret_cp,
     prepare_slice,
     regret_cp,
 )
-from algorithms.training.policy import PolicyNet
-from chess_env.fen import pack_fens
-from chess_env.heldout import Heldout
+from algorithms.networks.policy_net import PolicyNet
 from chess_env.moves import legal_actions
+from chess_env.positions.heldout import Heldout
+from chess_env.rules.fen import pack_fens
 
 CPU = torch.device("cpu")
 PolicyOf = Callable[..., PolicyNet]

@@ -14,11 +14,11 @@ from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.minibatches import learned_advantages, make_material
-from algorithms.training.policy import PolicyNet
-from algorithms.training.targets import Targets, make_targets
+from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.training_batch import learned_advantages, make_material
 from tests.training.asking import Asking, critic_and_batch, flat_weights, run
 
 RolloutOf = Callable[..., RolloutBatch]

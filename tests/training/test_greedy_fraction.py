@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
-from algorithms.training.config import RolloutConfig, TrainConfig
-from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.training.session import Session
 from tests.training.conftest import CPU, make_policy, make_vec
 from tests.training.runs import tiny

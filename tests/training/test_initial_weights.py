@@ -11,12 +11,16 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
+from algorithms.networks import weights as initial_weights
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.weights import initialise, read_weights, shipped_names
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
-from algorithms.training import checkpoint, config_file, initial_weights
-from algorithms.training.config import TrainConfig
-from algorithms.training.initial_weights import initialise, read_weights, shipped_names
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, assert_same, tiny

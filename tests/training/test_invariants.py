@@ -11,8 +11,10 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
-from algorithms.training.invariants import measure_step0, repeat_error
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.training.preflight.step0 import measure_step0, repeat_error
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]

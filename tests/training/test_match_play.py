@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.training.config import MatchConfig
-from algorithms.training.policy_player import GREEDY, PolicyPlayer
-from algorithms.training.run_log import read_rows
+from algorithms.config.run import MatchConfig
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
-from chess_env.arena import MATCH_PLIES, play_match
-from chess_env.players import make_player
-from chess_env.start_positions import make_start_positions
+from chess_env.games.players import make_player
+from chess_env.matches.arena import MATCH_PLIES, play_match
+from chess_env.positions.start_positions import make_start_positions
 from tests.training.conftest import one_torch_thread
 from tests.training.runs import Watcher, assert_same, final_state, tiny
 

@@ -15,17 +15,18 @@ import pytest
 import torch
 
 from algorithms import cli
-from algorithms.collapse.comparison.columns import make_columns, train_arguments
-from algorithms.collapse.comparison.plan import Plan
-from algorithms.playing.load_policy import load_policy
+from algorithms.comparison.plan import Plan
+from algorithms.comparison.variants import make_columns, train_arguments
+from algorithms.config import files as config_file
+from algorithms.config.compatibility import check_settings
+from algorithms.config.custom import cannot_be_resumed, own_names
+from algorithms.config.names import named_run
+from algorithms.config.run import EnvConfig, TrainConfig
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.networks.build import build_policy
+from algorithms.networks.custom import OwnPolicy
+from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
-from algorithms.training import config_file
-from algorithms.training.combinations import check_settings
-from algorithms.training.config import EnvConfig, TrainConfig
-from algorithms.training.named_runs import named_run
-from algorithms.training.own_parts import cannot_be_resumed, own_names
-from algorithms.training.own_policy import OwnPolicy
-from algorithms.training.policy import PolicyConfig, build_policy
 from tests.training import own_parts
 from tests.training.own_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
 
@@ -199,7 +200,7 @@ def test_an_own_network_serves_a_critic_and_is_refused_for_maskable_ppo() -> Non
     values = policy.values(obs)
     beside = policy.outputs(obs, torch.zeros(3, 2, dtype=torch.int16), 1.0).values
     assert values is not None and beside is not None and torch.equal(values, beside)
-    from algorithms.training.sb3_settings import check_mappable
+    from algorithms.integrations.sb3.settings import check_mappable
 
     with pytest.raises(ValueError, match="policy.network"):
         check_mappable(dataclasses.replace(named_run("sb3_maskable_ppo"), policy=config))
@@ -213,7 +214,7 @@ def test_a_module_in_the_current_folder_is_found_though_the_console_script_does_
     (tmp_path / "my_broken.py").write_text("import json\n\nraise RuntimeError('by design')\n")
     code = (
         "import sys; sys.path = [p for p in sys.path if p]\n"
-        "from chess_env.own_objects import load_object\n"
+        "from chess_env.custom_objects import load_object\n"
         "assert load_object('my_lab:Mine', 'algorithm').__name__ == 'Mine'\n"
         "try: load_object('my_broken:Mine', 'algorithm')\n"
         "except ValueError as error: print(error)"

@@ -6,10 +6,10 @@ import chess
 import numpy as np
 import torch
 
-from algorithms.training.planes import planes_of, positions_of
-from chess_env.fen import pack_fens
+from algorithms.rollouts.planes import planes_of, positions_of
 from chess_env.observation import encode_batch
-from chess_env.start_positions import RandomPlies
+from chess_env.positions.start_positions import RandomPlies
+from chess_env.rules.fen import pack_fens
 
 SPECIAL = [
     chess.STARTING_FEN,

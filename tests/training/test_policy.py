@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from chess_env.fen import pack_fens
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, move_to_action
 from chess_env.observation import PLANES, encode_batch
-from chess_env.rules import legal_actions_batch
+from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import legal_actions_batch
 
 CPU = torch.device("cpu")
 FENS = [

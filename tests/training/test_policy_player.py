@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.playing.load_policy import load_policy
-from algorithms.training.policy import PolicyNet
-from algorithms.training.policy_player import GREEDY, PolicyPlayer
-from chess_env.arena import play_match
-from chess_env.fen import pack_fens, to_fen
-from chess_env.match_result import MatchResult
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.networks.policy_net import PolicyNet
+from chess_env.games.players import HistoryPlayer, RandomPlayer
+from chess_env.games.reference_game import observation
+from chess_env.matches.arena import play_match
+from chess_env.matches.match_result import MatchResult
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
-from chess_env.players import HistoryPlayer, RandomPlayer
-from chess_env.reference_game import observation
-from chess_env.rules import legal_actions_batch
-from chess_env.start_positions import make_start_positions
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rules.fen import pack_fens, to_fen
+from chess_env.rules.rules import legal_actions_batch
 from tests.training.conftest import make_policy, one_torch_thread
 
 __all__ = ["one_torch_thread"]  # a fixture

@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from algorithms import cli
+from algorithms.config import files as config_file
+from algorithms.config.run import EnvConfig, RolloutConfig
 from algorithms.grpo import GRPO
+from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
-from algorithms.training import config_file
-from algorithms.training.config import EnvConfig, RolloutConfig
-from algorithms.training.dynamic_sampling import Collected
-from algorithms.training.policy import PolicyConfig
+from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.run_folder.log import read_rows
 from algorithms.training.preflight import look, preflight, staleness
 from algorithms.training.preflight.findings import PreflightError
-from algorithms.training.preflight.rollout import check_evaluator
-from algorithms.training.run_log import read_rows
+from algorithms.training.preflight.first_rollout import check_evaluator
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from chess_env.evaluators import CachedEvaluator

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from algorithms.core.clip_by_probability import BINS
-from algorithms.training.probe_metrics import (
+from algorithms.core.ratio_metrics import BINS
+from algorithms.diagnostics.probe_metrics import (
     PolicyChange,
     covariance,
     entropy,

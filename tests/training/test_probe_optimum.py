@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from algorithms import PRESETS
-from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.policy import PolicyNet
-from algorithms.training.probe_metrics import entropy
-from algorithms.training.probe_optimum import (
+from algorithms.diagnostics.probe_metrics import entropy
+from algorithms.diagnostics.probe_optimum import (
     has_closed_optimum,
     optimum_logprobs,
     pays_in_reward_units,
 )
-from algorithms.training.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.regularization import Regularizer, RegularizerConfig
 from tests.training.conftest import make_policy
 
 CPU = torch.device("cpu")

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from algorithms.core.algorithm import Controls
+from algorithms.diagnostics import probe_record
+from algorithms.diagnostics.entropy_prediction import exact_rewards
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_set import load_probe_set
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
-from algorithms.training import probe_record
-from algorithms.training.entropy_probe import exact_rewards
-from algorithms.training.policy import PolicyNet
-from algorithms.training.probe_policy import PolicyProbe
-from algorithms.training.probe_set import load_probe_set
-from algorithms.training.run_log import read_rows
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from tests.training.conftest import make_policy
 from tests.training.runs import Watcher, rows_without_time, tiny

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.boards import RolloutState
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyNet
-from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
+from algorithms.rollouts.state import RolloutState
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv

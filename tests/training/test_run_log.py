@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.training import machine, run_log
-from algorithms.training.run_log import RunFolderError, RunLog, read_rows
+from algorithms.run_folder import environment as machine
+from algorithms.run_folder import log as run_log
+from algorithms.run_folder.log import RunFolderError, RunLog, read_rows
 
 
 def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_second_writer_is_refused_with_the_process_of_the_first(tmp_path: Path
     log = RunLog(tmp_path)
     pid = multiprocessing.current_process().pid
     code = (
-        "import sys; from pathlib import Path; from algorithms.training.run_log import RunLog\n"
+        "import sys; from pathlib import Path; from algorithms.run_folder.log import RunLog\n"
         "RunLog(Path(sys.argv[1]), resume_at=0)"
     )
     root = Path(__file__).parents[2]
@@ -88,7 +89,7 @@ def test_a_tracker_that_fails_does_not_cost_a_row(
         def close(self) -> None:
             raise AssertionError("a tracker that failed is not used again")
 
-    monkeypatch.setattr(run_log, "_mirror", lambda *_: Failing())
+    monkeypatch.setattr(run_log, "make_tracker", lambda *_: Failing())
     log = RunLog(tmp_path, track="wandb")
     log.write({"step": 0})
     with pytest.warns(UserWarning, match="server gone"):

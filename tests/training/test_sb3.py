@@ -16,19 +16,20 @@ from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor
 
+from algorithms.config.run import OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.advantages import gae
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.grpo import GRPO
+from algorithms.integrations.sb3.policy import PlanesPolicy
+from algorithms.integrations.sb3.session import make_outside
+from algorithms.integrations.sb3.settings import learning_rate_schedule, maskable_ppo_arguments
+from algorithms.networks.build import build_policy
+from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.config import OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.training.policy import PolicyConfig, build_policy
-from algorithms.training.sb3 import make_outside
-from algorithms.training.sb3_policy import PlanesPolicy
-from algorithms.training.sb3_settings import learning_rate_schedule, maskable_ppo_arguments
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from tests.training.outside import one_ply, opened, sample, versus
 
 Make = Callable[..., TrainConfig]

@@ -10,10 +10,10 @@ from gymnasium.error import ResetNeeded
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from algorithms.training.sb3_boards import BoardsVecEnv
-from chess_env.derived_positions import PositionList
+from algorithms.integrations.sb3.boards import BoardsVecEnv
 from chess_env.env import ChessSelfPlayEnv
-from chess_env.fen import pack_fens
+from chess_env.positions.derived_positions import PositionList
+from chess_env.rules.fen import pack_fens
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
 

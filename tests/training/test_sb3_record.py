@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from algorithms.cli import main
-from algorithms.collapse.cells import Cell
-from algorithms.collapse.comparison.columns import base_config, make_columns, train_arguments
-from algorithms.collapse.comparison.plan import Plan
-from algorithms.collapse.comparison.readings import read_cell
+from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.plan import Plan
+from algorithms.comparison.readings import read_cell
+from algorithms.comparison.variants import base_config, make_columns, train_arguments
+from algorithms.config import files as config_file
+from algorithms.config.names import NAMES, named_run
+from algorithms.config.run import TrainConfig
+from algorithms.integrations.sb3.session import train_sb3
 from algorithms.reports.probe_files import probed_updates
-from algorithms.training import checkpoint, config_file
-from algorithms.training.config import TrainConfig
-from algorithms.training.named_runs import NAMES, named_run
-from algorithms.training.run_log import read_rows
-from algorithms.training.sb3 import train_sb3
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from tests.test_metrics_page import defined_names, family
 from tests.training.outside import one_ply, versus

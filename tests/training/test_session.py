@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from algorithms import PRESETS
+from algorithms.config.compatibility import check_settings
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Critic, Needs
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
+from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.rloo import RLOO
 from algorithms.training import session as session_module
-from algorithms.training.combinations import check_settings
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.training.frozen import trained_parameters
-from algorithms.training.policy import PolicyConfig, build_policy
 from algorithms.training.session import Session
 
 SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)

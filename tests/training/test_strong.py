@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from algorithms import cli
-from algorithms.training import config_file
-from algorithms.training.named_runs import named_run
-from algorithms.training.policy import build_policy
-from algorithms.training.strong import strong
+from algorithms.config import files as config_file
+from algorithms.config.names import named_run, strong
+from algorithms.networks.build import build_policy
 from tests.training.conftest import CPU, one_torch_thread
 
 __all__ = ["one_torch_thread"]  # a fixture

@@ -17,14 +17,15 @@ import pytest
 import torch
 
 from algorithms import ALGORITHMS, cli
-from algorithms.regularization import RegularizerConfig
-from algorithms.training import checkpoint, config_file
-from algorithms.training.config import (
+from algorithms.config import files as config_file
+from algorithms.config.run import (
     OptimizerConfig,
     RolloutConfig,
 )
-from algorithms.training.run_log import RunFolderError, read_rows
-from algorithms.training.run_report import percent_interval
+from algorithms.regularization import RegularizerConfig
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import RunFolderError, read_rows
+from algorithms.training.result import percent_interval
 from algorithms.training.trainer import train
 from tests.training.runs import (
     MOVES_PER_UPDATE,

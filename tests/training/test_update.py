@@ -11,11 +11,11 @@ from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.policy import PolicyNet
-from algorithms.training.step_guard import NonFiniteError, StepGuard
-from algorithms.training.targets import Targets
-from algorithms.training.update import update
+from algorithms.updates.nonfinite import NonFiniteError, StepGuard
+from algorithms.updates.targets import Targets
+from algorithms.updates.update import update
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]

@@ -10,15 +10,17 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.core.batch import RolloutBatch
+from algorithms.diagnostics.gradient_shares import term_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics, chosen_states
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.gradient_share import term_metrics
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.probe_policy import PolicyProbe
-from algorithms.training.rollout import collect_positions, start_rollout
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
-from algorithms.training.update_diagnostics import UpdateDiagnostics, chosen_states
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 CPU = torch.device("cpu")

@@ -12,11 +12,13 @@ import torch
 from algorithms.core.algorithm import Critic, Needs
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.minibatches import shuffled
-from algorithms.training.policy import PolicyConfig, PolicyNet, build_policy
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import Targets, make_targets
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.training_batch import shuffled
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.training.asking import Asking, critic_and_batch, flat_weights, run
 

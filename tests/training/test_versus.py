@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.config.compatibility import check_settings
+from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
-from algorithms.training.combinations import check_settings
-from algorithms.training.config import EnvConfig, RolloutConfig, TrainConfig
-from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.rollout import collect_positions, start_rollout
+from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.training.trainer import train
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny

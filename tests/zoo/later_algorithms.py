@@ -15,8 +15,8 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import clip_controls, require_count
 from algorithms.core.credit import outcome, start_sign
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import clipped_ratio, score_function
 from algorithms.core.reductions import game_mean, sample_mean
-from algorithms.core.surrogates import clipped_ratio, score_function
 
 
 @dataclasses.dataclass(frozen=True)

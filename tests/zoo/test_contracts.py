@@ -13,8 +13,8 @@ from torch import nn
 import algorithms
 from algorithms.core.advantages import group_relative
 from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
-from algorithms.core.surrogates import score_function
 from algorithms.testing import check_algorithm, check_policy_network
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES

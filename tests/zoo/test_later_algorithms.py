@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from algorithms import ALGORITHMS
+from algorithms.config.run import RolloutConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.training.config import RolloutConfig
-from algorithms.training.games import collect_games
-from algorithms.training.policy import PolicyNet
-from algorithms.training.run_log import read_rows
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
+from algorithms.rollouts.games import collect_games
+from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
-from algorithms.training.update import update
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, assert_same, final_state, tiny
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK

@@ -18,21 +18,21 @@ import pytest
 import torch
 from torch import Tensor
 
+from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Reading, Regularizer, RegularizerConfig, Signals
-from algorithms.training import checkpoint
+from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.log import read_rows
 from algorithms.training import session as session_module
-from algorithms.training.config import OptimizerConfig
-from algorithms.training.rollout import collect_positions, reference_logprobs, start_rollout
-from algorithms.training.run_log import read_rows
-from algorithms.training.step_guard import StepGuard
-from algorithms.training.targets import make_targets
 from algorithms.training.trainer import train
-from algorithms.training.update import update
+from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.surrogates import clipped_ratio, score_function
+from algorithms.core.losses import clipped_ratio, score_function
 from algorithms.regularization import Regularizer, RegularizerConfig
 from tests.zoo.regularizer_cases import flat_batch
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.surrogates import score_function
+from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig, estimators
 from tests.zoo.regularizer_cases import TEMPERATURE, flat_batch
 

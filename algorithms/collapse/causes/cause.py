@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.faults import Fault
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 
 Settings = Mapping[str, Any]
 """Dotted names of a run's settings and their values; "preset" brings its algorithm along."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.dynamic_sampling import Collected
-from algorithms.training.policy import ResidualPolicy
+from algorithms.networks.residual import ResidualPolicy
+from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.training.session import Session
 
 Fault = Callable[[Session], None]

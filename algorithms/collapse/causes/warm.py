@@ -16,15 +16,15 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.faults import sharpened_start
+from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
+from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
+from algorithms.networks.build import build_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.weights import SHIPPED, initialise, ship
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.config import EnvConfig, OptimizerConfig, TrainConfig
-from algorithms.training.evaluation import prepare_slice, regret_cp
-from algorithms.training.initial_weights import SHIPPED, initialise, ship
-from algorithms.training.policy import PolicyNet, build_policy
-from algorithms.training.run_report import MAIN_SLICE
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
-from chess_env.heldout import load_heldout
+from chess_env.positions.heldout import load_heldout
 
 NAME = "warm"
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.invariants import Step0, plies, recompute
-from algorithms.training.policy import DTYPES, PolicyConfig, PolicyNet
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import DTYPES, PolicyConfig
 from algorithms.training.preflight.findings import Finding
+from algorithms.training.preflight.step0 import Step0, plies, recompute
 
 EXPLAINED = 0.3
 """A cause is named if what it leaves of the gap is below this share of it (root mean square)."""

@@ -11,11 +11,10 @@ from contextlib import AbstractContextManager
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.training.invariants import measure_step0, repeat_error
-from algorithms.training.preflight import rollout as first_rollout
-from algorithms.training.preflight import staleness
+from algorithms.training.preflight import first_rollout, staleness
 from algorithms.training.preflight.findings import Finding, PreflightError, Report
 from algorithms.training.preflight.sampler import check_sampler
+from algorithms.training.preflight.step0 import measure_step0, repeat_error
 from algorithms.training.session import Session
 
 

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.training.invariants import (
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.training.preflight.causes import explain, not_finite, random_learner
+from algorithms.training.preflight.findings import Finding
+from algorithms.training.preflight.step0 import (
     largest_ratio_gap,
     measure_step0,
     plies,
     repeat_error,
 )
-from algorithms.training.policy import PolicyNet
-from algorithms.training.preflight.causes import explain, not_finite, random_learner
-from algorithms.training.preflight.findings import Finding
 
 SHAPE_TOLERANCE = 1e-3
 """Bound on |ratio - 1| between the rollout's and the minibatches' batch shapes, in float32."""

@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
+from algorithms.config.run import TrainConfig
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.diagnostics import ratio_metrics, ratio_sums
+from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
-from algorithms.training.config import TrainConfig
-from algorithms.training.invariants import recompute
-from algorithms.training.policy import PolicyNet
 from algorithms.training.preflight.findings import Finding
-from algorithms.training.step_guard import NonFiniteError, StepGuard
-from algorithms.training.targets import make_targets
-from algorithms.training.update import update
+from algorithms.training.preflight.step0 import recompute
+from algorithms.updates.nonfinite import NonFiniteError, StepGuard
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 
 MAX_OUT_OF_RANGE = 0.8
 MAX_OUT_OF_RANGE_ON_POLICY = 0.9

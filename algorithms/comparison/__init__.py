@@ -1,0 +1,1 @@
+"""Grids of runs: variants and seeds, negative controls, tuning, and what may be claimed of them."""

@@ -1,0 +1,291 @@
+"""A comparison of algorithms: tuning, calibration, a grid of runs, and what they allow one to say.
+
+OUT/comparison.json       columns, readings, comparisons, claims, provenance
+OUT/runs/COLUMN/seed-N/   the runs that are compared
+OUT/tuning/  calibration/ runs on seeds that are never reported
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from algorithms.comparison.controls import Control, judge, make_controls
+from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid_runs import Cell, GridResult
+from algorithms.comparison.jobs import (
+    MixedError,
+    cured,
+    make_jobs,
+    read_jobs,
+    refuse_other_runs,
+)
+from algorithms.comparison.plan import TUNING_SEEDS, Plan
+from algorithms.comparison.readings import Reading, mixed_readings
+from algorithms.comparison.result import analyse, family_lines
+from algorithms.comparison.tuning import calibrate, tune, with_choices
+from algorithms.comparison.variants import Column, make_columns, train_arguments
+from algorithms.run_folder import environment as machine
+from algorithms.run_folder.files import locked, write_atomically
+from chess_env.evaluators import make_evaluator
+
+RESULT_FILE, RUNS = "comparison.json", "runs"
+
+
+class StoppedError(RuntimeError):
+    """A signal ended the comparison early; calling again continues."""
+
+    def __init__(self, grid: GridResult) -> None:
+        super().__init__(f"stopped by {grid.stopped_by}")
+        self.exit_code = grid.exit_code
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a comparison came to.
+
+    Attributes:
+        values: JSON values, as in comparison.json.
+        path: that file.
+    """
+
+    values: dict[str, Any]
+    path: Path
+
+    @property
+    def broken(self) -> list[dict[str, str]]:
+        """[{"cell", "reason"}, ...] of the cells that could not be used."""
+        found: list[dict[str, str]] = self.values["broken"]
+        return found
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        lines = [""]
+        for name, family in self.values["families"].items():
+            lines += family_lines(name, family)
+        if self.values["controls"]:
+            lines += ["Controls, which must coincide:"]
+            lines += [f"  {each['sentence']}" for each in self.values["controls"]]
+        lines += [f"BROKEN {each['cell']}: {each['reason']}" for each in self.broken]
+        lines += [f"NOT COMPARABLE, compared all the same: {why}" for why in self.values["mixed"]]
+        return [*lines, self.values["tuning_says"], f"result: {self.path}"]
+
+
+def compare(
+    plan: Plan,
+    out: Path,
+    *,
+    jobs: int = 1,
+    say: Callable[[str], None] = print,
+    retry_failed: bool = False,
+) -> Result:
+    """Runs what is not finished yet, compares the columns, and returns and writes what came of it.
+
+    Args:
+        plan: what is compared.
+        out: its folder; the same call continues what is there.
+        jobs: runs at a time.
+        say: is given a line for every step.
+        retry_failed: run cells that failed in an earlier call once more.
+
+    Raises:
+        ValueError: a combination of settings that cannot run.
+        GridError: the folder is in use, or was begun with other settings.
+        MixedError: the runs do not share evaluator, budget or starting point, and `plan.allow_mixed`
+            is False.
+        TuningError: nothing could be chosen on the tuning seeds.
+        StoppedError: SIGINT or SIGTERM came.
+    """
+    out = out.resolve()
+    plan, evaluator_id = _pinned(plan)
+    cache = None if evaluator_id.startswith("builtin") else out / "scores.sqlite"
+    columns = make_columns(plan, cache=cache) if plan.presets else ()
+    extra, pairs = (
+        make_controls(plan, columns, cache=cache) if plan.controls and columns else ((), ())
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    with locked(out):
+        refuse_other_runs(plan, [*columns, *extra], out, evaluator_id)
+        return _Comparison(plan, out, jobs, say, retry_failed).run(columns, extra, pairs)
+
+
+class _Comparison:
+    """One call of `compare`."""
+
+    def __init__(
+        self, plan: Plan, out: Path, jobs: int, say: Callable[[str], None], retry_failed: bool
+    ) -> None:
+        self.plan, self.out, self.jobs, self.say = plan, out, jobs, say
+        self.retry_failed = retry_failed
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.broken: list[dict[str, str]] = []
+
+    def run(
+        self, columns: Sequence[Column], extra: Sequence[Column], controls: Sequence[Control]
+    ) -> Result:
+        """Everything, one stage after the other."""
+        rates = self._tuned(columns)
+        columns = with_choices(columns, rates, {})
+        shared = [column for column in columns if column.family == "share"]
+        coefficients = {}
+        if shared:
+            self.say("calibration of the bonuses, on seeds that are never reported")
+            coefficients = calibrate(
+                shared, self.plan.grad_share, self.out / "calibration", self._run_cells
+            )
+        columns = with_choices(columns, {}, coefficients)
+        # A control repeats a column, with whatever was chosen for it.
+        extra = [
+            dataclasses.replace(each, config=columns[0].config)
+            if any(each.name == pair.theirs and pair.exact for pair in controls)
+            else each
+            for each in extra
+        ]
+        jobs = make_jobs(self.plan, [*columns, *extra], self.out / RUNS)
+        grid = self._run_cells([job.cell for job in jobs], self.out / RUNS)
+        readings, broken = read_jobs(jobs, grid)
+        values = {
+            "plan": dataclasses.asdict(self.plan),
+            "seeds": list(self.plan.seeds),
+            "tuning_seeds": list(TUNING_SEEDS),
+            "tuning": rates,
+            "tuning_says": self._tuning_says(rates),
+            "calibration": coefficients,
+            "columns": [_column_values(column) for column in (*columns, *extra)],
+            "mixed": self._mixed(columns, readings),
+            "families": self._families(columns, readings),
+            "controls": _judged(controls, readings),
+            "broken": self.broken + broken,
+            "cells": [r.to_dict() for by_seed in readings.values() for r in by_seed.values()],
+            "provenance": self._provenance(readings),
+        }
+        path = self.out / RESULT_FILE
+        write_atomically(path, values)
+        return Result(values, path)
+
+    def _run_cells(self, cells: Sequence[Cell], folder: Path) -> GridResult:
+        grid = run_grid(cells, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed)
+        for line in grid.lines():
+            self.say(line)
+        if grid.stopped_by is not None:
+            raise StoppedError(grid)
+        if folder.name != RUNS:  # those are named when they are read
+            self.broken += [
+                {"cell": f"{folder.name}/{each.cell.name}", "reason": f"see {each.cell.log}"}
+                for each in grid.outcomes
+                if each.state != "finished"
+            ]
+        return grid
+
+    def _tuned(self, columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
+        """Chosen learning rates; empty where nobody asked, or the grid sets them."""
+        if not self.plan.tune:
+            return {}
+        first: dict[str, Column] = {}
+        for column in columns:
+            if "+learning_rate=" not in column.base:
+                plain = column.with_settings({"regularizer.ent_coef": 0.0})
+                first.setdefault(
+                    column.base, plain.with_settings({"regularizer.ent_coef_final": None})
+                )
+        self.say("tuning of the learning rates, on seeds that are never reported")
+        return tune(list(first.values()), self.out / "tuning", self._run_cells)
+
+    def _tuning_says(self, rates: dict[str, dict[str, Any]]) -> str:
+        if not rates:
+            return f"Learning rates are not tuned: {self.plan.learning_rate:g} unless the grid says otherwise."
+        chosen = ", ".join(f"{name} {each['learning_rate']:g}" for name, each in rates.items())
+        return f"Learning rates chosen on seeds {TUNING_SEEDS} without a bonus: {chosen}."
+
+    def _mixed(
+        self, columns: Sequence[Column], readings: dict[str, dict[int, Reading]]
+    ) -> list[str]:
+        """Why the runs are not comparable; each cause answers for itself and its twin."""
+        groups = [[column.name for column in columns]]
+        groups += [[cause, cured(cause)] for cause in self.plan.causes]
+        reasons = [
+            reason
+            for names in groups
+            for reason in mixed_readings(
+                [reading for name in names for reading in readings.get(name, {}).values()]
+            )
+        ]
+        if reasons and not self.plan.allow_mixed:
+            raise MixedError(
+                f"{'; '.join(reasons)}: such runs are not comparable; --allow-mixed compares them anyway"
+            )
+        return reasons
+
+    def _families(
+        self, columns: Sequence[Column], readings: dict[str, dict[int, Reading]]
+    ) -> dict[str, Any]:
+        families: dict[str, Any] = {}
+        configs = {column.name: column.config for column in columns}
+        for treatment in dict.fromkeys(column.family for column in columns):
+            names = [column.name for column in columns if column.family == treatment]
+            families[f"regularization {treatment}"] = analyse(names, readings, self.plan.seeds)
+        for family in families.values():
+            for row in family["columns"]:
+                config = configs[row["name"]]
+                row["ent_coef"] = config.regularizer.ent_coef
+                row["learning_rate"] = config.optimizer.learning_rate
+        for cause in self.plan.causes:
+            names = [cause, cured(cause)]
+            families[f"cause {cause}"] = analyse(names, readings, self.plan.seeds)
+        return families
+
+    def _provenance(self, readings: dict[str, dict[int, Reading]]) -> dict[str, Any]:
+        every = [reading for by_seed in readings.values() for reading in by_seed.values()]
+        return {
+            "started": self.started,
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+            "git": machine.git_state(),
+            "commits_of_the_runs": sorted({each.commit for each in every if each.commit}),
+            "evaluators": sorted({each.evaluator for each in every}),
+            "packages": machine.versions(),
+            "cpu": machine.cpu_name(),
+        }
+
+
+def _pinned(plan: Plan) -> tuple[Plan, str]:
+    """The plan with "auto" replaced by what it finds now, and the evaluator's id.
+
+    Raises:
+        ValueError: there is no such evaluator.
+    """
+    evaluator = make_evaluator(plan.evaluator, 1, None)
+    evaluator.close()
+    if plan.evaluator == "auto":
+        name = "builtin" if evaluator.id.startswith("builtin") else "stockfish"
+        plan = dataclasses.replace(plan, evaluator=name)
+    return plan, str(evaluator.id)
+
+
+def _judged(
+    controls: Sequence[Control], readings: dict[str, dict[int, Reading]]
+) -> list[dict[str, Any]]:
+    """Verdicts on the controls as JSON values; one that cannot be judged says so."""
+    found = []
+    for control in controls:
+        ours, theirs = (list(readings.get(n, {}).values()) for n in (control.ours, control.theirs))
+        verdict = judge(control, ours, theirs)
+        if verdict is None:
+            sentence = f"{control.ours} and {control.theirs}: no seed ran in both."
+            found.append({"coincides": None, "sentence": sentence})
+        else:
+            found.append({**dataclasses.asdict(verdict), "sentence": verdict.sentence()})
+    return found
+
+
+def _column_values(column: Column) -> dict[str, Any]:
+    """What a column is, in JSON values."""
+    return {
+        "name": column.name,
+        "family": column.family,
+        "arguments": list(train_arguments(column.config)),
+    }

@@ -1,0 +1,100 @@
+"""A cell of a grid, and what became of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+from typing import Any, Literal
+
+from algorithms.run_folder.files import read_json
+
+RESULT_FILE = "result.json"
+
+State = Literal["waiting", "running", "finished", "stopped", "failed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Attributes:
+        name: unique in the grid.
+        arguments: of `chess-lab`, without --run-dir, --json and --resume, which the grid adds.
+        folder: its run folder, below the grid's own.
+        resume: whether an unfinished one can be continued from a checkpoint.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    folder: Path
+    resume: bool = True
+
+    @property
+    def log(self) -> Path:
+        """The file beside the folder that gets what the process prints."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    def result(self) -> dict[str, Any] | None:
+        """What its process wrote at the end; None while it is unfinished."""
+        values = read_json(self.folder / RESULT_FILE)
+        ended = bool(values) and stopped_by(values) not in signal.Signals.__members__
+        return values if ended else None
+
+
+def stopped_by(result: dict[str, Any]) -> str | None:
+    """What ended a run early, from its result or that of the cause that it was run for; or None."""
+    inner = result.get("result", result)  # `causes run` has the run's own result inside its own
+    return inner.get("stopped_by") if isinstance(inner, dict) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a cell.
+
+    Attributes:
+        cell: the cell.
+        state: `finished`, `failed`, `stopped` (by a signal; it can be continued) or `waiting`.
+        exit_code: of its process; negative for the signal that killed it, None where none ended.
+        log_tail: last lines of a failed cell's log.
+    """
+
+    cell: Cell
+    state: State
+    exit_code: int | None = None
+    log_tail: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class GridResult:
+    """What became of the grid.
+
+    Attributes:
+        outcomes: one for each cell, in the order given.
+        ran: names of the cells that a process was started for, in this call.
+        stopped_by: the signal that ended the grid early, or None.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    ran: tuple[str, ...]
+    stopped_by: str | None
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all cells are finished, 128 + signal after one, otherwise 1."""
+        if self.stopped_by is not None:
+            return 128 + signal.Signals[self.stopped_by].value
+        return 0 if all(each.state == "finished" for each in self.outcomes) else 1
+
+    def lines(self) -> list[str]:
+        """The cells that did not finish, and why; empty where all did."""
+        found = []
+        for each in self.outcomes:
+            if each.state == "failed":
+                found.append(
+                    f"FAILED {each.cell.name}: exit code {each.exit_code}; {each.cell.log}"
+                )
+                found += [f"    {line}" for line in each.log_tail]
+            elif each.state != "finished":
+                found.append(f"unfinished: {each.cell.name}")
+        return found

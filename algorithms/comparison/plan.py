@@ -1,0 +1,128 @@
+"""What a comparison is asked to do, checked before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+from algorithms.collapse.causes import CAUSES
+from algorithms.config.custom import default_algorithm
+from algorithms.config.names import NAMES
+from algorithms.config.run import OptimizerConfig
+from algorithms.core.checks import require, require_between, require_choice, require_count
+
+Treatment = Literal["none", "equal", "share", "preset"]
+TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
+
+LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
+"""Among these --tune chooses; the third is what a run has by itself."""
+
+TUNING_SEEDS = (1000, 1001)
+"""Learning rates and coefficients are chosen on these seeds, which are never reported."""
+
+GROUP_SIZE = 8
+"""Moves drawn from a position, or games from a start, in every column that draws."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A comparison.
+
+    Attributes:
+        presets: names of presets or of an implementation of others (`NAMES`), or module:Name of
+            algorithms of your own; one column or more each.
+        causes: names of causes of collapse; each is run beside its cured twin.
+        grid: "key=v1,v2": settings that are varied in every column that has them.
+        num_seeds: seeds of every column, the same in all.
+        first_seed: the seeds follow on this one.
+        budget_moves: scored moves of each run.
+        form: form of the rollouts.
+        gamma: discount per ply of every column; None means 0 in positions, 1 in games.
+        evaluator: who scores positions.
+        treatments: how entropy is regularised: "none" (no bonus), "equal" (one coefficient for all),
+            "share" (one share of the gradient for all), "preset" (as each preset comes).
+        ent_coef: the coefficient of "equal", and the one that "share" is calibrated at.
+        grad_share: the bonus's share of bonus and policy gradient norms in "share", in (0, 1).
+        tune: choose each column's learning rate on tuning seeds.
+        controls: add pairs that must coincide.
+        allow_mixed: compare runs that do not share what a fair comparison shares.
+        smoke: a tiny network, to see that everything works.
+    """
+
+    presets: tuple[str, ...]
+    causes: tuple[str, ...] = ()
+    grid: tuple[str, ...] = ()
+    num_seeds: int = 8
+    first_seed: int = 1
+    budget_moves: int = 150_000
+    form: Literal["positions", "games"] = "positions"
+    gamma: float | None = None
+    evaluator: str = "builtin"
+    treatments: tuple[Treatment, ...] = ("none", "equal", "share")
+    ent_coef: float = 0.03
+    grad_share: float = 0.2
+    tune: bool = False
+    controls: bool = False
+    allow_mixed: bool = False
+    smoke: bool = False
+
+    def __post_init__(self) -> None:
+        require(
+            bool(self.presets or self.causes),
+            "no column: name presets such as grpo and rloo, or --causes",
+        )
+        for what, names in (("NAME", self.presets), ("--causes", self.causes)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            require(not twice, f"{what} gives {twice} more than once: give each name once")
+        for name in self.presets:
+            if ":" in name:
+                default_algorithm(name)
+            else:
+                require_choice("NAME", name, NAMES)
+        for name in self.causes:
+            require_choice("--causes", name, CAUSES)
+        require(bool(self.treatments), f"--regularization is empty: give some of {TREATMENTS}")
+        for treatment in self.treatments:
+            require_choice("--regularization", treatment, TREATMENTS)
+        require(
+            len(set(self.treatments)) == len(self.treatments),
+            f"--regularization is {','.join(self.treatments)}: give each treatment once",
+        )
+        require_count("--seeds", self.num_seeds, 1, "there is nothing to run without a seed")
+        require_count("--first-seed", self.first_seed, 0, "seeds are not negative")
+        require_count("--budget-moves", self.budget_moves, 1, "a run scores moves")
+        reserved = sorted(set(self.seeds) & set(TUNING_SEEDS))
+        require(
+            not reserved,
+            f"seeds {reserved} are those of tuning, which are never reported: choose --first-seed so "
+            f"that {TUNING_SEEDS} are not among the seeds",
+        )
+        require_choice("--form", self.form, ("positions", "games"))
+        require_between("--gamma", self.shared_gamma, 0.0, 1.0)
+        require(
+            0 < self.grad_share < 1,
+            f"--grad-share is {self.grad_share}: it is a share of the gradient, inside (0, 1)",
+        )
+        require(
+            0 < self.ent_coef < math.inf,
+            f"--ent-coef is {self.ent_coef}: the equal coefficient must be above 0; for no bonus "
+            "leave `equal` out of --regularization",
+        )
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The reported seeds."""
+        return tuple(range(self.first_seed, self.first_seed + self.num_seeds))
+
+    @property
+    def shared_gamma(self) -> float:
+        """The discount per ply of every column."""
+        if self.gamma is not None:
+            return self.gamma
+        return 0.0 if self.form == "positions" else 1.0
+
+    @property
+    def learning_rate(self) -> float:
+        """The step size of every column that is not tuned."""
+        return OptimizerConfig().learning_rate

@@ -1,0 +1,152 @@
+"""What is chosen on tuning seeds before a comparison: learning rates, and bonuses of equal pull."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from algorithms.comparison.grid_runs import Cell, GridResult
+from algorithms.comparison.jobs import column_cells
+from algorithms.comparison.plan import LEARNING_RATES, TUNING_SEEDS
+from algorithms.comparison.readings import UnreadableError, gradient_norms, read_cell
+from algorithms.comparison.variants import (
+    Column,
+    moves_per_update,
+    with_intervals,
+)
+from algorithms.reports.run_files import read_metrics
+
+CALIBRATION_UPDATES = 40
+CALIBRATION_INTERVAL = 2
+
+RunCells = Callable[[Sequence[Cell], Path], GridResult]
+
+
+class TuningError(RuntimeError):
+    """Nothing could be chosen; the message says for what, and where to look."""
+
+
+def tune(columns: Sequence[Column], out: Path, run_cells: RunCells) -> dict[str, dict[str, Any]]:
+    """{base: {"learning_rate": chosen, "percent_of_start": {rate: mean over the tuning seeds}}}.
+
+    The rate with the lowest last held-out regret; a rate that breaks on a seed is out.
+
+    Args:
+        columns: one for each base, without an entropy bonus.
+        out: folder of these runs.
+        run_cells: runs a grid.
+
+    Raises:
+        TuningError: every rate of a column broke.
+    """
+    candidates = {
+        (column.base, rate): dataclasses.replace(
+            column, name=f"{column.base}+learning_rate={rate:g}"
+        ).with_settings({"optimizer.learning_rate": rate})
+        for column in columns
+        for rate in LEARNING_RATES
+    }
+    cells = {key: column_cells(each, TUNING_SEEDS, out) for key, each in candidates.items()}
+    run_cells([cell for row in cells.values() for cell in row], out)
+    chosen: dict[str, dict[str, Any]] = {}
+    for column in columns:
+        found: dict[float, float] = {}
+        for rate in LEARNING_RATES:
+            key = column.base, rate
+            config = candidates[key].config
+            pairs = zip(cells[key], TUNING_SEEDS, strict=True)
+            try:
+                ends = [read_cell(c, column.base, s, config).percent_of_start for c, s in pairs]
+            except UnreadableError:
+                continue  # run_cells has named the broken cell
+            found[rate] = statistics.mean(ends)
+        if not found:
+            raise TuningError(f"{column.base}: no learning rate of {LEARNING_RATES} ran; see {out}")
+        chosen[column.base] = {
+            "learning_rate": min(found, key=lambda rate: (found[rate], rate)),
+            "percent_of_start": {f"{rate:g}": value for rate, value in found.items()},
+        }
+    return chosen
+
+
+def calibrate(
+    columns: Sequence[Column], grad_share: float, out: Path, run_cells: RunCells
+) -> dict[str, dict[str, float]]:
+    """{base: {"ent_coef": ..., ...}}: coefficients with which the bonus pulls equally hard everywhere.
+
+    A gradient norm is linear in its coefficient. With the ratio q of bonus to policy gradient norm at
+    the coefficient c, c s / ((1 - s) q) gives the bonus the share s of the two. q is the median over
+    the looks of short runs at c; later in a run it drifts, which each run's own `grad_share` tells.
+
+    Args:
+        columns: those of the treatment, each with the coefficient c.
+        grad_share: s, inside (0, 1).
+        out: folder of these runs.
+        run_cells: runs a grid.
+
+    Raises:
+        TuningError: a column has no run with both gradients.
+    """
+    short = [_calibration_column(column) for column in columns]
+    cells = {each.base: column_cells(each, TUNING_SEEDS, out) for each in short}
+    run_cells([cell for row in cells.values() for cell in row], out)
+    found = {}
+    for column in short:
+        norms = [
+            pair
+            for cell in cells[column.base]
+            if cell.result() is not None
+            for pair in gradient_norms(read_metrics(cell.folder))
+        ]
+        if not norms:
+            raise TuningError(
+                f"{column.base}: its calibration runs show no gradient of both bonus and policy; see {out}"
+            )
+        found[column.base] = coefficient(norms, column.config.regularizer.ent_coef, grad_share)
+    return found
+
+
+def coefficient(
+    norms: Sequence[tuple[float, float]], probe: float, grad_share: float
+) -> dict[str, float]:
+    """The coefficient for `grad_share` from (bonus, policy) gradient norms at the coefficient `probe`."""
+    ratio = statistics.median(bonus / policy for bonus, policy in norms)
+    return {
+        "ent_coef": probe * grad_share / ((1 - grad_share) * ratio),
+        "probe_ent_coef": probe,
+        "probe_norm_ratio": ratio,
+        "looks": len(norms),
+    }
+
+
+def with_choices(
+    columns: Sequence[Column],
+    rates: Mapping[str, Mapping[str, Any]],
+    coefficients: Mapping[str, Mapping[str, float]],
+) -> tuple[Column, ...]:
+    """The columns with the learning rates of their bases, and `share` with its coefficients."""
+    done = []
+    for column in columns:
+        settings: dict[str, Any] = {}
+        if column.base in rates:
+            settings["optimizer.learning_rate"] = rates[column.base]["learning_rate"]
+        if column.family == "share" and column.base in coefficients:
+            settings["regularizer.ent_coef"] = coefficients[column.base]["ent_coef"]
+        done.append(column.with_settings(settings))
+    return tuple(done)
+
+
+def _calibration_column(column: Column) -> Column:
+    """The first updates of a column's run, looked at often, at the step size of its start."""
+    config = column.config
+    moves = min(config.total_moves, CALIBRATION_UPDATES * moves_per_update(config))
+    short = with_intervals(dataclasses.replace(config, total_moves=moves))
+    short = dataclasses.replace(
+        short,
+        diagnostics_interval_updates=min(CALIBRATION_INTERVAL, short.diagnostics_interval_updates),
+        eval_interval_updates=CALIBRATION_UPDATES,
+    )
+    return dataclasses.replace(column, config=short).with_settings({"optimizer.lr_final": None})

@@ -1,0 +1,308 @@
+"""The columns of a comparison: presets x grid values x treatments, and what all of them share."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from algorithms.collapse.causes.cause import applied
+from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
+from algorithms.config import files as config_file
+from algorithms.config.compatibility import check_settings
+from algorithms.config.names import named_run
+from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
+from algorithms.core.checks import require, require_choice
+from algorithms.integrations.sb3.settings import check_mappable
+
+# One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
+# must take a single step (RLOO) would otherwise make fewer steps than the others.
+ROLLOUTS: dict[str, dict[str, int]] = {
+    "positions": {"num_envs": 32, "num_plies": 1},
+    "games": {"num_envs": 4, "num_plies": 16},
+}
+
+SHARED = (
+    "total_moves", "init_from", "policy.", "rollout.form", "rollout.temperature",
+    "env.evaluator", "env.reward", "env.start_positions", "env.max_plies", "env.opponent",
+    "algorithm.gamma", "algorithm.credit",
+)  # fmt: skip
+"""Beginnings of what all columns share where they have it: budget, network, starts, credit horizon."""
+
+NOT_IN_A_GRID = (
+    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "trainer",
+)  # fmt: skip
+
+MOVES_PER_EVALUATION = 2_048
+"""An evaluation takes about as long as 1,000 scored moves of GRPO do."""
+
+CONTROL = "control"
+"""Family of the columns that are there to coincide with others."""
+
+NO_BONUS = {
+    "regularizer.ent_coef": 0.0,
+    "regularizer.ent_coef_final": None,
+    "regularizer.ent_controller": "none",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One column: the same run on every seed.
+
+    Attributes:
+        name: unique, and the name of its folder.
+        base: the name without the treatment: what tuning and calibration are for.
+        family: columns of one family are compared with each other.
+        config: its run, at any seed.
+    """
+
+    name: str
+    base: str
+    family: str
+    config: TrainConfig
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Column:
+        """The column with these dotted settings in place of its own."""
+        return dataclasses.replace(self, config=applied(self.config, settings))
+
+
+def make_columns(plan: Plan, *, cache: Path | None = None) -> tuple[Column, ...]:
+    """The columns of presets, treatment by treatment; `share` has the coefficient of `equal` yet.
+
+    Args:
+        plan: what is compared.
+        cache: file of the shared evaluation cache, or None.
+
+    Raises:
+        ValueError: an unknown key or value of the grid, a combination that cannot run, or columns
+            that do not share what they must.
+    """
+    bases = {name: base_config(plan, name, cache=cache) for name in plan.presets}
+    grid = [parse_axis(text, list(bases.values()), plan) for text in plan.grid]
+    columns = []
+    for treatment in plan.treatments:
+        for name, base in bases.items():
+            for settings in _combinations(grid, base):
+                label = "+".join([name, *(f"{_short(k)}={v}" for k, v in settings.items())])
+                label = re.sub(r"[^\w.,=+-]", "-", label)
+                values = {**_treatment_settings(plan, treatment), **settings}
+                config = with_intervals(applied(base, values))
+                columns.append(Column(f"{label}+{treatment}", label, treatment, config))
+    names = [column.name for column in columns]
+    require(
+        len(set(names)) == len(names),
+        f"two columns would have one name among {sorted(names)}: give each grid value once",
+    )
+    for column in columns:
+        check_settings(column.config)
+        if column.config.trainer == "sb3":
+            check_mappable(column.config)
+        least = moves_per_update(column.config)
+        require(
+            least <= column.config.total_moves,
+            f"--budget-moves is {column.config.total_moves} and one rollout of {column.name} scores "
+            f"{least}: raise the budget",
+        )
+    reasons = mixed_settings(columns)
+    require(
+        plan.allow_mixed or not reasons,
+        f"{'; '.join(reasons)}: such runs are not comparable; --allow-mixed compares them anyway",
+    )
+    return tuple(columns)
+
+
+def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainConfig:
+    """A preset's run with everything that the comparison decides for all columns.
+
+    Settings of the algorithm are set where it has the field, whatever its name.
+    """
+    start = named_run(preset)
+    rollout = ROLLOUTS[plan.form]
+    of_algorithm = {
+        "gamma": plan.shared_gamma,
+        "credit": "step" if plan.form == "positions" else "return_to_go",
+        "group_size": GROUP_SIZE,
+    }
+    fields = set(_leaves(start.algorithm))
+    states = rollout["num_envs"] * rollout["num_plies"]
+    if plan.form == "games":
+        states *= GROUP_SIZE
+    settings: dict[str, Any] = {
+        "rollout.form": plan.form,
+        "optimizer.minibatch_size": states,
+        "optimizer.learning_rate": plan.learning_rate,
+        "total_moves": plan.budget_moves,
+        "env.cache": None if cache is None else str(cache),
+    }
+    settings |= {f"rollout.{name}": value for name, value in rollout.items()}
+    settings |= {f"algorithm.{k}": v for k, v in of_algorithm.items() if k in fields}
+    if plan.smoke:
+        settings |= {"policy.channels": 16, "policy.blocks": 1}
+    # One engine for each run: the grid already fills the cores with runs.
+    env = EnvConfig(evaluator=plan.evaluator, num_engines=1)
+    return applied(dataclasses.replace(start, env=env), settings)
+
+
+def moves_per_update(config: TrainConfig) -> int:
+    """Most scored moves of one rollout; a guess where all legal moves are scored."""
+    rollout, needs = config.rollout, config.algorithm.needs()
+    samples = ALL_MOVES_GUESS if needs.all_moves else config.algorithm.group_size
+    return int(rollout.num_envs * rollout.num_plies * samples)
+
+
+def with_intervals(config: TrainConfig) -> TrainConfig:
+    """The run with an evaluation every 2,048 scored moves, but 10 at least and 40 at most.
+
+    It is looked at the gradient half as often, and has 10 checkpoints.
+    """
+    updates = config.total_moves // moves_per_update(config)
+    evaluations = min(40, max(10, config.total_moves // MOVES_PER_EVALUATION))
+    return dataclasses.replace(
+        config,
+        eval_interval_updates=max(1, updates // evaluations),
+        diagnostics_interval_updates=max(1, 2 * updates // evaluations),
+        checkpoint_interval_updates=max(1, updates // 10),
+    )
+
+
+def mixed_settings(columns: Sequence[Column]) -> list[str]:
+    """Sentences on the settings that the columns should share and do not; empty where they do."""
+    found = []
+    names = [name for column in columns for name in _leaves(column.config)]
+    for name in dict.fromkeys(name for name in names if name.startswith(SHARED)):
+        values: dict[str, list[str]] = {}
+        for column in columns:
+            value = _at(column.config, name)
+            if value is not _ABSENT:
+                values.setdefault(str(value), []).append(column.name)
+        if len(values) > 1:
+            listed = ", ".join(f"{value} in {names[0]}" for value, names in values.items())
+            found.append(f"the columns differ in {name} ({listed})")
+    return found
+
+
+def train_arguments(config: TrainConfig) -> tuple[str, ...]:
+    """Arguments of `chess-lab` that start this run, without its folder.
+
+    Raises:
+        ValueError: the configuration is of no preset.
+    """
+    if config.preset is None:
+        raise ValueError("the configuration has no preset: the command line starts from one")
+    default = named_run(config.preset)
+    flags: list[str] = []
+    for name, (_, value) in config_file.differences(default, config).items():
+        parent, _, last = name.replace("_", "-").rpartition(".")
+        prefix = f"--{parent}." if parent else "--"
+        if isinstance(value, bool):
+            flags.append(f"{prefix}{last}" if value else f"{prefix}no-{last}")
+        else:
+            values = value if isinstance(value, list | tuple) else [value]
+            flags += [f"{prefix}{last}", *map(str, values)]
+    return ("train", config.preset, *flags)
+
+
+def parse_axis(
+    text: str, configs: Sequence[TrainConfig], plan: Plan
+) -> tuple[str, tuple[Any, ...]]:
+    """(dotted name, values) of "key=v1,v2"; the key may be the last part of the name alone.
+
+    Raises:
+        ValueError: there is no such setting or value, or the comparison decides it itself.
+    """
+    key, equals, listed = text.partition("=")
+    require(
+        bool(key and equals and listed),
+        f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
+    )
+    kinds: dict[str, Any] = {}
+    for config in configs:
+        kinds |= _leaves(config)
+    kinds = {name: kind for name, kind in kinds.items() if name not in NOT_IN_A_GRID}
+    short = [name for name in kinds if _short(name) == key]
+    if key not in kinds and len(short) == 1:
+        key = short[0]
+    require(
+        key in kinds or not short, f"--grid {key}: ambiguous, it is one of {' and '.join(short)}"
+    )
+    require_choice("--grid", key, [*kinds, *map(_short, kinds)] if "." not in key else kinds)
+    require(
+        not key.startswith("regularizer.ent_coef") or plan.treatments == ("preset",),
+        f"--grid {key}: --regularization decides it; give --regularization preset beside it",
+    )
+    values = tuple(_parsed(f"--grid {key}", value, kinds[key]) for value in listed.split(","))
+    return key, values
+
+
+def _combinations(
+    grid: Sequence[tuple[str, tuple[Any, ...]]], config: TrainConfig
+) -> list[dict[str, Any]]:
+    """Every combination of the grid's values, of the settings that this run has."""
+    own = [(key, values) for key, values in grid if _at(config, key) is not _ABSENT]
+    keys = [key for key, _ in own]
+    return [
+        dict(zip(keys, values, strict=True))
+        for values in itertools.product(*(values for _, values in own))
+    ]
+
+
+def _treatment_settings(plan: Plan, treatment: Treatment) -> dict[str, Any]:
+    if treatment == "preset":
+        return {}
+    coefficient = 0.0 if treatment == "none" else plan.ent_coef
+    return NO_BONUS | {"regularizer.ent_coef": coefficient}
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+_ABSENT = object()
+
+
+def _at(config: Any, name: str) -> Any:
+    """The value of a dotted setting; `_ABSENT` where the algorithm has no such field."""
+    for part in name.split("."):
+        config = getattr(config, part, _ABSENT)
+    return config
+
+
+def _leaves(config: Any, prefix: str = "") -> dict[str, Any]:
+    """{dotted name: type} of every setting that holds a single value."""
+    hints = typing.get_type_hints(type(config))
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            found |= _leaves(value, f"{prefix}{field.name}.")
+        elif not isinstance(value, tuple):
+            found[prefix + field.name] = hints[field.name]
+    return found
+
+
+def _parsed(what: str, text: str, hint: Any) -> Any:
+    """The value that a text means in a field of this type."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(hint) if union else (hint,)
+    if text == "None" and type(None) in kinds:
+        return None
+    for kind in kinds:
+        if typing.get_origin(kind) is Literal:
+            require_choice(what, text, typing.get_args(kind))
+            return text
+    if bool in kinds:
+        require_choice(what, text, ("True", "False"))
+        return text == "True"
+    try:
+        for kind in (int, float):
+            if kind in kinds:
+                return kind(text)
+    except ValueError:
+        raise ValueError(f"{what}: {text!r} is no number; give one") from None
+    return text

@@ -1,0 +1,127 @@
+"""What of a run is a user's own: its algorithm, found by name, and the names of all such parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.checks import require_choice
+from chess_env.custom_objects import (
+    OwnObjectError,
+    label_of,
+    load_object,
+    missing_members,
+    protocol_members,
+    why_not_found_again,
+)
+from chess_env.positions.start_positions import mixture_parts
+from chess_env.rewards.reward_terms import parse_sum
+
+_KINDS = ("stockfish", "random_plies", "fens")
+"""What stands before the colon of a setting that is this project's."""
+
+MEMBERS = protocol_members(Algorithm)
+"""What an algorithm has; `group_size` and `update_epochs` may be fields or properties."""
+
+
+def algorithm_class(spec: str) -> Any:
+    """The class that `module:Name` names.
+
+    Raises:
+        OwnObjectError: it cannot be found, or is no frozen dataclass with the members of an `Algorithm`; the
+            message says what is missing.
+    """
+    found = load_object(spec, "algorithm")
+    shown = f"algorithm {spec!r}"
+    if not isinstance(found, type):
+        raise OwnObjectError(
+            f"{shown} is a {type(found).__name__}: name the class, its fields are set by --algorithm.FIELD"
+        )
+    if not dataclasses.is_dataclass(found):
+        raise OwnObjectError(
+            f"{shown} is no dataclass: put @dataclasses.dataclass(frozen=True) above it"
+        )
+    if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise OwnObjectError(f"{shown} is a dataclass that can change: make it frozen=True")
+    fields = {field.name for field in dataclasses.fields(found)}
+    missing = [name for name in missing_members(found, MEMBERS) if name not in fields]
+    if missing:
+        raise OwnObjectError(
+            f"{shown} has no {', '.join(missing)}: an algorithm has {', '.join(MEMBERS)} "
+            "(algorithms/core/algorithm.py says what each is)"
+        )
+    return found
+
+
+def default_algorithm(spec: str) -> Any:
+    """An instance with the default values of its fields.
+
+    Raises:
+        OwnObjectError: as of `algorithm_class`, or a field has no default.
+    """
+    found = algorithm_class(spec)
+    without = [
+        field.name
+        for field in dataclasses.fields(found)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    if without:
+        raise OwnObjectError(
+            f"algorithm {spec!r} has no default for {', '.join(without)}: give each field one, the command "
+            "line starts from it"
+        )
+    return found()
+
+
+def recorded_name(algorithm: Any) -> str:
+    """The name in config.json: a key of `ALGORITHMS`, or `module:Name` of a class outside it."""
+    from algorithms import ALGORITHMS
+
+    name = str(algorithm.name)
+    return name if ALGORITHMS.get(name) is type(algorithm) else label_of(type(algorithm))
+
+
+def named_class(name: str) -> Any:
+    """The class that `recorded_name` named.
+
+    Raises:
+        ValueError: there is no such algorithm.
+    """
+    from algorithms import ALGORITHMS
+
+    if ":" in name:
+        return algorithm_class(name)
+    require_choice("algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]
+
+
+def own_names(config: Any) -> dict[str, str]:
+    """{setting: module:Name} of all that a run takes from outside this project, as its record names it."""
+    env = config.env
+    starts = [part for _, part in mixture_parts(env.start_positions)] or [env.start_positions]
+    named = {
+        "algorithm": [recorded_name(config.algorithm)],
+        "policy.network": [config.policy.network or ""],
+        "env.evaluator": [env.evaluator],
+        "env.reward": list(parse_sum(env.reward)) if env.reward else [],
+        "env.start_positions": [part.partition("@")[0] for part in starts],
+    }
+    return {
+        setting: name
+        for setting, names in named.items()
+        for name in names
+        if ":" in name and name.partition(":")[0] not in _KINDS and "=" not in name
+    }
+
+
+def cannot_be_resumed(config: Any) -> str:
+    """A sentence on what of a run another process cannot find again; empty where it finds all."""
+    for setting, name in own_names(config).items():
+        why = why_not_found_again(name)
+        if why:
+            return (
+                f"{setting} {name} cannot be found by another process ({why}): `chess-lab train --resume`, `eval` "
+                "and `uci` will not work on this run; put it into a module and import it from there"
+            )
+    return ""

@@ -1,0 +1,182 @@
+"""config.json: writing and reading a run's configuration, and what a continued run may change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from algorithms.config.custom import named_class, recorded_name
+from algorithms.config.run import TrainConfig
+from algorithms.networks.settings import PolicyConfig
+from algorithms.run_folder.files import replace_file
+
+PRETRAIN = "pretrain"
+"""`trainer` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
+
+# What may differ between a run and its continuation: nothing that changes the stream of moves or
+# the meaning of a metric, except the length of the run.
+RESUME_MAY_CHANGE = frozenset(
+    {
+        "total_moves",
+        "eval_interval_updates",
+        "diagnostics_interval_updates",
+        "checkpoint_interval_updates",
+        "track",
+        "device",
+        "run_dir",
+        "env.num_engines",
+        "env.cache",
+        "num_threads",
+        "match.opponents",
+        "match.games",
+        "match.interval_updates",
+        "preflight",
+    }
+)
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """The configuration as JSON values; the algorithm's name, or module:Name, stands beside its fields."""
+    values = dataclasses.asdict(config)
+    values["algorithm"] = {"name": recorded_name(config.algorithm), **values["algorithm"]}
+    values["run_dir"] = None if config.run_dir is None else str(config.run_dir)
+    return values
+
+
+def from_dict(values: dict[str, Any]) -> TrainConfig:
+    """The configuration that `to_dict` wrote.
+
+    Raises:
+        ValueError: an unknown field or algorithm, a missing field, or a value out of range.
+    """
+    values = dict(values)
+    if values.get("trainer") == PRETRAIN:
+        raise ValueError(
+            "it is that of a pretraining run: continue it with `chess-lab pretrain --resume`, or "
+            "start a run of `chess-lab train` from it with --init-from"
+        )
+    try:
+        algorithm = dict(values.pop("algorithm"))
+        name = algorithm.pop("name")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
+    cls = named_class(name)
+    return build(TrainConfig, {**values, "algorithm": build(cls, algorithm, name)})
+
+
+def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
+    """An instance of the dataclass from JSON values, its dataclass fields built likewise.
+
+    Raises:
+        ValueError: an unknown or missing field, or a value of another kind; the message names it by `where`.
+    """
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise ValueError(
+            f"{where}: unknown field {', '.join(unknown)}; known fields: {', '.join(sorted(known))}"
+        )
+    arguments = {}
+    for name, value in values.items():
+        arguments[name] = _value(hints[name], value, f"{where}.{name}")
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A field's value from JSON, which knows neither tuples nor paths nor dataclasses."""
+    if value is None:
+        return None
+    for kind in (hint, *typing.get_args(hint)):  # the kind itself, or one of a union
+        if dataclasses.is_dataclass(kind):
+            return build(kind, value, where)
+        if typing.get_origin(kind) is tuple:
+            return tuple(value)
+        if kind is Path:
+            return Path(value)
+    return value
+
+
+def save(config: TrainConfig, path: Path) -> None:
+    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    replace_file(path, json.dumps(to_dict(config), indent=2).encode() + b"\n")
+
+
+def load(path: Path) -> TrainConfig:
+    """The configuration in a JSON file; ValueError names the file where it cannot be read."""
+    try:
+        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is not a readable run configuration: {error}") from error
+
+
+class RunNetwork(NamedTuple):
+    """What a run's record says of its network.
+
+    Attributes:
+        policy: its settings.
+        temperature: that it learned at, at the beginning.
+        critic: whether it has a value head.
+    """
+
+    policy: PolicyConfig
+    temperature: float
+    critic: bool
+
+
+def load_network(path: Path) -> RunNetwork:
+    """The network of a run of either kind.
+
+    Args:
+        path: config.json of a run of `chess-lab train` or `chess-lab pretrain`.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(values, dict) and values.get("trainer") == PRETRAIN:
+            policy = build(PolicyConfig, values["policy"], "policy")
+            return RunNetwork(policy, float(values["temperature"]), critic=False)
+        config = from_dict(values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a readable run configuration: {error}") from error
+    critic = config.algorithm.needs().critic is not None
+    return RunNetwork(config.policy, config.rollout.temperature, critic)
+
+
+def differences(old: TrainConfig, new: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """{"env.cache": (old value, new value), ...} for every field that differs."""
+    return _differences(to_dict(old), to_dict(new), "")
+
+
+def _differences(old: Any, new: Any, prefix: str) -> dict[str, tuple[Any, Any]]:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return {} if old == new else {prefix: (old, new)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in sorted(set(old) | set(new)):
+        name = f"{prefix}.{key}" if prefix else key
+        found.update(_differences(old.get(key), new.get(key), name))
+    return found
+
+
+def check_resumable(old: TrainConfig, new: TrainConfig) -> None:
+    """Raises ValueError where `new` differs from the run's own settings in more than it may."""
+    refuse_changes(to_dict(old), to_dict(new), RESUME_MAY_CHANGE)
+
+
+def refuse_changes(old: dict[str, Any], new: dict[str, Any], may_change: frozenset[str]) -> None:
+    """Raises ValueError where nested JSON values differ beyond the fields of `may_change`."""
+    found = _differences(old, new, "")
+    refused = {k: v for k, v in found.items() if k not in may_change}
+    if refused:
+        listed = ", ".join(f"{k} {was!r} -> {now!r}" for k, (was, now) in refused.items())
+        raise ValueError(
+            f"a continued run keeps its settings, but {listed}: leave them out, or start a new run"
+        )

@@ -1,0 +1,82 @@
+"""The names that `chess-lab train` and `compare` know, and the run that each stands for.
+
+Beside these they take `module:Name`, an algorithm of a user's own, and `--preset strong`: the settings with which a
+policy learns to play whole games.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from algorithms.config.custom import default_algorithm
+from algorithms.config.run import (
+    EnvConfig,
+    MatchConfig,
+    OptimizerConfig,
+    RolloutConfig,
+    TrainConfig,
+)
+from algorithms.core.checks import require_choice
+from algorithms.networks.settings import PolicyConfig
+from algorithms.presets import OUTSIDE, PRESETS
+from algorithms.regularization import RegularizerConfig
+
+NAMES = (*PRESETS, *OUTSIDE)
+
+STRONG = "strong"
+"""The settings that `--preset` knows."""
+
+
+def named_run(name: str) -> TrainConfig:
+    """The run of a name in `NAMES` or of `module:Name`, with everything else as it is by default.
+
+    An implementation of others plays against a random mover, because its advantages know one player. An
+    algorithm of a user's own comes without entropy bonus and KL terms.
+
+    Raises:
+        ValueError: there is no such name, or it names no algorithm.
+    """
+    if ":" in name:
+        return TrainConfig(default_algorithm(name), preset=name)
+    require_choice("NAME", name, NAMES)
+    if name not in OUTSIDE:
+        return TrainConfig(*PRESETS[name], preset=name)
+    versus = EnvConfig(opponent="random")
+    return TrainConfig(*PRESETS[OUTSIDE[name]], env=versus, trainer="sb3", preset=name)
+
+
+def strong(config: TrainConfig) -> TrainConfig:
+    """The run `config` with the settings that were chosen for playing strength, and its own algorithm.
+
+    They were chosen in runs of two seeds (docs/results.md); what they are for:
+
+    - 32 samples and a strong bonus: a policy that stays broad sees in every group what its second
+      choices are worth. It is played greedily, and for that it need not be sharp.
+    - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
+    - Mostly its own greedy moves are played on: what a broad policy samples leads elsewhere.
+    - Short stays of 16 plies: greedy play soon leaves the wild positions that starts are drawn from.
+    - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
+      game is decided.
+
+    Args:
+        config: of an algorithm that samples groups and learns from advantages of unit scale.
+    """
+    return dataclasses.replace(
+        config,
+        algorithm=dataclasses.replace(config.algorithm, group_size=32),
+        regularizer=RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
+        policy=PolicyConfig(channels=64, blocks=6),
+        rollout=RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
+        env=EnvConfig(
+            evaluator="builtin",
+            reward="asinh400_delta+outcome",
+            start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
+            max_plies=16,
+        ),
+        optimizer=OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
+        match=MatchConfig(opponents=("random", "material"), games=40, interval_updates=500),
+        total_moves=40_000_000,
+        eval_interval_updates=50,
+        diagnostics_interval_updates=200,
+        checkpoint_interval_updates=200,
+    )

@@ -1,0 +1,166 @@
+"""Everything that decides a run, as nested frozen dataclasses, checked where they are built.
+
+The algorithm's own dataclass is its configuration: `TrainConfig.algorithm` holds it as it is. The
+`Attributes:` lines below are the help texts of the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from algorithms.config.sections import (
+    EnvConfig,
+    MatchConfig,
+    OptimizerConfig,
+    RolloutConfig,
+    require_positive_count,
+)
+from algorithms.core.checks import require, require_choice
+from algorithms.networks.settings import PolicyConfig
+from algorithms.regularization import RegularizerConfig
+
+__all__ = [
+    "ALL_MOVES_GUESS",
+    "EnvConfig",
+    "MatchConfig",
+    "OptimizerConfig",
+    "PolicyConfig",
+    "RegularizerConfig",
+    "RolloutConfig",
+    "TrainConfig",
+    "TrainOptions",
+    "smoke",
+]
+
+ALL_MOVES_GUESS = 40
+"""Legal moves of a position, on the large side, while a run that scores them all has no figure."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run.
+
+    Attributes:
+        algorithm: the algorithm with its hyperparameters.
+        regularizer: entropy bonus and KL penalties.
+        policy: the network.
+        rollout: how moves are sampled.
+        env: the game and its rewards.
+        optimizer: how the weights move.
+        match: games against other players during the run.
+        total_moves: budget in scored moves (every sampled move that was given a reward counts). It
+            is never overdrawn, except where all legal moves are scored: then by what the last
+            rollout has more than any before it.
+        eval_interval_updates: updates between evaluations on the held-out positions.
+        diagnostics_interval_updates: updates between the costly diagnostics (gradient shares and
+            predicted entropy changes).
+        checkpoint_interval_updates: updates between checkpoints.
+        seed: seeds weights, sampling, minibatch order and the boards.
+        device: "auto" (CUDA where present), "cpu" or "cuda".
+        num_threads: CPU threads of the network; a network this small gains little from a second
+            one, and the engines need the other cores.
+        preflight: look for faults on the first rollout, before anything is learned from it, and do
+            not start a run that has one.
+        track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
+        init_from: weights to start from in place of random ones: a run folder (its newest
+            checkpoint), a checkpoint folder, a .safetensors file, or "example" or "warm", which
+            come with the project. The reference policy of the KL terms is then this one too.
+        run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
+        trainer: whose loop learns: "own" (this project's), or "sb3": MaskablePPO of sb3-contrib on
+            the same boards and network, for algorithm ppo only.
+        preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
+            decides nothing.
+        cause: the cause of collapse that `chess-lab causes run` switched on: a label too.
+    """
+
+    # `Any` and not the algorithm's type: one configuration serves every algorithm, and the command
+    # line reads the fields from the dataclass that it finds here.
+    algorithm: Any
+    regularizer: RegularizerConfig = field(default_factory=RegularizerConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    match: MatchConfig = field(default_factory=MatchConfig)
+    total_moves: int = 300_000
+    eval_interval_updates: int = 10
+    diagnostics_interval_updates: int = 10
+    checkpoint_interval_updates: int = 20
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    num_threads: int = 1
+    preflight: bool = True
+    track: Literal["wandb", "tensorboard"] | None = None
+    init_from: str | None = None
+    run_dir: Path | None = None
+    trainer: Literal["own", "sb3"] = "own"
+    preset: tyro.conf.Suppress[str | None] = None
+    cause: tyro.conf.Suppress[str | None] = None
+
+    @property
+    def label(self) -> str:
+        """What the run is called: its cause, its preset, or its algorithm."""
+        return self.cause or self.preset or str(self.algorithm.name)
+
+    def __post_init__(self) -> None:
+        require(
+            dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
+            f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
+        )
+        require_positive_count("total_moves", self.total_moves)
+        require_positive_count("eval_interval_updates", self.eval_interval_updates)
+        require_positive_count("diagnostics_interval_updates", self.diagnostics_interval_updates)
+        require_positive_count("checkpoint_interval_updates", self.checkpoint_interval_updates)
+        require_positive_count("num_threads", self.num_threads)
+        require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
+        require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
+        require_choice("device", self.device, ("auto", "cpu", "cuda"))
+        require_choice("trainer", self.trainer, ("own", "sb3"))
+        if self.track is not None:
+            require_choice("track", self.track, ("wandb", "tensorboard"))
+
+
+def smoke(config: TrainConfig) -> TrainConfig:
+    """The same run made small enough for a few seconds: a check of the parts, not of learning.
+
+    The algorithm keeps its settings; the budget is that of two rollouts at least.
+    """
+    rollout = dataclasses.replace(config.rollout, num_envs=16, num_plies=4)
+    states = rollout.num_envs * rollout.num_plies
+    algorithm = config.algorithm
+    samples = ALL_MOVES_GUESS if algorithm.needs().all_moves else algorithm.group_size
+    return dataclasses.replace(
+        config,
+        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        rollout=rollout,
+        total_moves=max(2_048, 2 * states * samples),
+        eval_interval_updates=2,
+        diagnostics_interval_updates=2,
+        checkpoint_interval_updates=2,
+        match=dataclasses.replace(config.match, games=2, interval_updates=10**6),
+    )
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of `chess-lab train NAME`.
+
+    Attributes:
+        config: the run.
+        smoke: a run of a few seconds with a tiny network, to see that everything works.
+        resume: continue the run in this folder; it keeps its settings.
+        like: a new run with the settings of the run in this folder, but for those given here.
+        json: also write the result to this file.
+    """
+
+    # The empty name puts the run's own settings at the top level: --total-moves, --env.evaluator.
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    smoke: bool = False
+    resume: Path | None = None
+    like: Path | None = None
+    json: Path | None = None

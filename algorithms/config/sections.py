@@ -1,0 +1,195 @@
+"""The sections of a run's configuration: rollout, game, optimizer, matches; each checks itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from algorithms.core.checks import require, require_choice, require_count
+from chess_env.custom_objects import spec_of
+from chess_env.rewards.rewards import reward_text
+
+
+def require_positive(name: str, value: float) -> None:
+    """Raises ValueError naming the field, unless its value is finite and above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} is {value!r}: it must be above 0; set it to a positive number")
+
+
+def require_positive_count(name: str, value: int) -> None:
+    """Raises ValueError naming the field, unless its value is a whole number above 0."""
+    require_count(name, value, 1, "it must be a whole number above 0")
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """How moves are sampled.
+
+    Attributes:
+        form: "positions": group_size moves are sampled from the same position at every ply, and
+            the first one is played on; "games": group_size whole games from the same start.
+        num_envs: boards P (positions form) or start positions P (games form) side by side.
+        num_plies: plies T played on every board in one rollout; one rollout scores up to
+            num_envs x num_plies x group_size moves.
+        temperature: softmax temperature of sampling AND learning; higher is more random.
+        train_sides: games form only: learn from "both" sides' moves, or from those of the side
+            that is to move at the start ("start").
+        teacher_fraction: share of the opponent's plies, in [0, 1], that are played by the
+            evaluator's best move; needs the games form and train_sides "start".
+        greedy_fraction: positions form only: share of the plies, in [0, 1], that are played on with
+            the policy's most probable move instead of its first sample; samples and rewards stay what
+            they are. A broad policy then still visits the positions that its greedy play leads to.
+        sync_interval_updates: the policy that samples is brought up to date every so many updates;
+            above 1 the rollouts are stale and the ratio is not 1 at the first step.
+    """
+
+    form: Literal["positions", "games"] = "positions"
+    num_envs: int = 64
+    num_plies: int = 4
+    temperature: float = 1.0
+    train_sides: Literal["both", "start"] = "both"
+    teacher_fraction: float = 0.0
+    greedy_fraction: float = 0.0
+    sync_interval_updates: int = 1
+
+    def __post_init__(self) -> None:
+        require_choice("rollout.form", self.form, ("positions", "games"))
+        require_positive_count("rollout.num_envs", self.num_envs)
+        require_positive_count("rollout.num_plies", self.num_plies)
+        require_positive("rollout.temperature", self.temperature)
+        require_choice("rollout.train_sides", self.train_sides, ("both", "start"))
+        require(
+            self.train_sides == "both" or self.form == "games",
+            f"rollout.train_sides is {self.train_sides!r} and rollout.form {self.form!r}: streams of "
+            "positions have no start player; set rollout.form to games, or train_sides to both",
+        )
+        require_positive_count("rollout.sync_interval_updates", self.sync_interval_updates)
+        require(
+            0 <= self.greedy_fraction <= 1
+            and (self.greedy_fraction == 0 or self.form == "positions"),
+            f"rollout.greedy_fraction is {self.greedy_fraction} and rollout.form {self.form!r}: it is a "
+            "share, in [0, 1], and games are played with the moves that are learned from; set it to 0, or "
+            "rollout.form to positions",
+        )
+        require(
+            0 <= self.teacher_fraction <= 1,
+            f"rollout.teacher_fraction is {self.teacher_fraction}: it is a share, in [0, 1]",
+        )
+        require(
+            self.teacher_fraction == 0 or (self.form, self.train_sides) == ("games", "start"),
+            f"rollout.teacher_fraction is {self.teacher_fraction}: a teacher plays plies that nobody "
+            "learns from; set rollout.form to games and rollout.train_sides to start",
+        )
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """The game and its rewards.
+
+    Attributes:
+        evaluator: who scores positions: "auto" (Stockfish where found, otherwise the built-in
+            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
+            "module:Name" of your own.
+        num_engines: Stockfish processes; about one for each core is best.
+        reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
+            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
+        start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
+            "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
+            "module:Name" of your own.
+        max_plies: a game is cut (truncated, not ended) this many plies after its start position;
+            fewer means more different starts. None: rollout.num_plies, so every rollout begins
+            with fresh starts.
+        cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
+        opponent: who answers inside every step, of `chess_env.games.players`: "random", "builtin",
+            "stockfish:nodes=1", any of them with "@random=SHARE" behind it. Only the learner's moves
+            are then sampled, scored and counted, one for each position. None: self-play.
+    """
+
+    evaluator: str = "auto"
+    num_engines: int = 2
+    reward: str | None = None
+    start_positions: str = "random_plies:2-40"
+    max_plies: int | None = None
+    cache: str | None = None
+    opponent: str | None = None
+
+    def __post_init__(self) -> None:
+        # The record of a run is text: a class or function is kept as its name, module:Name.
+        object.__setattr__(self, "reward", reward_text(self.reward))
+        for name in ("evaluator", "start_positions"):
+            if not isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
+        require_positive_count("env.num_engines", self.num_engines)
+        if self.max_plies is not None:
+            require_positive_count("env.max_plies", self.max_plies)
+        require(
+            self.evaluator != "none",
+            "env.evaluator is 'none': training needs scores; "
+            "set it to auto, stockfish:depth=4 or builtin",
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """How the weights move (Adam).
+
+    Attributes:
+        learning_rate: Adam's step size at the start; raising it learns and collapses faster.
+        lr_final: the step size at the end of the budget (linear in between); None means constant.
+        warmup_updates: updates over which the step size rises linearly from 0.
+        max_grad_norm: the gradient is scaled down to this norm where it is longer.
+        minibatch_size: positions in one optimizer step; all moves of a position stay together.
+        frozen_layers: modules or parameters of the network that are not trained, by the beginning of
+            their names (stem, square_bias, body, body.0, norm, from_vector, to_vector, ...).
+    """
+
+    learning_rate: float = 2e-3
+    lr_final: float | None = 0.0
+    warmup_updates: int = 0
+    max_grad_norm: float = 1.0
+    minibatch_size: int = 32
+    frozen_layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_positive("optimizer.learning_rate", self.learning_rate)
+        require_positive("optimizer.max_grad_norm", self.max_grad_norm)
+        require_positive_count("optimizer.minibatch_size", self.minibatch_size)
+        require(
+            self.lr_final is None or 0 <= self.lr_final < math.inf,
+            f"optimizer.lr_final is {self.lr_final!r}: it must be a finite number, at least 0, or "
+            "None for constant",
+        )
+        require(
+            self.warmup_updates >= 0,
+            f"optimizer.warmup_updates is {self.warmup_updates}: it must be at least 0",
+        )
+
+    def learning_rate_at(self, update: int, progress: float) -> float:
+        """Step size of update `update` (from 0) when `progress` (0..1) of the budget is used."""
+        final = self.learning_rate if self.lr_final is None else self.lr_final
+        rate = self.learning_rate + (final - self.learning_rate) * min(1.0, progress)
+        return rate * min(1.0, (update + 1) / (self.warmup_updates + 1))
+
+
+@dataclass(frozen=True)
+class MatchConfig:
+    """Short matches during the run, of the policy's most probable moves.
+
+    Attributes:
+        opponents: players of `chess_env.games.players`, e.g. random material builtin; none: no matches.
+        games: in each match, even: every opening is played with both colours.
+        interval_updates: updates between matches; one more is played at the end.
+    """
+
+    opponents: tuple[str, ...] = ()
+    games: int = 40
+    interval_updates: int = 200
+
+    def __post_init__(self) -> None:
+        require_positive_count("match.games", self.games)
+        require_positive_count("match.interval_updates", self.interval_updates)
+        require(
+            self.games % 2 == 0,
+            f"match.games is {self.games}: every opening is played twice; set it to an even number",
+        )

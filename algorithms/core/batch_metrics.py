@@ -1,0 +1,245 @@
+"""What a rollout looked like: logged quantities that need only tensors. Names and formulas: docs/metrics.md."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.ratio_metrics import to_floats
+
+PHASES = ("opening", "middlegame", "endgame")
+"""Names of the codes in `RolloutBatch.phase`."""
+
+LEGAL_BUCKETS = ((2, 10), (11, 25), (26, 40), (41, None))
+"""Numbers of legal moves (first, last) by which the entropy is split; None: no upper end."""
+
+MAX_SCORE_CP = 2000
+"""Scores are clipped to it: how much further than won a position is does not matter."""
+
+MIN_GAP_CP = 50
+
+MAX_REWARD_SHARE = 0.01
+
+
+def legal_entropy(legal_logprobs: Tensor) -> Tensor:
+    """`[...]` exact entropy, nats, of log-probabilities `[..., L]` (-inf on padding)."""
+    finite = legal_logprobs.masked_fill(legal_logprobs.isinf(), 0.0)
+    return -(legal_logprobs.exp() * finite).sum(-1)
+
+
+def scores_all_moves(batch: RolloutBatch) -> bool:
+    """True if each state's samples are all its legal moves (the `exact` algorithm's batches)."""
+    legal = batch.legal_ids >= 0
+    if batch.form != "positions" or batch.slots.shape != legal.shape:
+        return False
+    in_order = batch.slots == torch.arange(legal.shape[-1], device=legal.device)
+    return bool((in_order | ~legal).all() & (batch.valid <= legal).all())
+
+
+class _Row:
+    """Scalars kept on the device until the row is complete; what has no weight is left out."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Tensor] = {}
+        self._weights: dict[str, Tensor] = {}
+
+    def put(self, name: str, value: Tensor, weight: Tensor) -> None:
+        """Adds a scalar that is absent where `weight` is 0."""
+        self._values[name], self._weights[name] = value, weight
+
+    def mean(self, name: str, values: Tensor, weights: Tensor) -> Tensor:
+        """The mean with weights >= 0 (NaN without any); values of weight 0 may be anything."""
+        total = weights.double().sum()
+        mean = torch.where(weights > 0, values * weights.double(), 0.0).sum() / total
+        self.put(name, mean, total)
+        return mean
+
+    def std(self, name: str, values: Tensor, mean: Tensor, weights: Tensor) -> None:
+        """Adds the standard deviation around a given mean (divisor: the sum of the weights)."""
+        total = weights.double().sum()
+        square = torch.where(weights > 0, (values - mean).square() * weights.double(), 0.0)
+        self.put(name, (square.sum() / total).sqrt(), total)
+
+    def floats(self) -> dict[str, float]:
+        """The scalars that have a weight, in one transfer from the device."""
+        count = len(self._values)
+        both = to_floats({**self._values, **{f"{n} weight": w for n, w in self._weights.items()}})
+        values, weights = list(both.items())[:count], list(both.values())[count:]
+        return {name: value for (name, value), w in zip(values, weights, strict=True) if w > 0}
+
+
+@torch.no_grad()
+def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
+    """What one rollout looked like, over its valid samples (or states with at least one).
+
+    Names and formulas: docs/metrics.md. A sample weighs 1, or pi_old(a|s) where all legal moves are
+    scored, so that both kinds of batch speak of the moves the policy plays. A metric without any
+    sample, state or group behind it is absent, except `policy/entropy` and
+    `policy/entropy_normalized`, which are NaN.
+
+    Args:
+        batch: one rollout; what is not valid in it may hold anything, NaN included.
+        advantages: shaped like `batch.rewards`.
+    """
+    every = scores_all_moves(batch)
+    weights = batch.valid.double()
+    if every:
+        weights = torch.where(batch.valid, batch.old_legal_logprobs.double().exp(), 0.0)
+    row = _Row()
+    _policy_metrics(row, batch)
+    _reward_metrics(row, batch, weights)
+    if every:
+        _exact_group_metrics(row, batch, weights)
+    else:
+        _sampled_group_metrics(row, batch)
+    mean = row.mean("rollout/advantage_mean", advantages, weights)
+    row.std("rollout/advantage_std", advantages, mean, weights)
+    missing = {"policy/entropy": math.nan, "policy/entropy_normalized": math.nan}
+    return missing | row.floats()
+
+
+@torch.no_grad()
+def policy_metrics(batch: RolloutBatch) -> dict[str, float]:
+    """The part of `batch_metrics` that needs no advantages: the behaviour distribution alone."""
+    row = _Row()
+    _policy_metrics(row, batch)
+    missing = {"policy/entropy": math.nan, "policy/entropy_normalized": math.nan}
+    return missing | row.floats()
+
+
+def _valid_states(batch: RolloutBatch) -> Tensor:
+    return batch.valid.any(-1) if batch.form == "positions" else batch.valid
+
+
+def _policy_metrics(row: _Row, batch: RolloutBatch) -> None:
+    """The behaviour distribution: entropy in all its forms, distance from the reference."""
+    logprobs = batch.old_legal_logprobs.double()
+    legal, used = batch.legal_ids >= 0, _valid_states(batch)
+    num_legal = legal.sum(-1)
+    free = used & (num_legal >= 2)
+    entropy = legal_entropy(logprobs)
+    bound = num_legal.clamp(min=2).double().log()
+    row.mean("policy/entropy", entropy, free)
+    row.mean("policy/entropy_bound", bound, free)
+    row.mean("policy/entropy_normalized", entropy / bound, free)
+    row.mean("policy/effective_moves", entropy.exp(), free)
+    for code, phase in enumerate(PHASES):
+        row.mean(f"policy/entropy_{phase}", entropy, free & (batch.phase == code))
+    for first, last in LEGAL_BUCKETS:
+        inside = free & (num_legal >= first)
+        if last is not None:
+            inside = inside & (num_legal <= last)
+        name = f"policy/entropy_legal_{first}_{'plus' if last is None else last}"
+        row.mean(name, entropy, inside)
+    if batch.ref_legal_logprobs is not None:
+        gap = torch.where(legal, logprobs - batch.ref_legal_logprobs.double(), 0.0)
+        row.mean("policy/kl_ref", (logprobs.exp() * gap).sum(-1), used)
+    row.mean("rollout/num_legal_mean", num_legal, used)
+    row.mean("rollout/forced_fraction", (num_legal < 2).double(), used)
+
+
+def _reward_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
+    """Rewards and centipawns of the samples, whatever their group."""
+    valid, rewards = batch.valid, batch.rewards.double()
+    count = valid.sum()
+    row.mean("rollout/reward_mean", rewards, weights)
+    row.put("rollout/reward_best", rewards.masked_fill(~valid, -math.inf).max(), count)
+    median, p90 = _quantiles(rewards[valid], weights[valid], (5, 9))
+    row.put("rollout/reward_median", median, count)
+    row.put("rollout/reward_p90", p90, count)
+    row.mean("rollout/terminated_fraction", batch.terminated.double(), weights)
+    row.put("rollout/scored_moves", count, torch.ones_like(count))
+    if batch.score_cp is not None and batch.before_cp is not None:
+        before = batch.before_cp.unsqueeze(-1) if batch.form == "positions" else batch.before_cp
+        step = batch.score_cp.double() - before
+        mean = row.mean("rollout/step_cp_mean", step, weights)
+        row.std("rollout/step_cp_std", step, mean, weights)
+        row.mean("rollout/step_cp_abs_mean", step.abs(), weights)
+
+
+def _quantiles(values: Tensor, weights: Tensor, tenths: tuple[int, ...]) -> list[Tensor]:
+    """The smallest values at or below which so many tenths of the weight lie; NaN without values."""
+    if values.numel() == 0:
+        return [torch.full((), math.nan, dtype=values.dtype, device=values.device)] * len(tenths)
+    ordered, order = values.sort()
+    cumulative = weights[order].cumsum(0)
+    reached = [10 * cumulative >= share * cumulative[-1] for share in tenths]
+    return [ordered[there.to(torch.uint8).argmax()] for there in reached]
+
+
+def _sampled_group_metrics(row: _Row, batch: RolloutBatch) -> None:
+    """How the members of a group differ, where they were sampled."""
+    valid, axis = batch.valid, batch.group_axis
+    members = valid.sum(axis)
+    grouped = members >= 2
+    # Sums of equal float32 rewards are exact in float64, and so is their mean.
+    rewards = torch.where(valid, batch.rewards.double(), 0.0)
+    mean = rewards.sum(axis, keepdim=True) / members.clamp(min=1).unsqueeze(axis)
+    centred = torch.where(valid, rewards - mean, 0.0)
+    std = (centred.square().sum(axis) / (members - 1).clamp(min=1)).sqrt()
+    row.mean("rollout/reward_std", std, grouped)
+    row.mean("rollout/reward_zero_std_fraction", (std == 0).double(), grouped)
+    row.put("rollout/small_groups", (~grouped).sum(), torch.ones_like(members.sum()))
+    free = (batch.legal_ids >= 0).sum(-1) >= 2
+    if batch.form == "positions":
+        actions, counted = batch.actions, valid & free.unsqueeze(-1)
+        ordered = batch.slots.masked_fill(~valid, -1).sort(-1).values
+        distinct = (ordered.diff(dim=-1) != 0).sum(-1) + 1 - (ordered[..., 0] < 0).long()
+        row.mean("rollout/distinct_moves_mean", distinct, _valid_states(batch))
+    else:
+        actions, counted = batch.actions[..., 0], (valid & free)[..., 0]
+    members = counted.sum(-1)
+    both = counted.unsqueeze(-1) & counted.unsqueeze(-2)
+    same = ((actions.unsqueeze(-1) == actions.unsqueeze(-2)) & both).sum((-1, -2)) - members
+    pairs = members * (members - 1)
+    row.mean("policy/action_agreement", same / pairs.clamp(min=1), pairs > 0)
+    looked_at = blind_pairs(batch)
+    if looked_at is not None:
+        row.mean("rollout/blind_fraction", *looked_at)
+
+
+def _exact_group_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
+    """The same quantities as expectations over all legal moves, and the expected regret."""
+    valid, used = batch.valid, batch.valid.any(-1)
+    probs = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    rewards = torch.where(valid, batch.rewards.double(), 0.0)
+    mean = (probs * rewards).sum(-1, keepdim=True)
+    std = (probs * (rewards - mean).square()).sum(-1).sqrt()
+    best = rewards.masked_fill(~valid, -math.inf).amax(-1)
+    worst = rewards.masked_fill(~valid, math.inf).amin(-1)
+    free = valid.sum(-1) >= 2
+    row.mean("rollout/reward_std", std, free)
+    row.mean("rollout/reward_zero_std_fraction", (best == worst).double(), free)
+    row.put("rollout/small_groups", (~free).sum(), torch.ones_like(free.sum()))
+    row.mean("rollout/regret_reward", best - mean.squeeze(-1), used)
+    row.mean("policy/action_agreement", probs.square().sum(-1), free)
+
+
+@torch.no_grad()
+def blind_pairs(batch: RolloutBatch) -> tuple[Tensor, Tensor] | None:
+    """(bool `[..., M, M]` True for pairs with nearly one reward, bool of the pairs that should not).
+
+    The pairs are of different valid members of a group whose scores, clipped to +-2000 centipawns,
+    differ by at least 50. Nearly one reward: they differ by at most 1 % of the largest difference
+    within any group of the rollout (at most, so that rewards that are all equal see nothing). In the
+    form `games` a group is looked at on its first ply, where its members still share a position.
+
+    None without scores.
+    """
+    if batch.score_cp is None:
+        return None
+    valid, rewards, score_cp = batch.valid, batch.rewards.double(), batch.score_cp.double()
+    if batch.form == "games":
+        valid, rewards, score_cp = valid[..., 0], rewards[..., 0], score_cp[..., 0]
+    both = valid.unsqueeze(-1) & valid.unsqueeze(-2)
+    apart = torch.where(both, _gaps(score_cp.clamp(-MAX_SCORE_CP, MAX_SCORE_CP)), 0.0) >= MIN_GAP_CP
+    gaps = torch.where(both, _gaps(rewards), 0.0)
+    return gaps <= MAX_REWARD_SHARE * gaps.max(), apart
+
+
+def _gaps(values: Tensor) -> Tensor:
+    """`[..., M, M]` distances between the members `[..., M]`."""
+    return (values.unsqueeze(-1) - values.unsqueeze(-2)).abs()

@@ -1,0 +1,77 @@
+"""The policy that an entropy bonus and a KL to a reference aim at, and when that can be said."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from algorithms.core.algorithm import Algorithm
+from algorithms.diagnostics.probe_metrics import Floats, Mask
+from algorithms.regularization import RegularizerConfig
+
+# Placements and estimates whose expected gradient on the policy's own samples is not that of the KL
+# (see regularization/estimators.py; in the reward an estimate's value counts, and k1's alone is it).
+_OTHER_GRADIENT = (("loss", "k1"), ("loss", "k3"), ("reward", "k2"), ("reward", "k3"))
+
+
+def optimum_logprobs(
+    ref_logprobs: Floats, rewards: Floats, legal: Mask, *, kl_ref_coef: float, ent_coef: float
+) -> Floats:
+    """float64 `[M, L]` log-probabilities of the regularised optimum, nats; -inf on padding.
+
+    It maximises, position by position, with beta = `kl_ref_coef` and c = `ent_coef`,
+
+        E_pi[R] - beta KL(pi || ref) + c H(pi) = E_pi[R + beta ln ref] - (beta + c) E_pi[ln pi].
+
+    The derivative with respect to pi(a) is R(a) + beta ln ref(a) - (beta + c)(ln pi(a) + 1), and
+    must be the same for all moves, the multiplier of sum pi = 1. Hence
+
+        pi*(a) ~ (ref(a)^beta exp R(a))^(1 / (beta + c)),
+
+    which is ref exp(R / beta) without a bonus. The objective is concave, so there is no other. A
+    constant added to the rewards of a position falls out.
+
+    Args:
+        ref_logprobs: float64 `[M, L]` the reference policy; anything on padding.
+        rewards: float64 `[M, L]`.
+        legal: bool `[M, L]`, a legal move in every row.
+        kl_ref_coef: beta, reward units per nat, > 0.
+        ent_coef: c, reward units per nat, >= 0.
+
+    Raises:
+        ValueError: a coefficient is out of range.
+    """
+    if not kl_ref_coef > 0 or not ent_coef >= 0:
+        raise ValueError(
+            f"kl_ref_coef is {kl_ref_coef} and ent_coef {ent_coef}: expected kl_ref_coef > 0 and "
+            "ent_coef >= 0; without a KL to a reference there is no such optimum"
+        )
+    score = (rewards + kl_ref_coef * np.where(legal, ref_logprobs, 0.0)) / (kl_ref_coef + ent_coef)
+    score = np.where(legal, score, -np.inf)
+    score = score - score.max(-1, keepdims=True)
+    return score - np.log(np.exp(score).sum(-1, keepdims=True))
+
+
+def pays_in_reward_units(algorithm: Algorithm) -> bool:
+    """Whether the algorithm learns from advantages in the reward's own unit.
+
+    Those that divide by a standard deviation say so in a setting, `advantage_scale`, or by
+    `Needs.normalize_advantages`. For them a coefficient weighs against a reward of another size in every
+    group or minibatch, and no one optimum belongs to it.
+    """
+    scale = getattr(algorithm, "advantage_scale", "none")
+    return scale == "none" and not algorithm.needs().normalize_advantages
+
+
+def has_closed_optimum(config: RegularizerConfig) -> bool:
+    """Whether the regulariser pulls to `optimum_logprobs` and to nothing else.
+
+    It needs a KL to the reference whose gradient is that of the KL, and no bonus but the exact
+    entropy's. A KL to the behaviour policy is 0 at any resting point and changes nothing.
+    """
+    kind = config.kl_ref_placement, config.kl_ref_estimator
+    return (
+        config.kl_ref_coef > 0
+        and kind not in _OTHER_GRADIENT
+        and (config.ent_coef == 0 or config.ent_estimator != "sampled")
+        and config.repo_coef == config.repo_r_coef == config.kl_cov_coef == 0
+    )

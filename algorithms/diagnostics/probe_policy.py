@@ -1,0 +1,117 @@
+"""A run's policy on the fixed probe positions: read off exactly, and compared over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.diagnostics.entropy_prediction import exact_rewards, float64_copy, probe_states
+from algorithms.diagnostics.probe_metrics import Floats, PolicyChange, entropy, kl
+from algorithms.diagnostics.probe_optimum import (
+    has_closed_optimum,
+    optimum_logprobs,
+    pays_in_reward_units,
+)
+from algorithms.diagnostics.probe_set import KINDS, load_probe_set
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.regularization import Regularizer
+
+
+class PolicyProbe:
+    """The committed positions in one run's reward, at one temperature.
+
+    Args:
+        reward: the environment's reward setting, for exact advantages and the optimum.
+        temperature: softmax temperature of every figure. It stays the same when a controller moves
+            that of the rollouts, so that a run's figures can be compared.
+        device: where the network runs.
+
+    Attributes:
+        probes: the positions.
+        states: the same for the network.
+        start: float64 `[M, L]` log-probabilities of the run's initial policy, nats; None where they
+            are not known (`probe/kl_start` is then left out).
+    """
+
+    def __init__(self, reward: str | None, temperature: float, device: torch.device) -> None:
+        self.probes = load_probe_set()
+        self.temperature = temperature
+        self._rewards = exact_rewards(self.probes, reward)
+        self.states = probe_states(self.probes, self._rewards, device)
+        self._legal = self.probes.legal_ids >= 0
+        self._free = self.probes.num_legal >= 2
+        self._kinds = {
+            name: chosen
+            for name in KINDS
+            if (chosen := self.probes.of_kind(name) & self._free).any()
+        }
+        self.start: Floats | None = None
+
+    @torch.no_grad()
+    def look(self, policy: PolicyNet) -> Floats:
+        """Log-probabilities float64 `[M, L]` of a policy, nats, computed in float64; -inf on padding."""
+        logits = float64_copy(policy)(self.states.obs, self.states.legal_ids)
+        return _array(MaskedCategorical(logits, self.states.legal, self.temperature).logprobs)
+
+    def start_from(self, logprobs: np.ndarray) -> None:
+        """None; takes the initial policy from a file's log-probabilities `[M, L]`.
+
+        They are brought to sum 1 again: what float32 rounds off would be a KL.
+        """
+        known = np.where(self._legal, logprobs.astype(np.float64), -np.inf)
+        self.start = known - np.log(np.exp(known).sum(-1, keepdims=True))
+
+    def metrics(self, before: Tensor, after: Tensor, controls: Controls) -> dict[str, float]:
+        """`probe/...` of one update, see docs/metrics.md; without the optimum's.
+
+        Args:
+            before: float64 `[M, L]` log-probabilities before the update, nats.
+            after: the same after it.
+            controls: the clip bounds of the update.
+        """
+        change = PolicyChange(
+            legal=self._legal,
+            before=_array(before),
+            after=_array(after),
+            rewards=self._rewards,
+            clip_low=controls.clip_low,
+            clip_high=controls.clip_high,
+        )
+        entropies = entropy(change.after, self._legal)
+        metrics = change.metrics()
+        for kind, chosen in self._kinds.items():
+            metrics[f"probe/entropy_{kind}"] = float(entropies[chosen].mean())
+        if self.start is not None:
+            metrics["probe/kl_start"] = self._mean(kl(change.after, self.start, self._legal))
+        return metrics
+
+    def optimum(
+        self, algorithm: Algorithm, regularizer: Regularizer, reference: PolicyNet | None
+    ) -> dict[str, float]:
+        """`probe/optimum_entropy`, nats, with the coefficients in force; empty where there is none."""
+        config, state = regularizer.config, regularizer.state
+        if (
+            reference is None
+            or not has_closed_optimum(config)
+            or not pays_in_reward_units(algorithm)
+        ):
+            return {}
+        best = optimum_logprobs(
+            self.look(reference),
+            self._rewards,
+            self._legal,
+            kl_ref_coef=state.kl_ref_coef,
+            ent_coef=state.ent_coef,
+        )
+        return {"probe/optimum_entropy": self._mean(entropy(best, self._legal))}
+
+    def _mean(self, values: Floats) -> float:
+        """Mean of `[M]` over the positions with two legal moves or more."""
+        return float(values[self._free].mean())
+
+
+def _array(logprobs: Tensor) -> Floats:
+    return logprobs.detach().cpu().numpy()

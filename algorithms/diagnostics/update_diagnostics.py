@@ -1,0 +1,149 @@
+"""What one update does, looked at from outside: gradient shares before it, the probes after it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from algorithms.core.algorithm import Algorithm, Controls, Needs
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.diagnostics.entropy_prediction import (
+    EntropyProbe,
+    ProbeStates,
+    float64_copy,
+    sampled_pull,
+)
+from algorithms.diagnostics.gradient_shares import gradient_shares
+from algorithms.diagnostics.probe_metrics import Floats
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.regularization import Regularizer
+from algorithms.updates.targets import Targets
+from algorithms.updates.training_batch import Material, make_material
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Before:
+    """What is remembered from before an update.
+
+    Attributes:
+        fixed: the policy on the probe's positions.
+        trained: the policy on states of the batch.
+        controls: the clip bounds in force.
+    """
+
+    fixed: EntropyProbe
+    trained: EntropyProbe
+    controls: Controls
+
+
+class UpdateDiagnostics:
+    """Measures one update: `before` it, then `after` it.
+
+    It reads the run and changes nothing in it, random streams included.
+
+    Args:
+        probe: the fixed positions, which are measured at its temperature; the trained states are
+            looked at at their own.
+        size: most states taken from the batch. With 24 the whole look takes less than an update
+            (benchmarks/diagnostics.py).
+
+    Attributes:
+        logprobs: float64 `[M, L]` of the policy on the probe's positions after the update that was
+            looked at last, nats, -inf on padding; None before the first.
+    """
+
+    def __init__(self, probe: PolicyProbe, size: int = 24) -> None:
+        self._probe = probe
+        self._size = size
+        self._before: _Before | None = None
+        self.logprobs: Floats | None = None
+
+    def before(
+        self,
+        policy: PolicyNet,
+        algorithm: Algorithm,
+        regularizer: Regularizer,
+        controls: Controls,
+        batch: RolloutBatch,
+        targets: Targets,
+        reference: PolicyNet | None = None,
+    ) -> dict[str, float]:
+        """Gradient and loss shares on at most `size` states of the batch; remembers the policy.
+
+        With them the entropy of the regularised optimum, where there is one.
+
+        Args:
+            policy: not yet updated on `batch`.
+            algorithm: gives the policy loss.
+            regularizer: gives the other terms.
+            controls: current clip bounds.
+            batch: one rollout with at least one valid sample.
+            targets: from `make_targets`.
+            reference: the policy that `kl_ref` is measured to, where there is one.
+        """
+        needs = algorithm.needs()
+        # A stream of its own, so that the run draws what it would have drawn without this.
+        generator = torch.Generator().manual_seed(0)
+        material = make_material(algorithm, batch, targets, generator)
+        index = chosen_states(material.flat, self._size, whole_games=needs.whole_games)
+        part = material.select(index)
+        flat = part.flat
+        everywhere = torch.ones(flat.num_states, dtype=torch.bool, device=flat.obs.device)
+        trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(part, needs), everywhere)
+        twin = float64_copy(policy)
+        self._before = _Before(
+            fixed=EntropyProbe(twin, self._probe.states, self._probe.temperature),
+            trained=EntropyProbe(twin, trained, batch.temperature),
+            controls=dataclasses.replace(controls),
+        )
+        shares = gradient_shares(policy, algorithm, regularizer, controls, part)
+        return shares | self._probe.optimum(algorithm, regularizer, reference)
+
+    def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
+        """What the update since `before` did: the entropy's change, and `probe/...`.
+
+        Args:
+            policy: updated.
+            learning_rate: of this update.
+
+        Raises:
+            RuntimeError: `before` was not called for this update.
+        """
+        if self._before is None:
+            raise RuntimeError(
+                "there is nothing to compare with: call before() ahead of the update"
+            )
+        twin = float64_copy(policy)
+        seen, self._before = self._before, None
+        fixed, logprobs = seen.fixed.after(twin, learning_rate)
+        trained, _ = seen.trained.after(twin, learning_rate)
+        self.logprobs = logprobs.cpu().numpy()
+        return (
+            {f"entropy/{name}": value for name, value in fixed.items()}
+            | {f"entropy/batch_{name}": value for name, value in trained.items()}
+            | self._probe.metrics(seen.fixed.before, logprobs, seen.controls)
+        )
+
+
+def chosen_states(flat: FlatBatch, size: int, *, whole_games: bool) -> Tensor:
+    """Int64 `[n]` index of at most `size` states, evenly spaced; or the first whole games (at least one)."""
+    if whole_games:
+        _, lengths = flat.games.unique_consecutive(return_counts=True)
+        games = max(1, int((lengths.cumsum(0) <= size).sum()))
+        return torch.arange(int(lengths[:games].sum()), device=flat.obs.device)
+    spaced = torch.linspace(0, flat.num_states - 1, min(size, flat.num_states), dtype=torch.float64)
+    return spaced.round().long().to(flat.obs.device)
+
+
+def _batch_pull(part: Material, needs: Needs) -> Callable[[Tensor], Tensor]:
+    """pi A as the samples show it: each weighs 1 / K_s, or pi_old where all moves are scored."""
+    flat = part.flat
+    weights = flat.valid.double()
+    if needs.all_moves:
+        weights = torch.where(flat.valid, flat.old_logprobs.double().exp(), 0.0)
+    weights = weights / weights.sum(-1, keepdim=True)
+    return sampled_pull(flat.slots, weights * part.advantages.double())

@@ -1,0 +1,105 @@
+"""A trained policy from its files, ready to play, and the threads it plays with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from algorithms.config import files as config_file
+from algorithms.networks.build import make_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.weights import read_weights
+
+
+def load_policy(source: str) -> PolicyNet:
+    """The policy in `source`, in evaluation mode on the CPU.
+
+    The network's settings are those of the run, or without a run's config.json what the shapes of
+    the weights say.
+
+    Args:
+        source: a run folder (its newest intact checkpoint), a checkpoint folder, a .safetensors
+            file, or the name of a shipped policy.
+
+    Raises:
+        ValueError: there is nothing to read, it is damaged, or it holds no policy of this network.
+    """
+    weights = read_weights(source)
+    broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
+    if broken:
+        raise ValueError(
+            f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
+        )
+    run = _run_network(Path(source))
+    config = _size_of(weights, source) if run is None else run.policy
+    critic = any(name.startswith("value_head.") for name in weights)
+    if run is not None and config.network is not None:  # whose weights have names of their own
+        critic = run.critic
+    policy = make_policy(config, critic=critic)
+    try:
+        policy.load_state_dict(weights)
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{source!r} holds another network than expected: {said}") from error
+    return policy.eval()
+
+
+def run_temperature(source: str) -> float | None:
+    """The temperature that the run of `source` began to sample and learn at; None without a config.json.
+
+    Args:
+        source: as of `load_policy`.
+
+    Raises:
+        ValueError: the config.json cannot be read.
+    """
+    run = _run_network(Path(source))
+    return None if run is None else run.temperature
+
+
+def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
+    """The size of the network that has these weights, in float32.
+
+    Raises:
+        ValueError: they are of something else; the message names `source`.
+    """
+    blocks = sum(name.startswith("body.") and name.endswith(".first.weight") for name in weights)
+    try:
+        channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
+        return PolicyConfig(channels=channels, blocks=blocks, head_dim=head_dim)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{source!r} holds no policy of this project ({error}); a network of your own is read from its run "
+            "folder, where config.json names it"
+        ) from error
+
+
+def _run_network(path: Path) -> config_file.RunNetwork | None:
+    """The network of the run that `path` is or belongs to; None without a config.json."""
+    if (path / "manifest.json").exists():
+        path = path.resolve().parent.parent
+    file = path / "config.json"
+    return config_file.load_network(file) if file.exists() else None
+
+
+def threads_of(asked: int | None) -> int:
+    """Number of threads: those asked for, or as many as there are idle cores, at least 1.
+
+    On two idle cores two threads take a third to nearly a half off the time of a match. Where another process has one
+    of the cores they wait for each other, and a match takes up to five times as long as with one; so cores that were
+    busy in the last minute are left alone.
+
+    Raises:
+        ValueError: fewer than 1 were asked for.
+    """
+    if asked is not None:
+        if asked < 1:
+            raise ValueError(f"--num-threads is {asked}: expected at least 1")
+        return asked
+    can_tell = hasattr(os, "sched_getaffinity")
+    usable = len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
+    return max(1, usable - round(os.getloadavg()[0]))

@@ -1,0 +1,204 @@
+"""The vector environment as a Stable-Baselines3 `VecEnv`, with masks for sb3-contrib."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from algorithms.rollouts.state import RolloutState
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+Infos = list[dict[str, Any]]
+MASKS = "action_masks"
+
+
+@dataclasses.dataclass(frozen=True)
+class StepMade:
+    """What one step paid, before SB3 adds a bootstrap to the rewards of truncated games.
+
+    Attributes:
+        rewards: float32 `[N]`, the mover's view.
+        terminated: bool `[N]` the move (or the reply to it) ended the game by the rules.
+        truncated: bool `[P]` the ply limit ended the game on the board.
+        score_cp: int32 `[N]` after the move, mover's view; None against an opponent.
+    """
+
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    score_cp: NDArray[np.int32] | None
+
+
+class BoardsVecEnv(VecEnv):
+    """P chess boards as the N environments of an SB3 algorithm.
+
+    Against an opponent an environment is a board (N = P), a step is the learner's move with the reply
+    to it, and an episode is a game: SB3's advantages, which know one player, are then right.
+
+    Without one the players move in turn, which SB3's advantages do not know. Every move is then an
+    episode of its own, of `moves_per_position` environments that share a board (N = P times as many,
+    board by board): all their moves are scored, and the first one is played on. That is this project's
+    `positions` form at gamma 0. Nothing follows such an episode, so it has no `terminal_observation`.
+
+    As SB3 expects, an ended game is replaced in the same step: the observation is the new game's, the
+    old one's last is `terminal_observation` in the infos, `TimeLimit.truncated` is True where only the
+    ply limit ended it. All arrays are copies. `seed` s starts board i from s + i, as everywhere here.
+
+    Args:
+        vec: the boards, with SAME_STEP autoreset.
+        moves_per_position: None exactly where `vec` has an opponent.
+
+    Attributes:
+        state: the boards that the next actions are for; None before `reset`.
+        last: the step made last; None before the first.
+
+    Raises:
+        ValueError: another autoreset mode, or opponent and moves per position do not fit.
+    """
+
+    def __init__(self, vec: ChessSelfPlayVectorEnv, moves_per_position: int | None) -> None:
+        if vec.autoreset_mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(
+                f"autoreset_mode is {vec.autoreset_mode}: SB3 replaces a game in the step that ends "
+                "it; make the boards with SAME_STEP"
+            )
+        versus = vec.settings.opponent is not None
+        if versus is not (moves_per_position is None) or moves_per_position == 0:
+            raise ValueError(
+                f"moves_per_position is {moves_per_position} and the boards have "
+                f"{'an' if versus else 'no'} opponent: give None with one, at least 1 without"
+            )
+        self.vec = vec
+        self.moves_per_position = moves_per_position
+        self.state: RolloutState | None = None
+        self.last: StepMade | None = None
+        self._actions: NDArray[np.int64] | None = None
+        rows = vec.num_envs * (moves_per_position or 1)
+        super().__init__(rows, vec.single_observation_space, vec.single_action_space)
+
+    def reset(self) -> NDArray[np.uint8]:
+        """Observations uint8 `[N, 19, 8, 8]` of new games, from the seeds given to `seed`.
+
+        Raises:
+            ValueError: options were set; starts are chosen where the boards are made.
+        """
+        if any(self._options):
+            raise ValueError(
+                f"options are {self._options}: expected none; give start_positions to the boards"
+            )
+        # One seed for each environment: those that share a board have the board's first.
+        seeds = self._seeds[: self.vec.num_envs]
+        observations, info = self.vec.reset(seed=None if seeds[0] is None else seeds)
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self.state, self.last = RolloutState.of(self.vec, info), None
+        return self._by_row(observations)
+
+    def step_async(self, actions: NDArray[np.integer]) -> None:
+        """Keeps the actions, integers `[N]`, for `step_wait`."""
+        self._actions = np.array(actions, np.int64)
+
+    def step_wait(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_], Infos]:
+        """(observations uint8 `[N, 19, 8, 8]`, rewards float32 `[N]`, ended bool `[N]`, infos).
+
+        Raises:
+            gymnasium.error.ResetNeeded: no action is waiting.
+        """
+        if self._actions is None:
+            raise gym.error.ResetNeeded("call step_async(actions) before step_wait()")
+        actions, self._actions = self._actions, None
+        if self.moves_per_position is None:
+            return self._play(actions)
+        return self._score(actions.reshape(self.vec.num_envs, self.moves_per_position))
+
+    def _play(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Infos]:
+        """The learner's moves and the replies to them."""
+        observations, rewards, terminated, truncated, info = self.vec.step(actions)
+        cut, ended = truncated & ~terminated, terminated | truncated
+        infos: Infos = [{"TimeLimit.truncated": limit} for limit in cut.tolist()]
+        for row in np.flatnonzero(ended).tolist():
+            infos[row]["terminal_observation"] = info["final_obs"][row].copy()
+            self.reset_infos[row] = {}
+        paid = rewards.astype(np.float32)
+        self.state = RolloutState.of(self.vec, info)
+        self.last = StepMade(paid, terminated, cut, None)
+        return observations, paid.copy(), ended, infos
+
+    def _score(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Infos]:
+        """All moves `[P, G]` scored, the first of each board played on."""
+        scored = self.vec.score_actions(actions)
+        observations, _, terminated, truncated, info = self.vec.step(actions[:, 0])
+        rewards, score_cp = scored["rewards"].reshape(-1), scored.get("score_cp")
+        self.state = RolloutState.of(self.vec, info)
+        self.last = StepMade(
+            rewards,
+            scored["terminated"].reshape(-1),
+            truncated & ~terminated,
+            None if score_cp is None else score_cp.reshape(-1),
+        )
+        infos: Infos = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+        return self._by_row(observations), rewards.copy(), np.ones(self.num_envs, np.bool_), infos
+
+    def _by_row(self, by_board: NDArray[Any]) -> NDArray[Any]:
+        """`[N, ...]` from `[P, ...]`; a copy where boards are shared, otherwise the array itself."""
+        shared = self.moves_per_position or 1
+        return by_board if shared == 1 else np.repeat(by_board, shared, axis=0)
+
+    def close(self) -> None:
+        """None; closes the boards."""
+        self.vec.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute of the boards for each environment; `action_masks` is a method of each.
+
+        Raises:
+            AttributeError: the boards have no such attribute.
+        """
+        rows: Iterable[int] = self._get_indices(indices)
+        if attr_name == MASKS:
+            return [partial(self._mask, row) for row in rows]
+        value = getattr(self.vec, attr_name)
+        return [value for _ in rows]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Raises AttributeError: what the boards play by is fixed where they are made."""
+        raise AttributeError(f"{attr_name} cannot be set: make new boards with the value you want")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """`action_masks` of each environment, bool `[1858]`: the one method that an algorithm asks for.
+
+        Raises:
+            AttributeError: another method; the boards advance together and have none one by one.
+        """
+        if method_name != MASKS:
+            raise AttributeError(
+                f"{method_name} is no method of a single environment here: expected {MASKS}; "
+                "for others use the boards (`vec`) themselves"
+            )
+        masks = self._by_row(self.vec.action_masks())
+        return [masks[row] for row in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """False for each environment."""
+        return [False for _ in self._get_indices(indices)]
+
+    def get_images(self) -> list[NDArray[np.uint8] | None]:
+        """uint8 [H, W, 3], one picture for each environment in the render mode rgb_array; None otherwise."""
+        frames = self.vec.render() if self.render_mode == "rgb_array" else None
+        if frames is None:
+            return [None for _ in range(self.num_envs)]
+        return [frames[row // (self.moves_per_position or 1)] for row in range(self.num_envs)]
+
+    def _mask(self, row: int) -> NDArray[np.bool_]:
+        return self.vec.action_masks()[row // (self.moves_per_position or 1)]

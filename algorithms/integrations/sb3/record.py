@@ -1,0 +1,283 @@
+"""What MaskablePPO does, written down as this project's own runs are: same rows, same names."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from torch import Tensor
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch_metrics import batch_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_record import ProbeRecord
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.evaluation.run_evaluation import RunEvaluation
+from algorithms.integrations.sb3.boards import StepMade
+from algorithms.integrations.sb3.settings import updates_in_budget
+from algorithms.regularization import Reading, Regularizer
+from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.ply import to_device
+from algorithms.rollouts.state import RolloutState
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.stopping import Stop
+from algorithms.training.learner import Learner
+from algorithms.training.record import RowWriter, account
+from algorithms.updates.targets import Targets
+from chess_env.rules.rules import hash_batch
+
+if TYPE_CHECKING:
+    from algorithms.integrations.sb3.session import Outside
+
+
+@torch.no_grad()
+def rollout_batch(
+    learner: Learner, buffer: Any, states: list[RolloutState], steps: list[StepMade]
+) -> tuple[RolloutBatch, Targets]:
+    """(what MaskablePPO sampled, what it learns from it) in this project's terms, `positions` form.
+
+    Args:
+        learner: its policy is the one that sampled.
+        buffer: MaskablePPO's rollout buffer before anything was learned from it, T steps.
+        states: T, the boards before each step.
+        steps: T, what each step paid.
+    """
+    config, device = learner.config, learner.device
+    boards, group = len(states[0].ply), config.algorithm.group_size
+
+    def by_state(arrays: list[np.ndarray]) -> Tensor:
+        return to_device(np.stack(arrays, axis=1), device)
+
+    def by_sample(array: Any) -> Tensor:  # SB3's axes are [T, P x G]
+        return to_device(np.asarray(array).reshape(-1, boards, group).swapaxes(0, 1), device)
+
+    width = max(int(state.num_legal.max()) for state in states)
+    legal_ids = by_state([state.legal_ids[:, :width] for state in states])
+    actions = by_sample(buffer.actions).long()
+    obs = to_device(buffer.observations[:, ::group].swapaxes(0, 1), device)
+    flat, flat_ids = obs.flatten(0, 1), legal_ids.flatten(0, 1)
+    size, temperature = config.optimizer.minibatch_size, config.rollout.temperature
+    logprobs = [
+        learner.policy.outputs(rows, ids, temperature).dist.logprobs
+        for rows, ids in zip(flat.split(size), flat_ids.split(size), strict=True)
+    ]
+    # Both are of every step or of none.
+    scored = [step.score_cp for step in steps if step.score_cp is not None]
+    before = [state.score_cp for state in states if state.score_cp is not None]
+    batch = RolloutBatch(
+        form="positions",
+        obs=obs,
+        legal_ids=legal_ids,
+        slots=(legal_ids.unsqueeze(2) == actions.unsqueeze(3)).int().argmax(-1),
+        actions=actions,
+        old_logprobs=by_sample(buffer.log_probs),
+        old_legal_logprobs=torch.cat(logprobs).unflatten(0, (boards, -1)),
+        rewards=by_sample(np.stack([step.rewards for step in steps])),
+        terminated=by_sample(np.stack([step.terminated for step in steps])),
+        truncated=by_state([step.truncated for step in steps]),
+        valid=torch.ones_like(actions, dtype=torch.bool),
+        ply=by_state([state.ply for state in states]),
+        side=by_state([state.turn for state in states]),
+        phase=by_state([state.phase for state in states]),
+        temperature=temperature,
+        policy_version=learner.progress.update,
+        score_cp=by_sample(np.stack(scored)) if scored else None,
+        before_cp=by_state(before) if before else None,
+        position_hash=by_state([hash_batch(state.positions).view(np.int64) for state in states]),
+        values=by_state(list(buffer.values[:, ::group])),
+        alternating=config.env.opponent is None,
+    )
+    weights = config.algorithm.weights(batch)
+    return batch, Targets(by_sample(buffer.advantages), weights, by_sample(buffer.returns))
+
+
+def train_metrics(learner: Learner, logged: dict[str, Any], ent_coef: float) -> dict[str, float]:
+    """What SB3 logged of an update, where it has a name here and means the same.
+
+    Left out, because SB3's is another quantity: `train/approx_kl` (of the last pass alone) and
+    `train/loss` (of the last minibatch).
+
+    Args:
+        learner: whose settings hold.
+        logged: SB3's names and values after the update.
+        ent_coef: of this update.
+    """
+    algorithm, optimizer, rollout = (
+        learner.config.algorithm,
+        learner.config.optimizer,
+        learner.config.rollout,
+    )
+    states = rollout.num_envs * rollout.num_plies
+    value_loss = float(logged["train/value_loss"]) / 2  # SB3's is (V - R)^2, ours half of it
+    entropy = -float(logged["train/entropy_loss"])
+    return {
+        "train/policy_loss": float(logged["train/policy_gradient_loss"]),
+        "train/value_loss": value_loss,
+        "train/value_loss_weighted": algorithm.vf_coef * value_loss,
+        "train/explained_variance": float(logged["train/explained_variance"]),
+        "train/learning_rate": float(logged["train/learning_rate"]),
+        "train/passes": float(algorithm.update_epochs),
+        "train/steps": float(
+            algorithm.update_epochs * math.ceil(states / optimizer.minibatch_size)
+        ),
+        "policy/ratio_out_of_range": float(logged["train/clip_fraction"]),
+        "reg/entropy": entropy,
+        "reg/entropy_weighted": -ent_coef * entropy,
+        "reg/loss": -ent_coef * entropy,
+    }
+
+
+class Record(BaseCallback):
+    """Evaluates, writes rows, checkpoints and probes, and moves the coefficient of the entropy bonus.
+
+    Args:
+        outside: the run.
+        rows: the record.
+        run_dir: the run folder.
+        stop: set by a signal; the run then ends with its present update.
+        say: is given warnings.
+
+    Attributes:
+        evaluation: its last regret is the run's.
+    """
+
+    def __init__(
+        self,
+        outside: Outside,
+        rows: RowWriter,
+        run_dir: Path,
+        stop: Stop,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__()
+        config = outside.config
+        probe = PolicyProbe(config.env.reward, config.rollout.temperature, outside.device)
+        self._diagnostics = UpdateDiagnostics(probe)
+        self._probes = ProbeRecord(run_dir, probe, say)
+        self._regularizer = Regularizer(config.regularizer, config.rollout.temperature)
+        self._controls = config.algorithm.controls()
+        self.evaluation = RunEvaluation(outside, temperature=config.rollout.temperature)
+        self._learner, self._env, self._ppo, self._rows = outside, outside.env, outside.model, rows
+        self._folder, self._stop, self._say = run_dir / "checkpoints", stop, say
+        self._updates = updates_in_budget(config)
+        self._states: list[RolloutState] = []
+        self._steps: list[StepMade] = []
+        self._collected: Collected | None = None
+        self._sampled: dict[str, float] = {}
+        self._rollout_s = 0.0
+        self._began = self._rolled = time.monotonic()
+        self._stopping = False
+
+    def _on_training_start(self) -> None:
+        """Measures the untrained policy."""
+        row = self.evaluation.all_slices()
+        assert self.evaluation.regret is not None
+        self._learner.progress.start_regret_cp = self.evaluation.regret.per_position_cp
+        self._probes.begin(self._learner.policy)
+        self._rows.write(row)
+        self._checkpoint(best=True)
+
+    def _on_rollout_start(self) -> None:
+        """Finishes the update before this rollout."""
+        self._stopping = self._stop.asked(self._say)
+        self._finish_update(last=self._stopping)
+        assert self._env.state is not None
+        self._states, self._steps = [self._env.state], []
+        self._began = time.monotonic()
+
+    def _on_step(self) -> bool:
+        """False where the run was asked to stop before this rollout."""
+        assert self._env.state is not None and self._env.last is not None
+        self._states.append(self._env.state)
+        self._steps.append(self._env.last)
+        return not self._stopping
+
+    def _on_rollout_end(self) -> None:
+        """Looks at what was sampled, before anything is learned from it."""
+        self._rollout_s = time.monotonic() - self._began
+        learner, done = self._learner, self._learner.progress
+        batch, targets = rollout_batch(
+            learner, self._ppo.rollout_buffer, self._states[:-1], self._steps
+        )
+        row = batch_metrics(batch, targets.advantages)
+        row["rollout/temperature"] = batch.temperature
+        reading = Reading(
+            progress=done.scored_moves / learner.config.total_moves,
+            update=done.update,
+            entropy=row["policy/entropy"],
+            entropy_normalized=row["policy/entropy_normalized"],
+            kl_old=0.0,
+            kl_ref=None,
+        )
+        self._regularizer.update(reading, self._controls)
+        self._ppo.ent_coef = self._regularizer.state.ent_coef
+        if (done.update + 1) % learner.config.diagnostics_interval_updates == 0:
+            row |= self._look_before(batch, targets)
+        self._sampled, self._collected = row, Collected(batch, batch.scored_moves, batch.plies)
+        self._rolled = time.monotonic()
+
+    def _look_before(self, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
+        """Who pulls at the policy in the update to come, and how long it took to see."""
+        learner, began = self._learner, time.monotonic()
+        found = self._diagnostics.before(
+            learner.policy,
+            learner.config.algorithm,
+            self._regularizer,
+            self._controls,
+            batch,
+            targets,
+        )
+        return found | {"time/diagnostics_s": time.monotonic() - began}
+
+    def _look_after(self, learning_rate: float) -> dict[str, float]:
+        """What the update did; the policy on the probes is kept beside the record."""
+        began = time.monotonic()
+        found = self._diagnostics.after(self._learner.policy, learning_rate)
+        assert self._diagnostics.logprobs is not None
+        self._probes.write(self._learner.progress.update + 1, self._diagnostics.logprobs)
+        before = self._sampled["time/diagnostics_s"]
+        return found | {"time/diagnostics_s": before + time.monotonic() - began}
+
+    def _on_training_end(self) -> None:
+        """Finishes the last update."""
+        self._finish_update(last=True)
+
+    def _finish_update(self, *, last: bool) -> None:
+        """Writes the row of the update that has just been made; nothing where there is none."""
+        if self._collected is None:
+            return
+        learner, done = self._learner, self._learner.progress
+        update_s = time.monotonic() - self._rolled
+        row = self._sampled | train_metrics(
+            learner, self._ppo.logger.name_to_value, self._ppo.ent_coef
+        )
+        row |= self._regularizer.metrics()
+        if "time/diagnostics_s" in row:
+            row |= self._look_after(row["train/learning_rate"])
+        row |= account(learner, self._collected, self._rollout_s, update_s)
+        self._collected = None
+        last = last or done.update >= self._updates
+        lowest, best = done.best_regret_cp, False
+        if last or done.update % learner.config.eval_interval_updates == 0:
+            row |= self.evaluation.all_slices() if last else self.evaluation.main_slice()
+            best = done.best_regret_cp < lowest
+        self._rows.write(row)
+        if last or best or done.update % learner.config.checkpoint_interval_updates == 0:
+            self._checkpoint(best=best)
+
+    def _checkpoint(self, *, best: bool) -> None:
+        """Keeps the weights; the run cannot be continued from them, another can begin with them."""
+        learner = self._learner
+        checkpoint.save(
+            self._folder,
+            learner.progress.update,
+            weights=learner.policy.state_dict(),
+            state={"trainer": learner.config.trainer, "evaluator": learner.evaluator.id},
+            best=best,
+        )

@@ -1,0 +1,183 @@
+"""MaskablePPO of sb3-contrib on this project's boards, network and record: the outside baseline.
+
+The same run as `train` makes for algorithm ppo, with the loop, buffer, advantages and update of
+Stable-Baselines3 in place of this project's. sb3-contrib is imported only where a run begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import torch
+
+import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
+from algorithms.config import files as config_file
+from algorithms.config.compatibility import check_settings
+from algorithms.config.run import TrainConfig
+from algorithms.core.checks import require
+from algorithms.integrations.sb3.settings import (
+    maskable_ppo_arguments,
+    moves_per_update,
+    updates_in_budget,
+)
+from algorithms.networks.device import choose_device
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.run_folder.console import Display, make_display
+from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.progress import Progress, Questions
+from algorithms.run_folder.stopping import stop_on_signal
+from algorithms.training.record import RowWriter
+from algorithms.training.result import TrainResult, describe, result_of
+from algorithms.training.trainer import new_run_dir
+from chess_env.evaluators import Evaluator, make_evaluator
+
+if TYPE_CHECKING:
+    from algorithms.integrations.sb3.boards import BoardsVecEnv
+
+
+@dataclasses.dataclass
+class Outside:
+    """The parts of a run of MaskablePPO; a `Learner`.
+
+    Attributes:
+        config: what was asked for.
+        model: the MaskablePPO.
+        env: its boards.
+        policy: the network inside it.
+        device, evaluator, questions, progress, seen: as of `Learner`.
+    """
+
+    config: TrainConfig
+    model: Any
+    env: BoardsVecEnv
+    policy: PolicyNet
+    device: torch.device
+    evaluator: Evaluator
+    questions: Questions
+    progress: Progress = dataclasses.field(default_factory=Progress)
+    seen: SeenPositions = dataclasses.field(default_factory=SeenPositions)
+
+    def close(self) -> None:
+        """Ends the boards and the evaluator."""
+        self.env.close()
+        self.evaluator.close()
+
+
+def make_outside(config: TrainConfig) -> Outside:
+    """A MaskablePPO with this run's boards, network and settings, ready to learn.
+
+    SB3 seeds the global generators of Python, NumPy and torch.
+
+    Raises:
+        ValueError: settings that MaskablePPO cannot have.
+        ModuleNotFoundError: sb3-contrib is not installed; the message says how to install it.
+    """
+    require(
+        config.trainer == "sb3",
+        f"trainer is {config.trainer!r}: this is MaskablePPO's loop; set trainer to sb3",
+    )
+    check_settings(config)
+    arguments = maskable_ppo_arguments(config)
+    try:
+        from sb3_contrib import MaskablePPO
+
+        from algorithms.integrations.sb3.boards import BoardsVecEnv
+        from algorithms.integrations.sb3.policy import PlanesPolicy
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"MaskablePPO needs the package sb3-contrib ({error}): "
+            'run pip install -e ".[sb3]" in the clone'
+        ) from error
+    device, env = choose_device(config.device), config.env
+    evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
+    try:
+        vec: Any = gym.make_vec(
+            "ChessSelfPlay-v0",
+            num_envs=config.rollout.num_envs,
+            evaluator=evaluator,
+            reward=env.reward,
+            start_positions=env.start_positions,
+            max_plies=env.max_plies or config.rollout.num_plies,
+            opponent=env.opponent,
+        )
+        alone = env.opponent is None
+        boards = BoardsVecEnv(vec, config.algorithm.group_size if alone else None)
+        model = MaskablePPO(
+            PlanesPolicy,
+            boards,
+            policy_kwargs={
+                "config": config.policy,
+                "seed": config.seed,
+                "temperature": config.rollout.temperature,
+                "frozen_layers": config.optimizer.frozen_layers,
+                "init_from": config.init_from,
+            },
+            device=device,
+            **arguments,
+        )
+    except BaseException:
+        evaluator.close()
+        raise
+    assert isinstance(model.policy, PlanesPolicy)
+    net = model.policy.net
+    return Outside(config, model, boards, net, device, evaluator, Questions(evaluator))
+
+
+def train_sb3(
+    config: TrainConfig,
+    *,
+    display: Display | None = None,
+    watch: Callable[[Mapping[str, float]], str] | None = None,
+) -> TrainResult:
+    """Trains by MaskablePPO until the budget is used or a signal comes; returns what came of it.
+
+    The run folder is that of `train`: settings, environment, metrics, checkpoints of the weights. It
+    has no preflight, leaves out what SB3 does not tell, and cannot be continued.
+
+    Args:
+        config: the run, with `trainer` "sb3".
+        display: what to show; None chooses a live table or plain lines.
+        watch: is given every row of the record and says in a line how the run does.
+
+    Raises:
+        ValueError: a setting that MaskablePPO cannot have, or a budget below one rollout.
+        ModuleNotFoundError: sb3-contrib is not installed.
+        RunFolderError: the folder holds another run, or another process writes it.
+    """
+    updates = updates_in_budget(config)
+    run_dir = config.run_dir or new_run_dir(config)
+    display = display or make_display(config.total_moves)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.num_threads)
+    log: RunLog | None = None
+    outside: Outside | None = None
+    try:
+        outside = make_outside(config)
+        log = RunLog(run_dir, track=config.track, config=config_file.to_dict(config))
+        describe(outside, display, run_dir, resumed=False)
+        with stop_on_signal() as stop:
+            from stable_baselines3.common.logger import Logger
+
+            from algorithms.integrations.sb3.record import Record
+
+            rows = RowWriter(outside.progress, log, display, watch)
+            record = Record(outside, rows, run_dir, stop, display.say)
+            outside.model.set_logger(Logger(folder=None, output_formats=[]))
+            # Without an interval SB3's logger keeps its values for the record to read.
+            outside.model.learn(
+                updates * moves_per_update(config), callback=record, log_interval=None
+            )
+        regret = record.evaluation.regret
+        assert regret is not None
+        return result_of(outside, regret, run_dir, stopped_by=stop.name)
+    finally:
+        display.stop()
+        if log is not None:
+            log.close()
+        if outside is not None:
+            outside.close()
+        torch.set_num_threads(threads)

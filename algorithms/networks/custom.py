@@ -1,0 +1,114 @@
+"""A policy network of a user's own: what it must be, and how the project asks it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PolicyConfig
+from chess_env.custom_objects import OwnObjectError, load_object
+
+
+class Network(Protocol):
+    """What a network of your own is: a torch module made by `MyNet(config, critic=...)`, with one method.
+
+    It computes in the dtype of its parameters (float64 where the diagnostics made a float64 copy), a row of the
+    answer depends on that row of the input alone (no batch statistics), a legal move's logit does not depend on
+    its place in the list, and in evaluation mode two passes give the same numbers.
+    `algorithms.testing.check_policy_network` tries all of that.
+
+    Args of the constructor:
+        config: the run's `PolicyConfig`; take from it what you need (`channels`, `blocks`).
+        critic: whether values are asked for.
+    """
+
+    def forward(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits of the legal moves, `[N]` values or None without a critic).
+
+        Args:
+            obs: uint8 `[N, 19, 8, 8]` planes (`chess_env.observation.PLANES`), mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); what the logits are on
+                padding does not matter. Values are the side to move's view, in reward units.
+        """
+        ...
+
+
+class OwnPolicy(PolicyNet):
+    """The network that `config.network` names, asked as this project's own is.
+
+    Args:
+        config: size and precision; all of it is handed on. Of the precision settings `logprob_dtype` works by
+            itself, the others only where the network reads them.
+        critic: whether there are values.
+
+    Raises:
+        ValueError: the name leads to nothing that is a network; the message says what is wrong.
+    """
+
+    def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
+        super().__init__(config)
+        assert config.network is not None
+        self.has_critic = critic
+        self.network = _made(config.network, config, critic)
+
+    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits, `[N]` values or None).
+
+        Raises:
+            OwnObjectError: the network's answer has not that form.
+        """
+        name, wanted = self.config.network, tuple(legal_ids.shape)
+        answer = self.network(obs, legal_ids)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise OwnObjectError(
+                f"policy.network {name} gave a {type(answer).__name__}: expected (logits, values or None)"
+            )
+        logits, values = answer
+        if tuple(logits.shape) != wanted:
+            raise OwnObjectError(
+                f"policy.network {name} gave logits of shape {tuple(logits.shape)}: expected {wanted}, "
+                "one for each entry of legal_ids"
+            )
+        if not self.has_critic:
+            return logits, None
+        if values is None or tuple(values.shape) != wanted[:1]:
+            shape = None if values is None else tuple(values.shape)
+            raise OwnObjectError(
+                f"policy.network {name} was made with critic=True and gave values {shape}: "
+                f"expected shape {wanted[:1]}"
+            )
+        return logits, values
+
+    def values(self, obs: Tensor) -> Tensor | None:
+        """`[N]` the critic's values alone; None without a critic."""
+        if not self.has_critic:
+            return None
+        one_move = torch.zeros(len(obs), 1, dtype=torch.int16, device=obs.device)
+        return self.logits_and_values(obs, one_move)[1]
+
+
+def _made(spec: str, config: PolicyConfig, critic: bool) -> nn.Module:
+    """The module that `module:Name` makes of these settings."""
+    make: Any = load_object(spec, "policy.network")
+    if not callable(make) or isinstance(make, nn.Module):
+        raise OwnObjectError(
+            f"policy.network {spec!r} is a {type(make).__name__}: name the class, which is called as "
+            "Name(config, critic=...)"
+        )
+    try:
+        network = make(config, critic=critic)
+    except TypeError as error:
+        raise OwnObjectError(
+            f"policy.network {spec!r} cannot be made as Name(config, critic={critic}): {error}"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise OwnObjectError(
+            f"policy.network {spec!r} made a {type(network).__name__}: expected a torch.nn.Module with "
+            "forward(obs, legal_ids) -> (logits, values or None)"
+        )
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise OwnObjectError(f"policy.network {spec!r} has no parameter that could be trained")
+    return network

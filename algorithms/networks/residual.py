@@ -1,0 +1,136 @@
+"""The residual network: planes in, one logit per legal move out."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import DTYPES, PolicyConfig
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
+from chess_env.observation import NUM_PLANES, PLANES
+
+INITIAL_LOGIT_STD = 0.2
+"""Spread of the logits at initialisation: a nearly uniform policy (entropy .02 nats below it)."""
+
+STEM_STD = 0.4
+"""Of the stem's weights: about 6 of its 171 inputs are set, which makes activations of unit scale."""
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and a pooled global term, added to the input; at first the identity."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.pooled = nn.Linear(channels, channels)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        nn.init.kaiming_normal_(self.first.weight, nonlinearity="relu")
+        nn.init.zeros_(self.pooled.weight)
+        nn.init.zeros_(self.pooled.bias)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, channels, 8, 8]`, like the input."""
+        hidden = self.first(x)
+        hidden = F.relu(hidden + self.pooled(x.mean((2, 3)))[:, :, None, None])
+        return F.relu(x + self.second(hidden))
+
+
+class ResidualPolicy(PolicyNet):
+    """Residual convolutional trunk with a from-to attention head.
+
+    Every square gets a `from` and a `to` vector; a move's logit is their scaled product plus a
+    learned bias of the action and of the under-promotion piece. A critic reads the mean of the
+    squares' features and says 0 at first. There are no batch statistics, so a row does not depend on
+    the rest of its batch.
+
+    Args:
+        config: size and precision.
+        critic: whether there is a value head.
+    """
+
+    def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
+        super().__init__(config)
+        channels = config.channels
+        self.stem = nn.Conv2d(NUM_PLANES, channels, 3, padding=1)
+        self.square_bias = nn.Parameter(torch.zeros(1, channels, 8, 8))
+        self.body = nn.Sequential(*(ResidualBlock(channels) for _ in range(config.blocks)))
+        self.dropout = nn.Dropout(config.dropout) if config.dropout > 0 else nn.Identity()
+        self.norm = nn.LayerNorm(channels)
+        self.from_vector = nn.Linear(channels, config.head_dim)
+        self.to_vector = nn.Linear(channels, config.head_dim)
+        self.action_bias = nn.Parameter(torch.zeros(NUM_ACTIONS))
+        self.promotion_bias = nn.Parameter(torch.zeros(int(ACTION_PROMOTION.max()) + 1))
+        nn.init.normal_(self.stem.weight, std=STEM_STD)
+        # The norm gives the vectors unit features; without it both factors of a logit start tiny,
+        # each holds back the other's gradient, and nothing is learned for thousands of moves.
+        nn.init.normal_(self.from_vector.weight, std=channels**-0.5)
+        nn.init.normal_(self.to_vector.weight, std=INITIAL_LOGIT_STD * channels**-0.5)
+        # Last, so that the weights above are the same with and without a critic.
+        self.value_head: nn.Sequential | None = None
+        if critic:
+            last = nn.Linear(channels, 1)
+            self.value_head = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), last)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+
+        scale = torch.tensor([1.0 / plane.high for plane in PLANES]).view(1, -1, 1, 1)
+        from_to = ACTION_FROM.astype(np.int64) * 64 + ACTION_TO.astype(np.int64)
+        self.register_buffer("plane_scale", scale, persistent=False)
+        self.register_buffer("from_to", torch.from_numpy(from_to), persistent=False)
+        promotion = torch.from_numpy(ACTION_PROMOTION.astype(np.int64))
+        self.register_buffer("promotion", promotion, persistent=False)
+        self.plane_scale: Tensor
+        self.from_to: Tensor
+        self.promotion: Tensor
+
+    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits, `[N]` values or None), from one pass through the trunk."""
+        squares = self.squares(obs)
+        return self.move_logits(squares, legal_ids), self.state_values(squares)
+
+    def values(self, obs: Tensor) -> Tensor | None:
+        """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
+        return None if self.value_head is None else self.state_values(self.squares(obs))
+
+    def squares(self, obs: Tensor) -> Tensor:
+        """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
+        on_cuda = obs.device.type == "cuda"
+        dtype = DTYPES[self.config.autocast_dtype]
+        enabled = on_cuda and self.config.autocast
+        with torch.autocast(obs.device.type, dtype=dtype, enabled=enabled):
+            planes = obs.to(self.plane_scale.dtype) * self.plane_scale
+            x = F.relu(self.stem(planes) + self.square_bias)
+            x = self.body(x)
+        with torch.autocast(obs.device.type, enabled=False):
+            x = self.dropout(x).to(self.norm.weight.dtype)
+            return self.norm(x.flatten(2).transpose(1, 2))
+
+    def move_logits(self, squares: Tensor, legal_ids: Tensor) -> Tensor:
+        """`[N, L]` logits of the actions `legal_ids` (integers, -1 on padding) from `squares(obs)`."""
+        dtype = DTYPES[self.config.head_dtype]
+        with torch.autocast(squares.device.type, enabled=False):
+            from_vector = _linear(self.from_vector, squares, dtype)
+            to_vector = _linear(self.to_vector, squares, dtype)
+            product = (from_vector @ to_vector.transpose(1, 2)).to(squares.dtype)
+            product = product * self.config.head_dim**-0.5
+            action = legal_ids.long().clamp(min=0)
+            bias = self.action_bias + self.promotion_bias[self.promotion]
+            return product.flatten(1).gather(1, self.from_to[action]) + bias[action]
+
+    def state_values(self, squares: Tensor) -> Tensor | None:
+        """`[N]` values from `squares(obs)`; None without a critic."""
+        if self.value_head is None:
+            return None
+        with torch.autocast(squares.device.type, enabled=False):
+            return self.value_head(squares.mean(1)).squeeze(-1)
+
+
+def _linear(layer: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`layer(x)` with the product in `dtype`; the weights stay what the optimizer moves."""
+    if dtype is torch.float32:
+        return layer(x)
+    return F.linear(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype))

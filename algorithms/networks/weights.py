@@ -1,0 +1,104 @@
+"""Weights that a run starts from in place of random ones."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.run_folder import checkpoint
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
+
+_CRITIC = "value_head."
+
+
+def initialise(policy: PolicyNet, source: str) -> None:
+    """None; gives the policy the weights of `source`.
+
+    A critic stays as it is initialised where the source has none, and is left out where the policy
+    has none.
+
+    Args:
+        policy: its network must be the source's.
+        source: a run folder (its newest checkpoint), a checkpoint folder, a .safetensors file, or
+            the name of a shipped policy.
+
+    Raises:
+        ValueError: there is nothing to read, it is damaged, or it holds another network.
+    """
+    try:
+        weights = read_weights(source)
+    except ValueError as error:
+        raise ValueError(f"init_from {error}") from error
+    own = policy.state_dict()
+    fresh = {name: tensor for name, tensor in own.items() if name.startswith(_CRITIC)}
+    read = {
+        name: tensor
+        for name, tensor in weights.items()
+        if name in own or not name.startswith(_CRITIC)
+    }
+    try:
+        policy.load_state_dict(fresh | read)
+    except RuntimeError as error:
+        raise ValueError(
+            f"init_from {source!r} holds another network than the one configured ({error}): give "
+            "the policy settings that it was trained with"
+        ) from error
+
+
+def read_weights(source: str) -> dict[str, Tensor]:
+    """The state_dict in `source`: tensors by name, each in the shape of its parameter, on the CPU.
+
+    Args:
+        source: as for `initialise`.
+
+    Raises:
+        ValueError: there is nothing to read, or it is damaged.
+    """
+    path = SHIPPED / f"{source}.safetensors" if source in shipped_names() else Path(source)
+    try:
+        if (path / "manifest.json").exists():
+            return checkpoint.load(path).weights
+        if (path / "checkpoints").is_dir():
+            return checkpoint.load_newest(path / "checkpoints").weights
+        raw = path.read_bytes()
+        record = path.with_suffix(".sha256")
+        digest = hashlib.sha256(raw).hexdigest()
+        if record.exists() and record.read_text().split()[:1] != [digest]:
+            raise ValueError(
+                f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
+            )
+        return load_tensors(raw)
+    except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
+        known = ", ".join(shipped_names()) or "none"
+        raise ValueError(
+            f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
+            f"folder, a .safetensors file, or a shipped policy ({known})"
+        ) from error
+
+
+def shipped_names() -> list[str]:
+    """Names of the policies that come with the project."""
+    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
+def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
+    """The file NAME.safetensors in `folder`, a copy of `weights`; its SHA-256 is written beside it.
+
+    Args:
+        weights: a .safetensors file, such as a checkpoint's model.safetensors.
+        name: what the policy is called from then on.
+        folder: where shipped policies lie.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw, target = weights.read_bytes(), folder / f"{name}.safetensors"
+    target.write_bytes(raw)
+    digest = hashlib.sha256(raw).hexdigest()
+    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
+    return target

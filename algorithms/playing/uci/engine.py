@@ -1,0 +1,178 @@
+"""The engine's threads: one reads, one thinks, one speaks, and the caller's waits for the end.
+
+No lock: all that is heard and found goes through one queue.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from algorithms.playing.requests import Answer, Request
+from algorithms.playing.uci.conversation import Conversation
+from algorithms.playing.uci.protocol import Command, Ignored, Word, info_string, parse
+
+LONGEST_LINE = 1 << 17
+"""Bytes; the longest game that the rules allow (17,697 plies) has a shorter `position`."""
+
+LAST_ANSWERS_S = 0.5
+"""How long the end of the input waits for moves still owed."""
+
+LAST_WORDS_S = 0.8
+"""How long the caller waits after the last line for a speaker who is busy, whatever with."""
+
+Thinker = Callable[[Request], Answer]
+
+
+class Source(Protocol):
+    """Where lines come from."""
+
+    def readline(self, size: int, /) -> bytes:
+        """At most `size` bytes, up to a line's end; empty at the end of the input."""
+
+
+class Sink(Protocol):
+    """Where lines go."""
+
+    def write(self, text: bytes, /) -> object:
+        """Takes all of `text`."""
+
+    def flush(self) -> object:
+        """Hands it on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+class _Loaded:
+    pass
+
+
+class _EndOfInput:
+    pass
+
+
+_Event = Command | Answer | _Loaded | _Failed | _EndOfInput
+
+
+def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> None:
+    """None; speaks UCI until `quit`, the end of the input, or a reader that is gone.
+
+    At most `LAST_WORDS_S` after `quit` or the end of the input it returns, though the speaker may
+    be replaying a long game or writing to a pipe that nobody empties. All threads are daemons, and
+    may be left behind: end the process by `os._exit`.
+
+    Args:
+        name: what the engine calls itself.
+        load: makes what answers requests; runs beside the conversation, once.
+        source: the GUI's lines.
+        sink: the engine's.
+
+    Raises:
+        Exception: whatever `load` or the thinker raised, such as ValueError for a checkpoint that
+            cannot be read.
+    """
+    events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    ended = threading.Event()  # by the last line, or by the speaker
+    errors: list[Exception] = []
+
+    def read() -> None:
+        try:
+            _read(source, events.put)
+        finally:
+            ended.set()
+
+    def speak() -> None:
+        try:
+            _converse(Conversation(name, requests.put), events, sink)
+        except BrokenPipeError:
+            pass  # nobody listens any more, which is as good as `quit`
+        except Exception as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    _start(read)
+    _start(lambda: _think(load, requests.get, events.put))
+    speaker = _start(speak)
+    ended.wait()
+    speaker.join(LAST_WORDS_S)
+    if errors:
+        raise errors[0]
+
+
+def _start(run: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def _converse(conversation: Conversation, events: queue.SimpleQueue[_Event], sink: Sink) -> None:
+    deadline: float | None = None  # set by the end of the input
+    while not conversation.over:
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            event = events.get(timeout=left_s)
+        except queue.Empty:
+            _say(sink, [info_string("the input ended before the policy could answer")])
+            return
+        if isinstance(event, _Failed):
+            _say(sink, [info_string(str(event.error))])
+            raise event.error
+        if isinstance(event, _EndOfInput):
+            deadline = time.monotonic() + LAST_ANSWERS_S
+            _say(sink, conversation.heard(Word.STOP))
+        elif isinstance(event, _Loaded):
+            _say(sink, conversation.loaded())
+        elif isinstance(event, Answer):
+            _say(sink, conversation.answered(event))
+        else:
+            _say(sink, conversation.heard(event))
+        if deadline is not None and not conversation.busy:
+            return
+
+
+def _say(sink: Sink, lines: list[str]) -> None:
+    if lines:
+        sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        sink.flush()
+
+
+def _read(source: Source, put: Callable[[_Event], None]) -> None:
+    """Puts each line's command up to `quit`, then the end, also where reading fails."""
+    try:
+        while line := source.readline(LONGEST_LINE):
+            if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+                command = parse(line)
+                put(command)
+                if command is Word.QUIT:
+                    return
+                continue
+            while line and not line.endswith(b"\n"):
+                line = source.readline(LONGEST_LINE)
+            put(Ignored(f"a line of more than {LONGEST_LINE} bytes is ignored"))
+    finally:
+        put(_EndOfInput())
+
+
+def _think(
+    load: Callable[[], Thinker], get: Callable[[], Request], put: Callable[[_Event], None]
+) -> None:
+    """Loads, then answers requests for ever. An error ends the engine: the caller's thread raises it."""
+    try:
+        # First, and here: the speaker, who needs it too, must not spend the seconds that it takes.
+        importlib.import_module("algorithms.playing.position")
+        thinker = load()
+        put(_Loaded())
+        while True:
+            put(thinker(get()))
+    except Exception as error:
+        put(_Failed(error))

@@ -1,0 +1,4 @@
+"""From boards to a `RolloutBatch`: positions, moves, scores and rewards.
+
+Nothing here computes an advantage or a loss.
+"""

@@ -1,0 +1,87 @@
+"""Self-play with the current policy on the vector environment, recorded as a `RolloutBatch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
+from algorithms.rollouts.state import RolloutState
+
+if TYPE_CHECKING:
+    from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+
+def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> RolloutState:
+    """The boards after `vec.reset(seed=seed)`."""
+    _, info = vec.reset(seed=seed)
+    return RolloutState.of(vec, info)
+
+
+def collect_positions(
+    vec: ChessSelfPlayVectorEnv,
+    policy: PolicyNet,
+    state: RolloutState,
+    *,
+    num_plies: int,
+    group_size: int | None,
+    temperature: float,
+    generator: torch.Generator,
+    device: torch.device,
+    policy_version: int = 0,
+    greedy_fraction: float = 0.0,
+) -> tuple[RolloutBatch, RolloutState]:
+    """A `positions` batch, and the boards as they stand afterwards.
+
+    At every ply each of the P boards goes through the network once, G moves are drawn independently
+    from that one distribution and scored, and the first of them is played on. Finished games
+    restart (same-step autoreset), so a stream runs through several games; every sample is valid. A
+    ply limit truncates a game without terminating it. Boards with an opponent take one sample; the
+    stream then holds the learner's plies alone (`alternating` is False).
+
+    Args:
+        vec: P boards.
+        policy: the behaviour policy.
+        state: the boards, from `start_rollout` or the previous call.
+        num_plies: T.
+        group_size: G; None scores every legal move: then K = L, `slots` counts up through the legal
+            slots (0 on padding), `valid` is True on legal moves, and the move that is played on is
+            drawn from the policy.
+        temperature: softmax temperature, stored in the batch.
+        generator: source of the samples, on `device`.
+        device: where the network runs and the batch lives.
+        policy_version: number of updates behind `policy`.
+        greedy_fraction: share of the boards that play on with the most probable move, at every ply
+            others; it changes which positions come next, and no sample and no reward.
+    """
+    sampler = Sampler(policy, temperature, generator, device, greedy_fraction)
+    records: list[PlyRecord] = []
+    for _ in range(num_plies):
+        record, state = play_ply(vec, sampler, state, num_samples=group_size)
+        records.append(record)
+    columns: dict[str, Any] = stack(records, sampler, state, all_moves=group_size is None)
+    batch = RolloutBatch(
+        form="positions",
+        temperature=temperature,
+        policy_version=policy_version,
+        alternating=vec.settings.opponent is None,
+        **columns,
+    )
+    return batch, state
+
+
+@torch.no_grad()
+def reference_logprobs(policy: PolicyNet, batch: RolloutBatch, *, minibatch_size: int) -> Tensor:
+    """Log-probabilities float32 `[*S, L]` of `policy` at the batch's states and temperature."""
+    flat = batch.flat()
+    parts = [
+        policy.outputs(obs, legal_ids, batch.temperature).dist.logprobs
+        for obs, legal_ids in zip(
+            flat.obs.split(minibatch_size), flat.legal_ids.split(minibatch_size), strict=True
+        )
+    ]
+    return torch.cat(parts).reshape(batch.old_legal_logprobs.shape)

@@ -1,0 +1,282 @@
+"""Checkpoints: weights, optimizer, generators and boards in one directory that is whole or absent.
+
+    checkpoints/update-00000040/{model.safetensors, trainer.safetensors, state.json, manifest.json}
+    checkpoints/latest -> update-00000040        checkpoints/best -> update-00000035
+
+Tensors and arrays are safetensors, everything else is JSON: opening a checkpoint never runs code
+from it. The manifest holds the SHA-256 of every file (a flipped bit loads silently from both .pt
+and .safetensors), and is checked before anything is parsed. A directory is written under a
+temporary name, flushed to disk and renamed, so a kill at any instant leaves the previous ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from algorithms.run_folder.files import flush_directory, write_flushed
+
+FORMAT = 2
+FILES = ("model.safetensors", "trainer.safetensors", "state.json")
+KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the newest is damaged
+_NAME = re.compile(r"update-(\d{8,})")
+_PARTIAL = "partial-"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written or read; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds.
+
+    Attributes:
+        path: its directory.
+        weights: the policy's state_dict, on the CPU.
+        state: the nested values given to `save`, with their tensors and arrays.
+    """
+
+    path: Path
+    weights: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save(
+    folder: Path, update: int, *, weights: dict[str, Tensor], state: dict[str, Any], best: bool
+) -> Path:
+    """Path of the checkpoint written for `update`; `latest` (and `best`) then point to it.
+
+    Args:
+        folder: the run's `checkpoints` folder; made where missing.
+        update: number of updates done.
+        weights: the policy's state_dict.
+        state: nested dict, list or tuple of tensors, numpy arrays and JSON values.
+        best: whether this is the lowest regret so far.
+
+    Raises:
+        CheckpointError: it could not be written; every earlier checkpoint is as it was.
+    """
+    tensors: dict[str, Tensor] = {}
+    skeleton = _pack(state, tensors)
+    contents = {
+        "model.safetensors": save_tensors({k: _plain(v) for k, v in weights.items()}),
+        "trainer.safetensors": save_tensors(tensors),
+        "state.json": json.dumps(skeleton, indent=1).encode(),
+    }
+    contents["manifest.json"] = _manifest(update, contents)
+    target = folder / f"update-{update:08d}"
+    partial = folder / f"{_PARTIAL}{update:08d}-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        partial.mkdir()
+        for name, data in contents.items():
+            write_flushed(partial / name, data)
+        flush_directory(partial)
+        if target.exists():
+            # Left by a run that was killed after it: the stream is the same, so is the content.
+            shutil.rmtree(target)
+        os.replace(partial, target)
+        _point(folder / "latest", target.name)
+        if best:
+            _point(folder / "best", target.name)
+        flush_directory(folder)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        needed = sum(map(len, contents.values()))
+        raise CheckpointError(
+            f"checkpoint {target} could not be written ({error.strerror or error}); it needs "
+            f"{needed:,} bytes in {folder}. Earlier checkpoints are intact: free some space there"
+        ) from error
+    _prune(folder, update)
+    return target
+
+
+def load(path: Path) -> Checkpoint:
+    """The checkpoint in the directory `path`, every byte of it verified.
+
+    Raises:
+        CheckpointError: a file is missing, cut, altered or of a newer format; the message names it.
+    """
+    manifest = _read_manifest(path)
+    data: dict[str, bytes] = {}
+    for name in FILES:
+        expected = manifest["files"][name]
+        try:
+            size = (path / name).stat().st_size
+            if size != expected["bytes"]:
+                raise CheckpointError(
+                    f"{path / name} is damaged: {size:,} bytes, "
+                    f"{expected['bytes']:,} were written; use another checkpoint"
+                )
+            data[name] = (path / name).read_bytes()
+        except OSError as error:
+            raise CheckpointError(
+                f"{path / name} cannot be read ({error.strerror}); use another checkpoint"
+            ) from error
+        if hashlib.sha256(data[name]).hexdigest() != expected["sha256"]:
+            raise CheckpointError(
+                f"{path / name} is damaged: its SHA-256 differs from the manifest; "
+                "use another checkpoint"
+            )
+    try:
+        weights = load_tensors(data["model.safetensors"])
+        state = _unpack(json.loads(data["state.json"]), load_tensors(data["trainer.safetensors"]))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} matches its manifest but was not written by this program ({error})"
+        ) from error
+    return Checkpoint(path, weights, state)
+
+
+def load_newest(folder: Path) -> Checkpoint:
+    """The newest intact checkpoint of a run; warns about each damaged one passed over.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    paths = checkpoints(folder)
+    for path in reversed(paths):
+        try:
+            return load(path)
+        except CheckpointError as error:
+            warnings.warn(f"falling back to the previous checkpoint: {error}", stacklevel=2)
+    found = f"all {len(paths)} are damaged" if paths else "it holds none"
+    raise CheckpointError(
+        f"no intact checkpoint in {folder}: {found}; start a new run in another --run-dir, or delete this one"
+    )
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Directories of the run's checkpoints, oldest first; unfinished ones left out."""
+    found = [p for p in folder.iterdir() if _NAME.fullmatch(p.name)] if folder.is_dir() else []
+    return sorted(found, key=_number)
+
+
+def _prune(folder: Path, update: int) -> None:
+    """Removes old checkpoints, and newer ones: those were passed over as damaged on resume."""
+    best = (folder / "best").resolve()
+    paths = checkpoints(folder)
+    newer = [p for p in paths if _number(p) > update]
+    for path in newer + [p for p in paths if p not in newer][:-KEEP]:
+        if path.resolve() != best or path in newer:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix("update-"))
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what killed processes left half-written; a run has one writer (see `RunLog`)."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+
+
+def _point(link: Path, name: str) -> None:
+    """Makes `link` a relative symbolic link to `name`, in one atomic step."""
+    partial = link.with_name(f"{_PARTIAL}{link.name}-{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(name)
+    os.replace(partial, link)
+
+
+def _canonical(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _manifest(update: int, contents: dict[str, bytes]) -> bytes:
+    files = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in contents.items()
+    }
+    values = {"format": FORMAT, "update": update, "files": files}
+    return _canonical({**values, "sha256": hashlib.sha256(_canonical(values)).hexdigest()})
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest; its bytes must be exactly those that its own content gives."""
+    file = path / "manifest.json"
+    try:
+        raw = file.read_bytes()
+        values = json.loads(raw)
+        own = values.pop("sha256")
+        intact = (
+            raw == _canonical({**values, "sha256": own})
+            and own == hashlib.sha256(_canonical(values)).hexdigest()
+        )
+    except OSError as error:
+        raise CheckpointError(
+            f"{file} cannot be read ({error.strerror}); use another checkpoint"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file} is damaged ({error!r}); use another checkpoint") from error
+    if not intact:
+        raise CheckpointError(f"{file} is damaged: its own SHA-256 differs; use another checkpoint")
+    if values["format"] != FORMAT:
+        raise CheckpointError(
+            f"{file} has format {values['format']}, this version reads {FORMAT}: "
+            "open it with the version of the project that wrote it"
+        )
+    return values
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    # A clone, because safetensors refuses tensors that share memory.
+    return tensor.detach().cpu().contiguous().clone()
+
+
+def _pack(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
+    """JSON skeleton of nested values; tensors and arrays move to `tensors` under their path."""
+    if isinstance(value, Tensor | np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":
+            raise TypeError(f"checkpoint state {where!r} has dtype {value.dtype}: store numbers")
+        if isinstance(value, Tensor):
+            tensors[where] = _plain(value)
+            return {"$tensor": where}
+        # The reshape gives back the shape of a 0-d array, which ascontiguousarray makes 1-d.
+        tensors[where] = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape).clone()
+        return {"$array": where}
+    if isinstance(value, dict):
+        items = [[k, _pack(v, tensors, f"{where}/{k}")] for k, v in value.items()]
+        return {"$dict": items}
+    if isinstance(value, list | tuple):
+        packed = [_pack(v, tensors, f"{where}/{i}") for i, v in enumerate(value)]
+        return {"$tuple": packed} if isinstance(value, tuple) else packed
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"checkpoint state {where!r} is a {type(value).__name__}: store plain values")
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "$dict":
+        return {k: _unpack(v, tensors) for k, v in content}
+    if kind == "$tuple":
+        return tuple(_unpack(v, tensors) for v in content)
+    tensor = tensors[content]
+    return tensor.numpy() if kind == "$array" else tensor

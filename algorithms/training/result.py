@@ -1,0 +1,198 @@
+"""What is said of a run at its beginning, and what it came to, with intervals over positions."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from algorithms.config import files as config_file
+from algorithms.config.custom import own_names
+from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
+from algorithms.run_folder import environment as machine
+from algorithms.run_folder.console import WIDTH, Display, duration
+from algorithms.training.learner import Learner
+
+_OUTSIDE = ("stable_baselines3", "sb3_contrib")
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to. Intervals are 95 % bootstrap intervals over the held-out positions.
+
+    Attributes:
+        run_dir: the run folder.
+        algorithm: the preset that was run, or the algorithm's name.
+        evaluator: id of what rewarded the moves.
+        evaluations: positions that the evaluator was asked for.
+        engine_queries: those that it really scored (neither repeated, cached nor over by the rules).
+        updates, plies, scored_moves: amounts done.
+        regret_cp_start, regret_cp_end: eval/regret_cp before the first and after the last update.
+        regret_cp_start_interval, regret_cp_end_interval: their intervals.
+        percent_of_start, percent_of_start_interval: 100 x end / start; positions are resampled
+            in pairs.
+        regret_cp_best: lowest eval/regret_cp (the checkpoint `best`).
+        entropy_min: lowest eval/entropy of the run, nats.
+        wall_s, cpu_s: seconds; CPU time is that of trainer and engines.
+        stopped_by: what ended the run early: the name of a signal, or a controller's reason; None
+            at the end of the budget.
+    """
+
+    run_dir: Path
+    algorithm: str
+    evaluator: str
+    evaluations: int
+    engine_queries: int
+    updates: int
+    plies: int
+    scored_moves: int
+    regret_cp_start: float
+    regret_cp_start_interval: tuple[float, float]
+    regret_cp_end: float
+    regret_cp_end_interval: tuple[float, float]
+    percent_of_start: float
+    percent_of_start_interval: tuple[float, float]
+    regret_cp_best: float
+    entropy_min: float
+    wall_s: float
+    cpu_s: float
+    stopped_by: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values of every field."""
+        return {**dataclasses.asdict(self), "run_dir": str(self.run_dir)}
+
+    def lines(self) -> list[str]:
+        """The end of a run in a few lines for people."""
+        start, end, share = (
+            f"{value:.1f} [{low:.1f}, {high:.1f}]"
+            for value, (low, high) in (
+                (self.regret_cp_start, self.regret_cp_start_interval),
+                (self.regret_cp_end, self.regret_cp_end_interval),
+                (self.percent_of_start, self.percent_of_start_interval),
+            )
+        )
+        low, high = self.percent_of_start_interval
+        return [
+            *learned(self.regret_cp_start, self.regret_cp_end, told_apart=not low <= 100 <= high),
+            f"eval/regret_cp on {MAIN_SLICE}, with 95 % intervals over the positions:",
+            f"  {start} cp -> {end} cp",
+            f"  {share} % of the start",
+            f"  best {self.regret_cp_best:.1f} cp, lowest held-out entropy "
+            f"{self.entropy_min:.2f} nats",
+            f"{self.scored_moves:,} scored moves in {self.updates:,} updates, "
+            f"CPU time {duration(self.cpu_s)}, clock {duration(self.wall_s)}",
+            f"rewards, {self.engine_queries:,} positions scored by",
+            f"  {self.evaluator}",
+            f"run folder: {self.run_dir}",
+        ]
+
+
+HARDLY = 0.97
+"""A run that leaves more of the starting regret than this has learned next to nothing, however surely."""
+
+
+def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
+    """One sentence, in lines of at most 79 columns, on what a run did to the policy.
+
+    Args:
+        start_cp: eval/regret_cp before the first update.
+        end_cp: eval/regret_cp after the last update.
+        told_apart: whether the difference is more than chance among the held-out positions.
+    """
+    now, before = f"{end_cp:.1f} centipawns", f"{start_cp:.1f}"
+    where = "on positions kept out of training a move costs"
+    if not told_apart:
+        text = f"Nothing can be said to be learned: {where} {now}, and {before} before."
+    elif HARDLY * start_cp < end_cp < start_cp:
+        text = f"Hardly anything learned yet: {where} {now} on average, and {before} before."
+    elif end_cp < start_cp:
+        text = f"Learned: {where} {now} on average, down from {before}."
+    else:
+        text = f"Got worse: {where} {now} on average, up from {before}."
+    return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
+
+
+def percent_interval(
+    start: np.ndarray, end: np.ndarray, *, resamples: int = 2000
+) -> tuple[float, float]:
+    """95 % bootstrap interval of 100 x mean(end) / mean(start), positions resampled in pairs."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(len(start), size=(resamples, len(start)))
+    shares = 100 * end[index].mean(1) / start[index].mean(1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool) -> None:
+    """None; writes config.json and environment.json, and says what is about to run."""
+    config = session.config
+    threads = torch.get_num_threads()
+    machine.write_record(
+        run_dir / "environment.json",
+        machine.record(
+            evaluator=session.evaluator.id,
+            device=str(session.device),
+            num_threads=threads,
+            packages=_OUTSIDE if config.trainer == "sb3" else (),
+            own=tuple(own_names(config).values()),
+        ),
+        resumed=resumed,
+    )
+    config_file.save(dataclasses.replace(config, run_dir=run_dir), run_dir / "config.json")
+    display.start(
+        f"{config.label} on chess self-play, seed {config.seed}"
+        + (f", resumed at update {session.progress.update}" if resumed else ""),
+        {
+            "rewards": session.evaluator.id,
+            "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
+            f" ({threads} thread{'s' if threads > 1 else ''})",
+            "run folder": str(run_dir),
+        },
+    )
+    if config.policy.dropout > 0:
+        display.say(
+            f"WARNING: policy.dropout is {config.policy.dropout} and has no effect here: "
+            "reinforcement learning runs the policy in evaluation mode"
+        )
+
+
+def result_of(
+    session: Learner, regret: Regret, run_dir: Path, *, stopped_by: str | None
+) -> TrainResult:
+    """What the run came to.
+
+    Args:
+        session: after its last update.
+        regret: of the last evaluation.
+        run_dir: the run folder.
+        stopped_by: a signal's name or a controller's reason; None at the end of the budget.
+    """
+    done = session.progress
+    start, end = done.start_regret_cp, regret.per_position_cp
+    return TrainResult(
+        run_dir=run_dir,
+        algorithm=session.config.label,
+        evaluator=session.evaluator.id,
+        evaluations=done.evaluations,
+        engine_queries=done.engine_queries,
+        updates=done.update,
+        plies=done.plies,
+        scored_moves=done.scored_moves,
+        regret_cp_start=float(start.mean()),
+        regret_cp_start_interval=bootstrap_interval(start),
+        regret_cp_end=float(end.mean()),
+        regret_cp_end_interval=bootstrap_interval(end),
+        percent_of_start=float(100 * end.mean() / start.mean()),
+        percent_of_start_interval=percent_interval(start, end),
+        regret_cp_best=done.best_regret_cp,
+        entropy_min=done.entropy_min,
+        wall_s=done.wall_s,
+        cpu_s=done.cpu_s,
+        stopped_by=stopped_by,
+    )

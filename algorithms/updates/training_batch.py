@@ -1,0 +1,165 @@
+"""What an update goes through, and in which order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from algorithms.core.advantages import normalized
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.regularization import Regularizer
+from algorithms.updates.targets import Targets
+
+
+@dataclasses.dataclass(frozen=True)
+class Material:
+    """The states of a rollout with at least one valid sample; padding in it is finite.
+
+    Attributes:
+        flat: N states.
+        advantages: `[N, K]`; 0 where not valid.
+        weights: `[N, K]` each sample's share of the policy loss.
+        whole_games: games are drawn into minibatches, in place of states.
+        penalty_scale: what a minibatch's mean over states is multiplied with to be an unbiased share
+            of the batch's; 1 where states are drawn.
+    """
+
+    flat: FlatBatch
+    advantages: Tensor
+    weights: Tensor
+    whole_games: bool = False
+    penalty_scale: float = 1.0
+
+    @property
+    def num_drawn(self) -> int:
+        """Number of games or states, whichever minibatches are drawn from."""
+        return int(self.flat.games.unique().numel()) if self.whole_games else self.flat.num_states
+
+    def select(self, index: Tensor) -> Material:
+        """The states of an int64 index `[n]`, their weights scaled up to those of the whole batch.
+
+        The loss of a minibatch is so an unbiased share of the batch's: scaled by the number of games,
+        not of states, where whole games are drawn, for those differ in length.
+        """
+        part = Material(
+            self.flat.select(index), self.advantages[index], self.weights[index], self.whole_games
+        )
+        scale = self.num_drawn / part.num_drawn
+        shares = scale * index.numel() / self.flat.num_states if self.whole_games else 1.0
+        return dataclasses.replace(part, weights=part.weights * scale, penalty_scale=shares)
+
+
+def make_material(
+    algorithm: Algorithm, batch: RolloutBatch, targets: Targets, generator: torch.Generator
+) -> Material:
+    """What `update` learns from.
+
+    Args:
+        algorithm: whose needs decide what is added.
+        batch: one rollout.
+        targets: from `make_targets`.
+        generator: CPU generator of the uniforms; nothing is drawn where none are needed.
+
+    Raises:
+        ValueError: the batch has no valid sample.
+    """
+    flat = batch.flat()
+    if targets.returns is not None:
+        flat = dataclasses.replace(flat, returns=batch.flatten(targets.returns))
+    needs = algorithm.needs()
+    material = Material(
+        flat,
+        batch.flatten(targets.advantages),
+        batch.flatten(targets.weights),
+        whole_games=needs.whole_games,
+    )
+    used = flat.valid.any(-1).nonzero().squeeze(-1)
+    if used.numel() == 0:
+        raise ValueError(
+            "the batch has no valid sample; nothing to learn from (did every game end before its "
+            "first ply?)"
+        )
+    if used.numel() < flat.num_states:
+        flat = flat.select(used)
+        material = dataclasses.replace(
+            material,
+            flat=flat,
+            advantages=material.advantages[used],
+            weights=material.weights[used],
+        )
+    # Padding may hold anything; a NaN there would reach the gradient through 0 * NaN.
+    old_logprobs = flat.old_logprobs.masked_fill(~flat.valid, 0.0)
+    flat = dataclasses.replace(flat, old_logprobs=old_logprobs)
+    if flat.returns is not None:
+        flat = dataclasses.replace(flat, returns=flat.returns.masked_fill(~flat.valid, 0.0))
+    if needs.uniforms:
+        uniforms = torch.rand(flat.slots.shape, generator=generator).to(flat.obs.device)
+        flat = dataclasses.replace(flat, uniforms=uniforms)
+    return dataclasses.replace(
+        material,
+        flat=flat,
+        advantages=material.advantages.masked_fill(~flat.valid, 0.0),
+        weights=material.weights.masked_fill(~flat.valid, 0.0),
+    )
+
+
+def learned_advantages(algorithm: Algorithm, regularizer: Regularizer, part: Material) -> Tensor:
+    """`[n, K]` the advantages that the policy loss of a minibatch reads; no gradient.
+
+    The minibatch's own, shaped by the regulariser already (`make_targets`); or, where the algorithm
+    asks for unit scale, first normalised and then shaped.
+    """
+    if not algorithm.needs().normalize_advantages:
+        return part.advantages
+    return regularizer.shape_advantage(normalized(part.advantages, part.flat.valid), part.flat)
+
+
+def shuffled(
+    flat: FlatBatch, minibatch_size: int, generator: torch.Generator, *, whole_games: bool
+) -> Iterator[Tensor]:
+    """Int64 index tensors `[M]` that go once through the states, in equal parts, M at most `minibatch_size`.
+
+    Args:
+        flat: N states.
+        minibatch_size: states in one part.
+        generator: CPU generator of the order.
+        whole_games: games are shuffled in place of states, and stay whole; parts then have equal
+            numbers of games (give or take one) and may exceed `minibatch_size` where games differ
+            in length.
+    """
+    parts = -(-flat.num_states // minibatch_size)
+    if not whole_games:
+        order = torch.randperm(flat.num_states, generator=generator).to(flat.obs.device)
+        yield from order.tensor_split(parts)
+        return
+    numbers, game = flat.games.unique(return_inverse=True)
+    order = torch.randperm(numbers.numel(), generator=generator).to(flat.obs.device)
+    for chosen in order.tensor_split(min(parts, numbers.numel())):
+        yield torch.isin(game, chosen).nonzero().squeeze(-1)
+
+
+def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
+    """Largest |learner / sampler - 1| over the valid samples before any step, a scalar."""
+    return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
+
+
+@torch.no_grad()
+def relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
+    """(The batch with the learner's own old log-probabilities, the largest gap to the sampler's, a scalar)."""
+    gathered, legal = [], []
+    for index in torch.arange(flat.num_states, device=flat.obs.device).split(minibatch_size):
+        part = flat.select(index)
+        dist = policy.outputs(part.obs, part.legal_ids, flat.temperature).dist
+        gathered.append(dist.gather(part.slots))
+        legal.append(dist.logprobs)
+    old_logprobs = torch.cat(gathered)
+    gap = largest_gap(old_logprobs, flat.old_logprobs, flat.valid)
+    relabelled = dataclasses.replace(
+        flat, old_logprobs=old_logprobs, old_legal_logprobs=torch.cat(legal)
+    )
+    return relabelled, gap

@@ -1,0 +1,157 @@
+"""N games in lockstep, compiled: making moves, draw rules with history, observations.
+
+`Boards` holds one row per game in plain arrays; its kernels advance chosen rows and never allocate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.games import lockstep
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import NUM_PLANES
+from chess_env.rules.movegen import BLACK_BIT, MAX_LEGAL, STATE, Positions
+
+# Longest run of positions without capture or pawn move before the 75-move rule ends the game.
+_HISTORY = 152
+
+
+class Boards(NamedTuple):
+    """The state of N games: one row each in plain arrays, which the methods change in place.
+
+    (Few arrays, because a kernel pays for each one that it is given.)
+
+    Attributes:
+        positions: uint64 [N, 8], packed.
+        history: uint64 [N, 152], hashes since the last irreversible move, the present one last.
+        counters: int64 [N, 5]: number of valid entries in `history`, earlier occurrences of the present
+            position, plies since reset (both sides counted), status code, number of legal moves.
+        legal_ids: int16 [N, 218], ascending, padded with -1.
+    """
+
+    positions: Positions
+    history: NDArray[np.uint64]
+    counters: NDArray[np.int64]
+    legal_ids: NDArray[np.int16]
+
+    @classmethod
+    def empty(cls, num_boards: int) -> Boards:
+        """N boards on which no game has been placed yet."""
+        return cls(
+            np.zeros((num_boards, 8), np.uint64),
+            np.zeros((num_boards, _HISTORY), np.uint64),
+            np.zeros((num_boards, 5), np.int64),
+            np.full((num_boards, MAX_LEGAL), -1, np.int16),
+        )
+
+    @property
+    def repetitions(self) -> NDArray[np.int64]:
+        """int64 [N]: earlier occurrences of the present position; a view."""
+        return self.counters[:, lockstep.REPETITIONS]
+
+    @property
+    def ply(self) -> NDArray[np.int64]:
+        """int64 [N]: plies since reset, both sides counted; a view."""
+        return self.counters[:, lockstep.PLY]
+
+    @property
+    def status(self) -> NDArray[np.int64]:
+        """int64 [N]: rules' status code; a view."""
+        return self.counters[:, lockstep.STATUS]
+
+    @property
+    def num_legal(self) -> NDArray[np.int64]:
+        """int64 [N]: number of legal moves; a view."""
+        return self.counters[:, lockstep.NUM_LEGAL]
+
+    def place(
+        self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
+    ) -> None:
+        """None; starts a new game from `starts` [n, 8] on the boards `index` [n]."""
+        self.positions[index] = starts
+        self.counters[index, lockstep.HISTORY_LENGTH] = 0
+        self.counters[index, lockstep.PLY] = 0
+        lockstep.settle(*self, index, fifty_move, threefold)
+
+    def advance(
+        self,
+        index: NDArray[np.int64],
+        actions: NDArray[np.int64],
+        fifty_move: bool,
+        threefold: bool,
+    ) -> None:
+        """None; makes one legal move on each of the boards `index` [n]."""
+        lockstep.advance(*self, index, actions, fifty_move, threefold)
+
+    def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool [n]: True where White is to move on the boards `index`."""
+        return self.positions[index, STATE] & BLACK_BIT == 0
+
+    def illegal(self, actions: NDArray[np.int64]) -> tuple[int, NDArray[np.bool_]]:
+        """(number, bool [N] or [N, G] like `actions`): where an action is not legal on its board."""
+        out = np.empty(actions.shape, np.bool_)
+        rows = len(self.positions)
+        count = lockstep.find_illegal(
+            self.counters, self.legal_ids, actions.reshape(rows, -1), out.reshape(rows, -1)
+        )
+        return count, out
+
+    def judge(
+        self, refused: NDArray[np.bool_], waiting: NDArray[np.bool_], max_plies: int
+    ) -> tuple[int, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
+        """(number done; done, terminated, truncated bool [N]; status int64 [N]) of the games not `waiting`.
+
+        Args:
+            refused: bool [N], True where an illegal action ends the game.
+            waiting: bool [N], True where a game ended earlier and no new one has begun.
+            max_plies: The ply limit; truncation is never termination.
+        """
+        done = np.empty(len(refused), np.bool_)
+        terminated = np.empty(len(refused), np.bool_)
+        truncated = np.empty(len(refused), np.bool_)
+        status = np.empty(len(refused), np.int64)
+        num_done = lockstep.judge(
+            self.counters, refused, waiting, max_plies, status, terminated, truncated, done
+        )
+        return num_done, done, terminated, truncated, status
+
+    def look_ahead(
+        self, actions: NDArray[np.int64], fifty_move: bool, threefold: bool
+    ) -> tuple[Positions, NDArray[np.int64]]:
+        """(uint64 [N, G, 8] the positions after each legal action [N, G], int64 [N, G] their status); nothing moves."""
+        children = np.empty((*actions.shape, 8), np.uint64)
+        status = np.empty(actions.shape, np.int64)
+        lockstep.look_ahead(
+            self.positions,
+            self.history,
+            self.counters,
+            actions,
+            fifty_move,
+            threefold,
+            children,
+            status,
+        )
+        return children, status
+
+    def observe(self) -> dict[str, NDArray[Any]]:
+        """What is seen on all boards, by name, in fresh arrays.
+
+        `planes` uint8 [N, 19, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
+        int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
+        """
+        count = len(self.positions)
+        seen: dict[str, NDArray[Any]] = {
+            "planes": np.empty((count, NUM_PLANES, 8, 8), np.uint8),
+            "action_mask": np.empty((count, NUM_ACTIONS), np.int8),
+            "legal_ids": np.empty((count, MAX_LEGAL), np.int16),
+            "num_legal": np.empty(count, np.int16),
+            "ply": np.empty(count, np.int32),
+            "turn": np.empty(count, np.int8),
+            "phase": np.empty(count, np.int8),
+            "status": np.empty(count, np.int8),
+        }
+        lockstep.observe(self.positions, self.counters, self.legal_ids, *seen.values())
+        return seen

@@ -1,0 +1,261 @@
+"""Players: anything that chooses moves for a batch of positions. Used as opponents, and in matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.evaluators import Evaluator, StockfishEvaluator, make_evaluator
+from chess_env.games.material import MaterialPlayer
+from chess_env.moves import move_to_action
+from chess_env.rules.fen import to_fen
+from chess_env.rules.movegen import Positions
+from chess_env.rules.rules import children, legal_actions_batch
+
+Actions = NDArray[np.int64]
+Generators = Sequence[np.random.Generator]
+
+_MIXED = re.compile(r"(?P<player>.+)@random=(?P<share>[^@]+)")
+
+
+@runtime_checkable
+class Player(Protocol):
+    """Chooses moves.
+
+    For seeded games to be reproducible whatever the batch, a player draws board k's randomness from
+    `rngs[k]` only, and as much of it whatever the other boards are.
+
+    Attributes:
+        name: Says what plays, in tables and error messages.
+    """
+
+    name: str
+
+    def choose(self, positions: Positions, rngs: Generators) -> NDArray[np.integer]:
+        """Integer [N], a legal action for the side to move of each packed position (uint64 [N, 8])."""
+        ...
+
+    def close(self) -> None:
+        """None; frees what the player holds. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class HistoryPlayer(Player, Protocol):
+    """A player that also looks at how often a position has occurred in its game."""
+
+    def choose_with_history(
+        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+    ) -> NDArray[np.integer]:
+        """Integer [N], as `choose`; `repetitions` [N] counts earlier occurrences of each position."""
+        ...
+
+
+def ask(
+    player: Player, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+) -> Actions:
+    """int64 [N]: the player's actions, told the repetitions where it looks at them."""
+    # `isinstance` of a protocol takes longer than a ply of all the boards' rules.
+    choose_with_history = getattr(player, "choose_with_history", None)
+    if choose_with_history is not None:
+        return np.asarray(choose_with_history(positions, repetitions, rngs), np.int64)
+    return np.asarray(player.choose(positions, rngs), np.int64)
+
+
+class RandomPlayer:
+    """Plays every legal move with equal probability."""
+
+    name = "random"
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N]; one `integers` draw per board."""
+        legal_ids, num_legal = legal_actions_batch(positions)
+        slots = [rng.integers(count) for rng, count in zip(rngs, num_legal.tolist(), strict=True)]
+        return legal_ids[np.arange(len(slots)), slots].astype(np.int64)
+
+    def close(self) -> None:
+        """None."""
+
+
+class GreedyPlayer:
+    """Plays the move whose resulting position the evaluator likes best (one ply of look-ahead).
+
+    Ties go to the lowest action id, so no randomness is drawn. Repetitions and the rule-50 clock are
+    not seen: a packed position has no history.
+    """
+
+    def __init__(self, evaluator: Evaluator, *, owns_evaluator: bool = False) -> None:
+        self.evaluator = evaluator
+        self.name = f"greedy({evaluator.id})"
+        self._owns_evaluator = owns_evaluator
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N]; all children of all boards go to the evaluator in one batch."""
+        families = [children(position) for position in positions]
+        # A child is scored for the player to move there: the mover's best is the smallest score.
+        scores_cp = self.evaluator.evaluate(np.concatenate([boards for boards, _ in families]))
+        chosen, start = [], 0
+        for _, actions in families:
+            stop = start + len(actions)
+            chosen.append(int(actions[np.argmin(scores_cp[start:stop])]))
+            start = stop
+        return np.array(chosen, np.int64)
+
+    def close(self) -> None:
+        """None; closes the evaluator if this player made it."""
+        if self._owns_evaluator:
+            self.evaluator.close()
+
+
+class EnginePlayer:
+    """Plays Stockfish's own move within the evaluator's limit.
+
+    Engines are asked about the position alone (see `StockfishEvaluator`): they see no repetition and not
+    the rule-50 clock, and their moves depend on nothing else than the position, so a match repeats exactly.
+    """
+
+    def __init__(self, evaluator: StockfishEvaluator, *, owns_evaluator: bool = False) -> None:
+        self.evaluator = evaluator
+        self.name = f"engine({evaluator.id})"
+        self._owns_evaluator = owns_evaluator
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N]; draws nothing.
+
+        Raises:
+            EngineError: positions that no engine survived.
+        """
+        return self.evaluator.best_moves(positions)
+
+    def close(self) -> None:
+        """None; closes the evaluator if this player made it."""
+        if self._owns_evaluator:
+            self.evaluator.close()
+
+
+class MixedPlayer:
+    """Plays a uniformly random move with probability `random_share`, else the other player's move.
+
+    The weakest engine settings still beat beginners every time; this dials strength all the way down.
+    """
+
+    def __init__(self, player: Player, random_share: float) -> None:
+        if not 0 <= random_share <= 1:
+            raise ValueError(f"random_share is {random_share}: expected a probability in 0..1")
+        self.player = player
+        self.random_share = random_share
+        self.name = f"{player.name}@random={random_share:g}"
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N]; one `random` draw per board, then the chosen player's own draws."""
+        return self.choose_with_history(positions, np.zeros(len(positions), np.int64), rngs)
+
+    def choose_with_history(
+        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+    ) -> Actions:
+        """int64 [N], as `choose`; the other player gets the repetitions."""
+        actions = np.empty(len(positions), np.int64)
+        is_random = np.array([rng.random() < self.random_share for rng in rngs], np.bool_)
+        for player, chosen in ((RandomPlayer(), is_random), (self.player, ~is_random)):
+            boards = np.flatnonzero(chosen)
+            if boards.size:
+                actions[boards] = ask(
+                    player,
+                    positions[boards],
+                    repetitions[boards],
+                    [rngs[k] for k in boards.tolist()],
+                )
+        return actions
+
+    def close(self) -> None:
+        """None; closes the other player."""
+        self.player.close()
+
+
+class FunctionPlayer:
+    """Plays what a function of a python-chess board returns.
+
+    Args:
+        function: (chess.Board, np.random.Generator) -> chess.Move. The board has no move history.
+    """
+
+    def __init__(self, function: Callable[[chess.Board, np.random.Generator], chess.Move]) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
+        """int64 [N].
+
+        Raises:
+            ValueError: The function returned something that is not a legal move; names it and the FEN.
+        """
+        actions = []
+        for position, rng in zip(positions, rngs, strict=True):
+            fen = to_fen(position)
+            board = chess.Board(fen)
+            move = self.function(board.copy(), rng)
+            if not isinstance(move, chess.Move) or not board.is_legal(move):
+                raise ValueError(
+                    f"player {self.name!r} returned {move!r} in {fen!r}: expected a chess.Move "
+                    "from board.legal_moves"
+                )
+            actions.append(move_to_action(move, board.turn))
+        return np.array(actions, np.int64)
+
+    def close(self) -> None:
+        """None."""
+
+
+def make_player(player: Any) -> Player:
+    """A player from its name, an evaluator, a function, or a player (returned as it is).
+
+    Names: "random"; "material" (greedy for material, one ply); "engine:nodes=100" for Stockfish's own move
+    within that limit; an evaluator's name ("builtin", "stockfish:nodes=1", "auto") for the greedy player
+    on it, which scores the position after each move; any with "@random=SHARE" behind it for uniformly
+    random moves that often.
+
+    Raises:
+        ValueError: None of these.
+    """
+    if isinstance(player, str):
+        return _named_player(player)
+    if isinstance(player, Player):
+        return player
+    if isinstance(player, Evaluator):
+        return GreedyPlayer(player)
+    if callable(player):
+        return FunctionPlayer(player)
+    raise ValueError(
+        f"player is {player!r}: expected 'random', 'material', 'engine:nodes=1', an evaluator's name such "
+        "as 'builtin' or 'stockfish:nodes=1', a Player, or a function of (chess.Board, np.random.Generator)"
+    )
+
+
+def _named_player(name: str) -> Player:
+    mixed = _MIXED.fullmatch(name)
+    if mixed is not None:
+        try:
+            share = float(mixed["share"])
+        except ValueError:
+            share = float("nan")
+        if not 0 <= share <= 1:
+            raise ValueError(
+                f"player is {name!r}: expected a probability behind '@random=', e.g. 'builtin@random=0.3'"
+            )
+        return MixedPlayer(_named_player(mixed["player"]), share)
+    if name == "random":
+        return RandomPlayer()
+    if name == "material":
+        return MaterialPlayer()
+    if name.startswith("engine:"):
+        evaluator = make_evaluator(f"stockfish:{name.removeprefix('engine:')}", num_engines=2)
+        assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
+        return EnginePlayer(evaluator, owns_evaluator=True)
+    if name == "none":
+        raise ValueError("player is 'none': use opponent=None for self-play, or 'random'")
+    return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)

@@ -1,0 +1,231 @@
+"""One game on a python-chess board, and what the environment reports of it, written without the rules core.
+
+`rules.py` and `observation.py` compute the same things on packed positions; the tests hold the two
+against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.games.players import Player
+from chess_env.games.settings import Settings, checked_start, no_game_error, player_error
+from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
+from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES
+from chess_env.rules.fen import board_from_fen, pack_board, to_fen
+from chess_env.rules.movegen import MAX_LEGAL, Positions
+from chess_env.rules.rules import (
+    CHECKMATE,
+    ENDGAME,
+    FIFTY_MOVES,
+    FIVEFOLD,
+    INSUFFICIENT_MATERIAL,
+    MIDDLEGAME,
+    ONGOING,
+    OPENING,
+    SEVENTYFIVE_MOVES,
+    STALEMATE,
+    THREEFOLD,
+)
+
+MAX_START_TRIES = 100
+
+
+def _planes_of(bitboards: list[int], turn: chess.Color) -> NDArray[np.uint8]:
+    """uint8 [n, 8, 8]: bitboards as planes of zeros and ones, from the side of `turn`."""
+    if not turn:
+        bitboards = [chess.flip_vertical(bitboard) for bitboard in bitboards]
+    octets = np.array(bitboards, "<u8").view(np.uint8)
+    return np.unpackbits(octets, bitorder="little").reshape(-1, 8, 8)
+
+
+def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
+    """uint8 [19, 8, 8]: the planes of `observation.PLANES`.
+
+    Args:
+        board: The position.
+        repetitions: Earlier occurrences of it in the game.
+    """
+    own, their = board.turn, not board.turn
+    kinds = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+    men = [kind & board.occupied_co[side] for side in (own, their) for kind in kinds]
+    target = board.ep_square if board.has_legal_en_passant() else None
+    men.append(0 if target is None else chess.BB_SQUARES[target])
+    bits = _planes_of(men, board.turn)
+    planes = np.empty((NUM_PLANES, 8, 8), np.uint8)
+    planes[:12] = bits[:12]
+    planes[12] = board.has_kingside_castling_rights(own)
+    planes[13] = board.has_queenside_castling_rights(own)
+    planes[14] = board.has_kingside_castling_rights(their)
+    planes[15] = board.has_queenside_castling_rights(their)
+    planes[16] = bits[12]
+    planes[17] = min(repetitions, MAX_REPETITIONS)
+    planes[18] = min(board.halfmove_clock, MAX_RULE50)
+    return planes
+
+
+def identity(board: chess.Board) -> Hashable:
+    """What makes two positions the same for repetitions (FIDE 9.2): men, turn, castling, legal en passant."""
+    return (
+        board.pawns,
+        board.knights,
+        board.bishops,
+        board.rooks,
+        board.queens,
+        board.kings,
+        board.occupied_co[chess.WHITE],
+        board.turn,
+        board.clean_castling_rights(),
+        board.ep_square if board.has_legal_en_passant() else None,
+    )
+
+
+def status(board: chess.Board, repetitions: int, *, fifty_move: bool, threefold: bool) -> int:
+    """How the game stands: a status code of `rules.py`.
+
+    Args:
+        board: The position.
+        repetitions: Earlier occurrences of it in the game.
+        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
+        threefold: True: the third occurrence ends the game; False: the fifth.
+    """
+    if not any(board.generate_legal_moves()):
+        return CHECKMATE if board.is_check() else STALEMATE
+    if board.is_insufficient_material():
+        return INSUFFICIENT_MATERIAL
+    if board.halfmove_clock >= (100 if fifty_move else 150):
+        return FIFTY_MOVES if fifty_move else SEVENTYFIVE_MOVES
+    if repetitions >= (2 if threefold else 4):
+        return THREEFOLD if threefold else FIVEFOLD
+    return ONGOING
+
+
+def phase(board: chess.Board) -> int:
+    """0 opening, 1 middlegame, 2 endgame.
+
+    With m knights, bishops, rooks and queens on the board: endgame when m <= 6; otherwise opening when
+    m > 10 and both players have at least 4 men on their own back rank; otherwise middlegame.
+    """
+    men = chess.popcount(board.knights | board.bishops | board.rooks | board.queens)
+    if men <= 6:
+        return ENDGAME
+    back_ranks = (
+        board.occupied_co[chess.WHITE] & chess.BB_RANK_1,
+        board.occupied_co[chess.BLACK] & chess.BB_RANK_8,
+    )
+    settled = all(chess.popcount(rank) >= 4 for rank in back_ranks)
+    return OPENING if men > 10 and settled else MIDDLEGAME
+
+
+class ReferenceGame:
+    """A game from its start position on: the board, the plies played, repetitions, and how it stands.
+
+    Attributes:
+        start: uint64 [8], the packed start position.
+        board: The position now, with the moves since the start on its stack.
+        actions: Action ids of the plies played.
+        repetitions: Earlier occurrences of the position now.
+        status: A status code of `rules.py`.
+    """
+
+    def __init__(self, start: Positions, settings: Settings) -> None:
+        self.start = start
+        self.board = board_from_fen(to_fen(start))
+        self.actions: list[int] = []
+        self._occurrences: Counter[Hashable] = Counter()
+        self._draw_rules = {"fifty_move": settings.fifty_move, "threefold": settings.threefold}
+        self._arrive()
+
+    def _arrive(self) -> None:
+        """None; counts the position that was just reached and looks whether it ends the game."""
+        key = identity(self.board)
+        self.repetitions = self._occurrences[key]
+        self._occurrences[key] += 1
+        self.status = status(self.board, self.repetitions, **self._draw_rules)
+        self.legal = legal_actions(self.board)
+
+    def play(self, action: int) -> None:
+        """None; makes a legal move."""
+        self.board.push(action_to_move(action, self.board))
+        self.actions.append(action)
+        self._arrive()
+
+    def reply(self, player: Player, rng: np.random.Generator) -> int:
+        """The action that the player chose here; it is made.
+
+        Raises:
+            RuntimeError: It is illegal.
+        """
+        action = int(player.choose(self.packed(), [rng])[0])
+        if action not in self.legal:
+            raise player_error(player, action, self.fen())
+        self.play(action)
+        return action
+
+    def fen(self) -> str:
+        """The FEN of the position now; an en passant square only where a capture there is legal."""
+        return self.board.fen(en_passant="legal")
+
+    def packed(self) -> Positions:
+        """uint64 [1, 8], the position now."""
+        return pack_board(self.board)[None]
+
+    def observation(self) -> NDArray[np.uint8]:
+        """uint8 [19, 8, 8], a fresh array."""
+        return observation(self.board, self.repetitions)
+
+    def info(self) -> dict[str, Any]:
+        """The part of `info` that describes the position now; fresh arrays."""
+        legal_ids = np.full(MAX_LEGAL, -1, np.int16)
+        legal_ids[: len(self.legal)] = self.legal
+        mask = np.zeros(NUM_ACTIONS, np.int8)
+        mask[self.legal] = 1
+        return {
+            "action_mask": mask,
+            "legal_ids": legal_ids,
+            "num_legal": len(self.legal),
+            "fen": self.fen(),
+            "ply": len(self.actions),
+            "turn": int(self.board.turn),
+            "phase": phase(self.board),
+            "status": self.status,
+        }
+
+
+def new_game(
+    settings: Settings, rng: np.random.Generator, given: Positions | None
+) -> tuple[ReferenceGame, chess.Color, int]:
+    """(game, the learner's colour, the opponent's action where it moved first or else -1).
+
+    Draws, in this order: the start position (unless one is given), the learner's colour (where it is
+    random), the opponent's move; all again when that move ends the game.
+
+    Raises:
+        ValueError: A source gave an impossible start, or the opponent ends the game from a given one.
+        RuntimeError: The opponent ended the game at once from `MAX_START_TRIES` drawn starts.
+    """
+    for _ in range(MAX_START_TRIES):
+        start = given
+        if start is None:
+            origin = f"start_positions {settings.source.name!r}"
+            start = checked_start(settings.source.sample(rng), settings.fifty_move, origin)
+        game = ReferenceGame(start, settings)
+        if settings.opponent is None:
+            return game, chess.WHITE, -1
+        if settings.learner_color == "random":
+            learner = bool(rng.integers(2))
+        else:
+            sides = {"white": chess.WHITE, "black": chess.BLACK, "start": game.board.turn}
+            learner = sides[settings.learner_color]
+        reply = -1 if game.board.turn == learner else game.reply(settings.opponent, rng)
+        if game.status == ONGOING:
+            return game, learner, reply
+        if given is not None:
+            break
+    raise no_game_error(game.start, game.status, is_given=given is not None)

@@ -1,0 +1,236 @@
+"""The constructor arguments of both environments, checked and resolved in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.games.players import Player, make_player
+from chess_env.games.rendering import RENDERERS
+from chess_env.moves import NUM_ACTIONS
+from chess_env.positions.start_positions import (
+    StartPositions,
+    make_start_positions,
+    needs_evaluator,
+)
+from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
+from chess_env.rules.fen import to_fen
+from chess_env.rules.movegen import Positions
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
+
+ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")
+LEARNER_COLORS = ("random", "white", "black", "start")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an environment plays with.
+
+    Attributes:
+        evaluator: Scores positions; None for "none", and for "auto" where nothing reads a score.
+        evaluator_id: The evaluator's `id`, or "none".
+        reward: Terms and weights.
+        source: Where games start.
+        opponent: Plays the other side inside `step`; None for self-play.
+        learner_color: One of `LEARNER_COLORS`; only read with an opponent.
+        max_plies: Ply limit (truncation), or None.
+        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
+        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
+        threefold: True: the third occurrence of a position ends the game; False: the fifth.
+        owned: What was made here and is closed by `close`.
+    """
+
+    evaluator: Evaluator | None
+    evaluator_id: str
+    reward: RewardFunction
+    source: StartPositions
+    opponent: Player | None
+    learner_color: str
+    max_plies: int | None
+    illegal_action: str
+    fifty_move: bool
+    threefold: bool
+    owned: tuple[Any, ...] = ()
+
+    def close(self) -> None:
+        """None; closes the evaluator and the opponent that were made from a name. May be called twice."""
+        for resource in self.owned:
+            resource.close()
+
+
+def _check_choices(learner_color: str, max_plies: int | None, illegal_action: str) -> None:
+    if illegal_action not in ILLEGAL_ACTION_CHOICES:
+        raise ValueError(
+            f"illegal_action is {illegal_action!r}: expected one of {', '.join(ILLEGAL_ACTION_CHOICES)}"
+        )
+    if learner_color not in LEARNER_COLORS:
+        raise ValueError(
+            f"learner_color is {learner_color!r}: expected one of {', '.join(LEARNER_COLORS)}"
+        )
+    if max_plies is not None and (
+        isinstance(max_plies, bool) or not isinstance(max_plies, int | np.integer) or max_plies < 1
+    ):
+        raise ValueError(f"max_plies is {max_plies!r}: expected None or a whole number >= 1")
+
+
+def resolve_settings(
+    *,
+    evaluator: str | Evaluator,
+    reward: Reward,
+    start_positions: Any,
+    opponent: Any,
+    learner_color: str,
+    max_plies: int | None,
+    illegal_action: str,
+    fifty_move: bool,
+    threefold: bool,
+    num_engines: int,
+) -> Settings:
+    """The settings that the constructor arguments of an environment mean.
+
+    Raises:
+        ValueError: An argument is not what the environment's docstring allows; nothing is left running.
+    """
+    _check_choices(learner_color, max_plies, illegal_action)
+    named = evaluator if isinstance(evaluator, str) else None
+    reward_function = make_reward(reward, has_evaluator=named != "none")
+    # An engine that nothing asks would cost more time than the game itself.
+    unasked = named == "auto" and not (
+        reward_function.needs_evaluator or needs_evaluator(start_positions)
+    )
+    has_evaluator = named != "none" and not unasked
+    owned: list[Any] = []
+    try:
+        engine: Evaluator | None = None
+        if has_evaluator:
+            if isinstance(evaluator, str):
+                engine = make_evaluator(evaluator, num_engines=num_engines)
+                owned.append(engine)
+            elif isinstance(evaluator, Evaluator):
+                engine = evaluator
+            else:
+                raise ValueError(
+                    f"evaluator is {evaluator!r}: expected 'auto', 'builtin', 'none', a name such as "
+                    "'stockfish:depth=4', or an object with id, evaluate, score_moves, counters and close"
+                )
+        player = None if opponent is None else make_player(opponent)
+        if isinstance(opponent, str):
+            owned.append(player)
+        return Settings(
+            evaluator=engine,
+            evaluator_id="none" if engine is None else engine.id,
+            reward=reward_function,
+            source=make_start_positions(start_positions, evaluator=engine),
+            opponent=player,
+            learner_color=learner_color,
+            max_plies=None if max_plies is None else int(max_plies),
+            illegal_action=illegal_action,
+            fifty_move=bool(fifty_move),
+            threefold=bool(threefold),
+            owned=tuple(owned),
+        )
+    except BaseException:
+        for resource in owned:
+            resource.close()
+        raise
+
+
+def checked_render_mode(render_mode: str | None) -> str | None:
+    """The render mode itself.
+
+    Raises:
+        ValueError: Not one that the environments have.
+    """
+    if render_mode is not None and render_mode not in RENDERERS:
+        raise ValueError(
+            f"render_mode is {render_mode!r}: expected None or one of {', '.join(RENDERERS)}; "
+            "gym.make(..., render_mode='human') shows what 'rgb_array' gives"
+        )
+    return render_mode
+
+
+def checked_start(position: Positions, fifty_move: bool, origin: str) -> Positions:
+    """The packed start position itself, once it is known that the game is not over there.
+
+    Args:
+        position: uint64 [8].
+        fifty_move: The environment's setting.
+        origin: What gave the position, for the message.
+
+    Raises:
+        ValueError: Mate, stalemate, dead position, or a used-up rule-50 clock.
+    """
+    position = np.asarray(position)
+    if position.dtype != np.uint64 or position.shape != (8,):
+        raise ValueError(
+            f"{origin} gave {position.dtype} {list(position.shape)}: expected a packed position, "
+            "uint64 [8]; make it with chess_env.rules.fen.parse_fen"
+        )
+    status = int(status_batch(position[None], fifty_move)[0])
+    if status != ONGOING:
+        raise ValueError(
+            f"{origin} gave {to_fen(position)!r}, where the game is already over "
+            f"({STATUS_NAMES[status]}); start from a position with moves to play"
+        )
+    return position
+
+
+def checked_options(options: Mapping[str, Any] | None, allowed: str) -> Any:
+    """The value of the one allowed reset option, or None.
+
+    Raises:
+        ValueError: Another key.
+    """
+    for key in options or ():
+        if key != allowed:
+            raise ValueError(
+                f"reset option {key!r} is unknown: expected {{{allowed!r}: ...}} or None"
+            )
+    return (options or {}).get(allowed)
+
+
+def checked_action(action: Any) -> int:
+    """The action as an int in 0..1857.
+
+    Raises:
+        ValueError: Not a whole number, or not an action id at all (for example the -1 that pads `legal_ids`).
+    """
+    array = np.asarray(action)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"action is {action!r}: expected one whole number in 0..{NUM_ACTIONS - 1}")
+    number = int(array.item())
+    if not 0 <= number < NUM_ACTIONS:
+        raise ValueError(
+            f"action is {number}: expected 0..{NUM_ACTIONS - 1}; choose where info['action_mask'] is 1 "
+            "(the -1 in info['legal_ids'] is padding)"
+        )
+    return number
+
+
+def illegal_action_error(action: int, fen: str) -> ValueError:
+    """The error of `illegal_action="raise"`."""
+    return ValueError(
+        f"action {action} is illegal in {fen!r}; choose where info['action_mask'] is 1, "
+        "or construct the environment with illegal_action='terminate' or 'resample'"
+    )
+
+
+def player_error(player: Player, action: int, fen: str) -> RuntimeError:
+    """The error for an opponent that answers with an illegal action."""
+    return RuntimeError(
+        f"opponent {player.name!r} played illegal action {action} in {fen!r}; "
+        "its choose() must return ids from legal_actions of that position"
+    )
+
+
+def no_game_error(start: Positions, status: int, *, is_given: bool) -> ValueError | RuntimeError:
+    """The error for a start from which the opponent's first move ends the game, again and again if drawn."""
+    kind = ValueError if is_given else RuntimeError
+    return kind(
+        f"the opponent's first move ended the game ({STATUS_NAMES[status]}) from {to_fen(start)!r}; "
+        "choose other start positions or another learner_color"
+    )

@@ -1,0 +1,1 @@
+"""Matches between players: openings, game pairs in lockstep, results with intervals."""

@@ -1,0 +1,286 @@
+"""Matches: game pairs with colours swapped, all games in lockstep on the compiled boards.
+
+A match is a function of its players, openings and seed. Each pair has its own opening, each player in each
+game its own random generator, and neither depends on how many boards run together, so a match can be cut
+into parts, repeated, or continued with more pairs. Games end by the rules alone (mate, stalemate,
+insufficient material, the first claimable threefold repetition or fifty-move draw) or at the ply limit;
+nothing is adjudicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.evaluators import EngineError, Evaluator
+from chess_env.games.boards import Boards
+from chess_env.games.material import material_cp
+from chess_env.games.players import Player, ask
+from chess_env.games.settings import player_error
+from chess_env.matches.match_openings import MatchOpenings
+from chess_env.matches.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
+from chess_env.positions.start_positions import StartPositions
+from chess_env.rules.fen import to_fen
+from chess_env.rules.movegen import Positions
+from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
+
+MATCH_PLIES = 300
+"""The ply limit of matches that are reported: 150 moves of each player after the opening."""
+
+MAX_REPLAYS = 3
+"""A pair that an engine lost this many times in a row ends the match."""
+
+# What a random generator is for, the first number after the seed; `match_openings` has those before it.
+_PLAYER = 2
+
+Index = NDArray[np.int64]
+
+
+class _Pair(NamedTuple):
+    """One pair to play: its number, which try it is, its opening (uint64 [8])."""
+
+    number: int
+    attempt: int
+    opening: Positions
+
+
+class _Lost(NamedTuple):
+    """Boards on which a player gave no move, and why."""
+
+    rows: Index
+    reason: str
+
+
+def play_match(
+    first: Player,
+    second: Player,
+    *,
+    openings: StartPositions,
+    pairs: int,
+    seed: int,
+    max_plies: int,
+    first_pair: int = 0,
+    before: MatchResult | None = None,
+    keep: Callable[[MatchResult], None] | None = None,
+    max_boards: int = 512,
+) -> MatchResult:
+    """The match of `pairs` game pairs between two players.
+
+    Args:
+        first: the player whose points are counted.
+        second: its opponent.
+        openings: where games start; every pair gets an opening of its own.
+        pairs: how many; two games each.
+        seed: of openings and players, at least 0.
+        max_plies: a game that goes on after this many plies is drawn; reported matches have `MATCH_PLIES`.
+        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
+        before: the match that is continued; without it an opening can come again that a void pair of it got.
+        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
+            that were finished, if any. Of games that are cut off none of their table counts: those of
+            them that had ended are the short ones, and no fair sample.
+        max_boards: games that advance together; speed and memory only.
+
+    Raises:
+        ValueError: no pair, a negative seed, no plies, fewer distinct openings than pairs, or a match
+            `before` that has later pairs.
+        RuntimeError: a player chose an illegal action.
+        EngineError: a pair became void `MAX_REPLAYS` times in a row; names the engine's last words.
+    """
+    if pairs < 1 or seed < 0 or max_plies < 1 or first_pair < 0 or max_boards < 2:
+        raise ValueError(
+            f"pairs={pairs}, seed={seed}, max_plies={max_plies}, first_pair={first_pair}, "
+            f"max_boards={max_boards}: expected pairs and plies of at least 1, a seed and a first pair of "
+            "at least 0, and at least the 2 boards of a pair"
+        )
+    given = MatchOpenings(openings, seed, first_pair, pairs, before)
+    match = _Match((first, second), given, seed, max_plies)
+    try:
+        match.play(range(first_pair, first_pair + pairs), max_boards // 2)
+    except BaseException:
+        if match.games and keep is not None:
+            keep(match.result())
+        raise
+    return match.result()
+
+
+class _Match:
+    """The pairs of a match that were played so far."""
+
+    def __init__(
+        self, players: tuple[Player, Player], openings: MatchOpenings, seed: int, max_plies: int
+    ) -> None:
+        self.players, self.openings, self.seed, self.max_plies = players, openings, seed, max_plies
+        self.restarts = sum(map(_engine_restarts, players))
+        self.games: dict[int, tuple[Game, Game]] = {}
+        self.void: list[VoidPair] = []
+
+    def play(self, numbers: Sequence[int], at_once: int) -> None:
+        """None; plays these pairs, void ones again behind the others.
+
+        Raises:
+            EngineError: see `play_match`.
+        """
+        todo = [_Pair(number, 0, self.openings.first(number)) for number in numbers]
+        while todo:
+            table, todo = todo[:at_once], todo[at_once:]
+            finished, lost = _Table(self.players, table, self.seed, self.max_plies).play()
+            self.games |= finished
+            self.void += lost
+            todo += [self._again(pair) for pair in lost]
+
+    def _again(self, pair: VoidPair) -> _Pair:
+        if pair.attempt + 1 >= MAX_REPLAYS:
+            first, second = self.players
+            raise EngineError(
+                f"pair {pair.pair} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
+                f"{pair.reason}"
+            )
+        opening = self.openings.another(pair.pair, pair.attempt + 1)
+        return _Pair(pair.pair, pair.attempt + 1, opening)
+
+    def result(self) -> MatchResult:
+        """What was played."""
+        return MatchResult(
+            self.players[0].name,
+            self.players[1].name,
+            tuple(game for number in sorted(self.games) for game in self.games[number]),
+            tuple(sorted(self.void, key=lambda pair: (pair.pair, pair.attempt))),
+            sum(map(_engine_restarts, self.players)) - self.restarts,
+        )
+
+
+def _evaluator_of(player: Player) -> Evaluator | None:
+    """What a player, or the one behind a mixed player, asks for its moves; None where it asks nobody."""
+    return getattr(getattr(player, "player", player), "evaluator", None)
+
+
+def _engine_restarts(player: Player) -> int:
+    evaluator = _evaluator_of(player)
+    return 0 if evaluator is None else int(evaluator.counters().get("engine_restarts", 0))
+
+
+class _Table:
+    """The boards of some pairs: rows 2i and 2i + 1 are pair i, with the first player to move on row 2i."""
+
+    def __init__(
+        self, players: tuple[Player, Player], pairs: Sequence[_Pair], seed: int, max_plies: int
+    ) -> None:
+        self.players, self.pairs, self.max_plies = players, pairs, max_plies
+        rows = 2 * len(pairs)
+        self.boards = Boards.empty(rows)
+        self.everywhere: Index = np.arange(rows)
+        openings = np.array([pair.opening for pair in pairs], np.uint64)
+        self.boards.place(self.everywhere, np.repeat(openings, 2, axis=0), True, True)
+        white_to_move = self.boards.white_to_move(self.everywhere)
+        self.first_is_white = white_to_move == (self.everywhere % 2 == 0)
+        self.rngs = [
+            [
+                np.random.default_rng([seed, _PLAYER, pair.number, pair.attempt, game, side])
+                for pair in pairs
+                for game in range(2)
+            ]
+            for side in range(2)
+        ]
+        self.moves = np.full((max_plies, rows), -1, np.int16)
+        self.led = np.zeros((2, rows), np.bool_)
+        self.games: dict[int, Game] = {}
+        self.void: dict[int, str] = {}  # index of a pair -> reason
+
+    def play(self) -> tuple[dict[int, tuple[Game, Game]], list[VoidPair]]:
+        """(the two games of each pair by its number, the pairs that became void)."""
+        active = self.everywhere
+        for ply in range(self.max_plies):
+            # All games of a table are at the same ply, so the row's parity says whose turn it is.
+            mover = (active + ply) % 2
+            leads = material_cp(self.boards.positions[active]) >= LEAD_CP
+            self.led[mover[leads], active[leads]] = True
+            actions = np.full(len(self.everywhere), -1)
+            for side in range(2):
+                rows = active[mover == side]
+                if len(rows):
+                    self._ask(side, rows, actions)
+            if self.void:
+                active = active[[row // 2 not in self.void for row in active.tolist()]]
+            self.moves[ply, active] = actions[active]
+            self.boards.advance(active, actions[active], True, True)
+            over = self.boards.status[active] != ONGOING
+            for row in active[over].tolist():
+                self._finish(row, ply + 1)
+            active = active[~over]
+            if not len(active):
+                break
+        for row in active.tolist():
+            self._finish(row, self.max_plies)
+        finished, void = {}, []
+        for index, pair in enumerate(self.pairs):
+            if index in self.void:
+                void.append(VoidPair(pair.number, pair.attempt, self.void[index]))
+            else:
+                finished[pair.number] = (self.games[2 * index], self.games[2 * index + 1])
+        return finished, void
+
+    def _ask(self, side: int, rows: Index, actions: Index) -> None:
+        """None; writes the player's actions for `rows`, or makes pairs void that its engine lost."""
+        player, lost = self.players[side], _Lost(rows[:0], "")
+        # Copies of the generators' states, for a player that has engines which may fail.
+        before = [
+            self.rngs[side][row].bit_generator.state
+            for row in (rows.tolist() if _evaluator_of(player) is not None else ())
+        ]
+        try:
+            actions[rows] = self._choose(side, rows)
+        except EngineError as error:
+            lost = _Lost(rows, f"{player.name}: {error}")
+            if error.failed and before:  # some positions only: which, is found by asking one by one
+                for row, state in zip(rows.tolist(), before, strict=True):
+                    self.rngs[side][row].bit_generator.state = state
+                lost = self._ask_singly(side, rows, actions)
+        if len(lost.rows):
+            for row in lost.rows.tolist():
+                self.void.setdefault(row // 2, lost.reason)
+            rows = rows[~np.isin(rows, lost.rows)]
+        illegal = self.boards.illegal(actions)[1][rows]
+        if illegal.any():
+            row = rows[int(np.argmax(illegal))]
+            raise player_error(player, int(actions[row]), to_fen(self.boards.positions[row]))
+
+    def _ask_singly(self, side: int, rows: Index, actions: Index) -> _Lost:
+        lost, reason = [], ""
+        for row in rows:
+            try:
+                actions[row] = self._choose(side, np.array([row]))[0]
+            except EngineError as error:
+                lost.append(row)
+                reason = f"{self.players[side].name}: {error}"
+        return _Lost(np.array(lost, np.int64), reason)
+
+    def _choose(self, side: int, rows: Index) -> Index:
+        return ask(
+            self.players[side],
+            self.boards.positions[rows],
+            self.boards.repetitions[rows],
+            [self.rngs[side][row] for row in rows.tolist()],
+        )
+
+    def _finish(self, row: int, plies: int) -> None:
+        """None; the game on a row is over after `plies`."""
+        pair = self.pairs[row // 2]
+        status = int(self.boards.status[row])
+        last_mover = (row + plies - 1) % 2
+        lead_cp = int(material_cp(self.boards.positions[row : row + 1])[0])
+        self.games[row] = Game(
+            pair=pair.number,
+            attempt=pair.attempt,
+            opening=pair.opening,
+            first_is_white=bool(self.first_is_white[row]),
+            actions=self.moves[:plies, row].copy(),
+            points=0.5 if status != CHECKMATE else 1.0 - last_mover,
+            ending=PLY_LIMIT if status == ONGOING else STATUS_NAMES[status],
+            # Material is seen from the side to move, which is not the one that moved last.
+            final_lead_cp=lead_cp if last_mover else -lead_cp,
+            first_led=bool(self.led[0, row]),
+            second_led=bool(self.led[1, row]),
+        )

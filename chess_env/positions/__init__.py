@@ -1,0 +1,1 @@
+"""Start positions: specs and sources, openings, phases, files; and the held-out table, from which no source starts."""

@@ -1,0 +1,172 @@
+"""Start positions from all three phases of the game, without an engine.
+
+The phase is `rules.phase_of`. Openings and middlegames continue a line of the opening book by random
+plies. A quarter of the middlegames lose one piece ("odds"), and half of the endgames are set up from a
+list of material that is mostly won: what a policy has to learn to convert, or to defend, is there on
+purpose and not only where random play happens to lead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chess_env.positions.openings import opening_positions
+from chess_env.rules.fen import parse_fen
+from chess_env.rules.movegen import (
+    BISHOPS,
+    BLACK_BIT,
+    KINGS,
+    KNIGHTS,
+    OWN,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    STATE,
+    Positions,
+    in_check,
+)
+from chess_env.rules.random_play import random_walk
+from chess_env.rules.rules import ENDGAME, MIDDLEGAME, ONGOING, OPENING, phase_batch, status_batch
+
+PHASE_SHARES = (0.33, 0.34, 0.33)  # opening, middlegame, endgame
+OPENING_PLIES = 8  # at most, random, behind the book
+MIDDLEGAME_PLIES = (10, 80)
+ENDGAME_PLIES = 300
+ODDS_SHARE = 0.25
+SET_UP_SHARE = 0.5
+
+# Material of the two sides; which of them is to move, and where the men stand, is drawn.
+SET_UPS: tuple[tuple[str, str], ...] = (
+    ("KQ", "K"),
+    ("KR", "K"),
+    ("KBB", "K"),
+    ("KBN", "K"),
+    ("KP", "K"),
+    ("KPP", "K"),
+    ("KQ", "KR"),
+    ("KQ", "KP"),
+    ("KQ", "KN"),
+    ("KR", "KB"),
+    ("KR", "KP"),
+    ("KR", "KPP"),
+    ("KRP", "KR"),
+    ("KRPP", "KRP"),
+    ("KRPPP", "KRPP"),
+    ("KRB", "KR"),
+    ("KBP", "KN"),
+    ("KBPP", "KBP"),
+    ("KNPP", "KNP"),
+    ("KNPPP", "KBPP"),
+    ("KPP", "KP"),
+    ("KPPP", "KPP"),
+    ("KPPPP", "KPPPP"),
+    ("KQPP", "KQPP"),
+    ("KQPP", "KRRP"),
+    ("KRRPP", "KRRPP"),
+    ("KRBPPP", "KRNPPP"),
+    ("KQRPPP", "KQRPP"),
+)
+_KINDS = {"P": PAWNS, "N": KNIGHTS, "B": BISHOPS, "R": ROOKS, "Q": QUEENS, "K": KINGS}
+_ONE = np.uint64(1)
+
+
+def opponent_in_check(position: Positions) -> bool:
+    """Whether the side *not* to move is in check, which no legal position allows (uint64 [8])."""
+    turned = position.copy()
+    occupied = np.bitwise_or.reduce(position[:6])
+    turned[OWN] = occupied & ~position[OWN]
+    turned[:7] = turned[:7].byteswap()
+    turned[STATE] = 0
+    return bool(in_check(turned))
+
+
+def _is_playable(position: Positions, phase: int) -> bool:
+    return (
+        not opponent_in_check(position)
+        and int(phase_batch(position[None])[0]) == phase
+        and int(status_batch(position[None])[0]) == ONGOING
+    )
+
+
+def set_up(rng: np.random.Generator) -> Positions | None:
+    """uint64 [8], an endgame of `SET_UPS` on random squares; None where the men do not fit legally."""
+    material = SET_UPS[rng.integers(len(SET_UPS))]
+    mover = int(rng.integers(2))
+    squares = rng.permutation(64)
+    position = np.zeros(8, np.uint64)
+    at = 0
+    for side in (mover, 1 - mover):
+        for letter in material[side]:
+            square = int(squares[at])
+            at += 1
+            if letter == "P" and not 8 <= square < 56:
+                return None
+            bit = _ONE << np.uint64(square)
+            position[_KINDS[letter]] |= bit
+            if side == mover:
+                position[OWN] |= bit
+    position[STATE] = np.uint64(rng.integers(2)) * BLACK_BIT | _ONE << np.uint64(32)
+    # `in_check` takes for granted that kings do not touch.
+    first, second = (square for square in range(64) if int(position[KINGS]) >> square & 1)
+    if max(abs(first // 8 - second // 8), abs(first % 8 - second % 8)) <= 1:
+        return None
+    return position if _is_playable(position, ENDGAME) else None
+
+
+def _with_odds(position: Positions, rng: np.random.Generator) -> Positions | None:
+    """The position without one knight, bishop, rook or queen of either side; None where that is illegal."""
+    pieces = position[KNIGHTS] | position[BISHOPS] | position[ROOKS] | position[QUEENS]
+    squares = [square for square in range(64) if int(pieces) >> square & 1]
+    keep = ~(_ONE << np.uint64(squares[rng.integers(len(squares))]))
+    odds = position.copy()
+    odds[:7] &= keep
+    # Castling and en passant rights may have hung on the piece; the game goes on without them.
+    odds[STATE] &= ~np.uint64(0x3FF)
+    return odds if _is_playable(odds, MIDDLEGAME) else None
+
+
+class PhaseMix:
+    """Opening, middlegame and endgame positions in the shares of `PHASE_SHARES`."""
+
+    name = "phase_mix"
+
+    def __init__(self) -> None:
+        self._book = opening_positions()
+        self._initial = parse_fen("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1")
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8], one legal and unfinished position; draws until the phase drawn first is met."""
+        phase = int(np.searchsorted(np.cumsum(PHASE_SHARES)[:2], rng.random(), side="right"))
+        return self.sample_phase(phase, rng)
+
+    def sample_phase(self, phase: int, rng: np.random.Generator) -> Positions:
+        """uint64 [8], a position of the given phase (0 opening, 1 middlegame, 2 endgame)."""
+        candidates = {OPENING: self._opening, MIDDLEGAME: self._middlegame, ENDGAME: self._endgame}
+        candidate = candidates[phase]
+        while True:
+            position = candidate(rng)
+            if position is not None and _is_playable(position, phase):
+                return position
+
+    def _book_position(self, rng: np.random.Generator) -> Positions:
+        line = self._book[rng.integers(len(self._book))]
+        return line[rng.integers(len(line))]
+
+    def _opening(self, rng: np.random.Generator) -> Positions | None:
+        start = self._book_position(rng)
+        return random_walk(start, int(rng.integers(OPENING_PLIES + 1)), rng)[-1]
+
+    def _middlegame(self, rng: np.random.Generator) -> Positions | None:
+        low, high = MIDDLEGAME_PLIES
+        num_plies = int(rng.integers(low, high + 1))
+        position = random_walk(self._book_position(rng), num_plies, rng)[-1]
+        if rng.random() >= ODDS_SHARE or not _is_playable(position, MIDDLEGAME):
+            return position
+        return _with_odds(position, rng)
+
+    def _endgame(self, rng: np.random.Generator) -> Positions | None:
+        if rng.random() < SET_UP_SHARE:
+            return set_up(rng)
+        path = random_walk(self._initial, ENDGAME_PLIES, rng)
+        endgames = path[(phase_batch(path) == ENDGAME) & (status_batch(path) == ONGOING)]
+        return endgames[rng.integers(len(endgames))] if len(endgames) else None

@@ -1,0 +1,254 @@
+"""Where games start: seeded sources of legal, unfinished positions that are not in the held-out table.
+
+A source is named by a spec, `make_start_positions(spec)`:
+
+=========================  ==========================================================================
+`initial`                  the initial position
+`random_plies:LOW-HIGH`    LOW to HIGH uniformly random plies from the initial position (2-40)
+`openings`                 a line of the opening book (`openings.py`), cut after its fourth ply or later
+`phase_mix`                opening .33, middlegame .34, endgame .33 by `rules.phase_of`, with won and
+                           decided positions on purpose (`phase_mix.py`)
+`decided`                  one side is far ahead, up to a bare king against several queens
+                           (`decided_positions.py`)
+`fens:PATH`                a text file, one FEN a line (blank lines and lines starting with # skipped)
+`module:Name`              a class of your own with `sample(rng)`, made without arguments
+`0.7*SPEC+0.3*SPEC`        a mixture: each position comes from the first source with a chance of .7
+=========================  ==========================================================================
+
+Behind any of them: `@balanced=CP` keeps positions whose score is within +-CP centipawns, and
+`@fixed=K,seed=S` draws K distinct positions once (S: default 0) and then only samples among these. Two
+conditions of an experiment on memorisation are one spec without and with `@fixed`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from chess_env.custom_objects import is_spec, make_object
+from chess_env.evaluators import Evaluator
+from chess_env.positions.decided_positions import DecidedPositions
+from chess_env.positions.derived_positions import (
+    MAX_TRIES,
+    Balanced,
+    Mixture,
+    NotHeldout,
+    PositionList,
+    fixed_set,
+    no_position,
+)
+from chess_env.positions.heldout import is_heldout
+from chess_env.positions.openings import opening_positions
+from chess_env.positions.phase_mix import PhaseMix
+from chess_env.positions.position_files import read_fens
+from chess_env.rules.fen import parse_fen
+from chess_env.rules.movegen import Positions
+from chess_env.rules.random_play import random_walk
+from chess_env.rules.rules import ONGOING, status_batch
+
+INITIAL_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+MAX_RANDOM_PLIES = 1000
+_WITH_COLON = ("random_plies", "fens")
+_MODIFIERS = re.compile(r"(?P<base>.*)@(?P<pairs>(?:fixed|seed|balanced)=[^@]*)", re.DOTALL)
+_SHARE = re.compile(r"(?:^|\+)(\d+\.?\d*|\.\d+)\*")
+SPEC_HELP = (
+    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix', 'decided', 'fens:PATH' or "
+    "'module:Name' of your own, with '@balanced=CP' or '@fixed=K,seed=S' behind it, a mixture such as "
+    "'0.7*phase_mix+0.3*decided', or an object with sample(rng)"
+)
+
+
+@runtime_checkable
+class StartPositions(Protocol):
+    """A source of start positions.
+
+    Attributes:
+        name: The spec, for records and error messages.
+    """
+
+    name: str
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8], a packed position; all randomness comes from `rng`."""
+        ...
+
+
+class CustomPositions:
+    """A caller's own object with a method `sample`; its positions are checked where games start."""
+
+    def __init__(self, source: Any, name: str) -> None:
+        self.name = name
+        self._source = source
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]: what the object's `sample(rng)` gives, drawn again where it is held out.
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
+        """
+        for _ in range(MAX_TRIES):
+            position = np.asarray(self._source.sample(rng))
+            if position.shape != (8,) or position.dtype != np.uint64 or not is_heldout(position):
+                return position
+        raise no_position(self.name, "outside the held-out table")
+
+
+class InitialPosition:
+    """The initial position, always."""
+
+    name = "initial"
+
+    def __init__(self) -> None:
+        self._position = parse_fen(INITIAL_FEN)
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]; draws nothing."""
+        return self._position.copy()
+
+
+class RandomPlies:
+    """Positions after `low` to `high` uniformly random plies from the initial position.
+
+    The number of plies is drawn uniformly; games that end on the way and held-out positions are
+    drawn again, number of plies included.
+    """
+
+    def __init__(self, low: int, high: int, *, exclude_heldout: bool = True) -> None:
+        if not 0 <= low <= high <= MAX_RANDOM_PLIES:
+            raise ValueError(
+                f"random_plies is {low}-{high}: expected 0 <= LOW <= HIGH <= {MAX_RANDOM_PLIES}"
+            )
+        self.low, self.high = low, high
+        self.name = f"random_plies:{low}-{high}"
+        self._initial = parse_fen(INITIAL_FEN)
+        self._exclude_heldout = exclude_heldout
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8].
+
+        Raises:
+            RuntimeError: `MAX_TRIES` walks in a row ended in a game that is over or in a held-out position.
+        """
+        for _ in range(MAX_TRIES):
+            num_plies = int(rng.integers(self.low, self.high + 1))
+            path = random_walk(self._initial, num_plies, rng)
+            if len(path) <= num_plies or status_batch(path[-1:])[0] != ONGOING:
+                continue
+            if not (self._exclude_heldout and is_heldout(path[-1])):
+                return path[-1].copy()
+        raise no_position(self.name, "where the game is not over")
+
+
+class Openings:
+    """A line of the book, then a place to cut it after its fourth ply, each drawn uniformly."""
+
+    name = "openings"
+
+    def __init__(self) -> None:
+        self._lines = [
+            line[[not is_heldout(position) for position in line]] for line in opening_positions()
+        ]
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]; two `integers` draws."""
+        line = self._lines[rng.integers(len(self._lines))]
+        return line[rng.integers(len(line))].copy()
+
+
+def _base_source(spec: str) -> Any:
+    kind, colon, rest = spec.partition(":")
+    if kind == "random_plies":
+        low, dash, high = (rest if colon else "2-40").partition("-")
+        if low.isdecimal() and (high.isdecimal() or not dash):
+            return RandomPlies(int(low), int(high or low))
+    elif kind == "fens" and rest:
+        return PositionList(spec, read_fens(rest))
+    elif spec == "initial":
+        return InitialPosition()
+    elif spec == "openings":
+        return Openings()
+    elif spec == "phase_mix":
+        return NotHeldout(PhaseMix(), spec)
+    elif spec == "decided":
+        return NotHeldout(DecidedPositions(), spec)
+    elif kind not in _WITH_COLON and is_spec(spec):
+        return CustomPositions(make_object(spec, "start_positions", ["sample"]), spec)
+    raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
+
+
+def _modifier_values(spec: str, pairs: str) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for pair in pairs.split(","):
+        key, _, text = pair.partition("=")
+        if key not in ("fixed", "seed", "balanced") or key in values or not text.isdecimal():
+            raise ValueError(
+                f"start_positions is {spec!r}, of which {pair!r} is wrong: {SPEC_HELP}"
+            )
+        values[key] = int(text)
+    if values.get("fixed") == 0 or ("seed" in values and "fixed" not in values):
+        raise ValueError(
+            f"start_positions is {spec!r}: '@fixed=K,seed=S' needs K >= 1; {SPEC_HELP}"
+        )
+    return values
+
+
+def mixture_parts(spec: str) -> list[tuple[float, str]]:
+    """(share, spec) of each part of a mixture; empty where the spec is no mixture.
+
+    Raises:
+        ValueError: the first part has no share.
+    """
+    _, *parts = _SHARE.split(spec)
+    if parts and not _SHARE.match(spec):
+        raise ValueError(
+            f"start_positions is {spec!r}: each part of a mixture needs its share; {SPEC_HELP}"
+        )
+    return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def needs_evaluator(spec: Any) -> bool:
+    """Whether `make_start_positions` asks for an evaluator: where a part of a spec is "@balanced=CP"."""
+    if not isinstance(spec, str):
+        return False
+    specs = [part for _, part in mixture_parts(spec)] or [spec]
+    modified = [_MODIFIERS.fullmatch(part) for part in specs]
+    return any("balanced" in _modifier_values(spec, found["pairs"]) for found in modified if found)
+
+
+def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> StartPositions:
+    """The source that a spec string names, or one over an object with `sample(rng)`.
+
+    Args:
+        spec: See the module's docstring.
+        evaluator: Scores positions for "@balanced=CP".
+
+    Raises:
+        ValueError: Anything else; the message lists what is possible.
+    """
+    if not isinstance(spec, str):
+        if isinstance(spec, StartPositions):
+            return spec
+        if callable(getattr(spec, "sample", None)):
+            return CustomPositions(spec, f"{type(spec).__name__} object")
+        raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
+    parts = mixture_parts(spec)
+    if parts:
+        sources = [make_start_positions(part, evaluator=evaluator) for _, part in parts]
+        return Mixture(spec, sources, [share for share, _ in parts])
+    modified = _MODIFIERS.fullmatch(spec)
+    if modified is None:
+        return _base_source(spec)
+    values = _modifier_values(spec, modified["pairs"])
+    source: Any = make_start_positions(modified["base"], evaluator=evaluator)
+    if "balanced" in values:
+        if evaluator is None:
+            raise ValueError(
+                f"start_positions is {spec!r}: '@balanced' needs an evaluator, and there is none; "
+                "use evaluator='builtin' or 'stockfish:depth=4'"
+            )
+        source = Balanced(source, spec, evaluator, values["balanced"])
+    if "fixed" in values:
+        source = fixed_set(source, spec, values["fixed"], values.get("seed", 0))
+    return source

@@ -1,0 +1,29 @@
+"""Rewards: named terms of scores and results (`rewards`); terms of your own and sums as text (`reward_terms`)."""
+
+from chess_env.rewards.reward_terms import RewardTerm
+from chess_env.rewards.rewards import (
+    ILLEGAL_REWARD,
+    MATE_SCORE_CP,
+    REWARDS,
+    VALUE,
+    Reward,
+    RewardFunction,
+    make_reward,
+    reward_text,
+    terminal_score_cp,
+    value,
+)
+
+__all__ = [
+    "ILLEGAL_REWARD",
+    "MATE_SCORE_CP",
+    "REWARDS",
+    "VALUE",
+    "Reward",
+    "RewardFunction",
+    "RewardTerm",
+    "make_reward",
+    "reward_text",
+    "terminal_score_cp",
+    "value",
+]

@@ -1,0 +1,292 @@
+"""Engine scores -> rewards, as array functions that both environments share.
+
+A reward is a weighted sum of *named terms*; a name never changes its meaning. Every term is seen from the player who
+made the move, is float32 and is computed here for `env.py` and `vector_env.py` alike, so that the two pay bit-identical
+rewards. Scores are centipawns from the side to move's view; mate in n is +-(10000 - n).
+
+===================  ==========  =======================================================================================
+term                 range       meaning
+===================  ==========  =======================================================================================
+`win_prob_delta`     [-2, 2]     change of Phi = 2 Win% - 1 (Lichess: Win% = 1 / (1 + exp(-0.00368208 cp))); the default
+`cp_delta`           [-4, 4]     change of the score in units of 1,000 centipawns, the score clipped to +-2,000
+`clip2000_delta`     [-2, 2]     change of clip(cp, +-2000) / 2000
+`clip1000_delta`     [-2, 2]     change of clip(cp, +-1000) / 1000
+`clip500_delta`      [-2, 2]     change of clip(cp, +-500) / 500
+`tanh400_delta`      [-2, 2]     change of tanh(cp / 400)
+`asinh400_delta`     [-2, 2]     change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
+`regret`             [-2, 0]     Phi (win probability) of the move played minus that of the best move; 0 is a best move
+`outcome`            {-1, 0, 1}  1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
+===================  ==========  =======================================================================================
+
+A delta is Phi after the move minus Phi before it, both from the mover's view. In self-play the other side is to move
+afterwards, so r_t = -Phi(s_{t+1}) - Phi(s_t) and the alternating sum of (-1)^t r_t telescopes (at gamma = 1 only).
+Against an opponent the next state is the learner's own turn, so r_t = Phi(s_{t+1}) - Phi(s_t) and the plain sum does.
+
+A term of one's own is a function, given itself or as `module:name`: see `RewardTerm`. Terms are added up with weights,
+as a mapping or as text: `win_prob_delta+0.5*cp_delta` (`reward_terms.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.custom_objects import label_of, spec_of
+from chess_env.rewards.reward_terms import RewardTerm, load_term, paid_by, parse_sum, sum_text
+
+__all__ = [
+    "ILLEGAL_REWARD",
+    "MATE_SCORE_CP",
+    "REWARDS",
+    "VALUE",
+    "Reward",
+    "RewardFunction",
+    "RewardTerm",
+    "make_reward",
+    "reward_text",
+    "terminal_score_cp",
+    "value",
+]
+
+MATE_SCORE_CP = 10_000
+ILLEGAL_REWARD = -1.0
+CHECKMATE = 1  # chess_env.rules.CHECKMATE, repeated so that this module stays NumPy only
+
+Float32 = NDArray[np.float32]
+Reward: TypeAlias = str | RewardTerm | Mapping[Any, float] | None
+"""A reward setting, see `make_reward`."""
+
+
+def _odd_table(half: NDArray[np.float64]) -> Float32:
+    """[20001] float32 table from its values at 0..10000; exactly odd, so that Phi of a flipped score is -Phi."""
+    positive = half.astype(np.float32)
+    table = np.concatenate([-positive[:0:-1], positive])
+    table.setflags(write=False)
+    return table
+
+
+def _value_tables() -> dict[str, Float32]:
+    score_cp = np.arange(MATE_SCORE_CP + 1, dtype=np.float64)
+    # Element by element through `math`: libm's exp and tanh do not depend on NumPy's SIMD dispatch.
+    win_prob = np.array([2.0 / (1.0 + math.exp(-0.00368208 * cp)) - 1.0 for cp in score_cp])
+    tanh400 = np.array([math.tanh(cp / 400.0) for cp in score_cp])
+    asinh400 = np.array([math.asinh(cp / 400.0) / math.asinh(25.0) for cp in score_cp])
+    halves = {
+        "win_prob": win_prob,
+        "cp": np.minimum(score_cp, 2000.0) / 1000.0,
+        "clip2000": np.minimum(score_cp, 2000.0) / 2000.0,
+        "clip1000": np.minimum(score_cp, 1000.0) / 1000.0,
+        "clip500": np.minimum(score_cp, 500.0) / 500.0,
+        "tanh400": tanh400,
+        "asinh400": asinh400,
+    }
+    return {transform: _odd_table(half) for transform, half in halves.items()}
+
+
+VALUE: dict[str, Float32] = _value_tables()
+"""Transform name -> float32 [20001], Phi of the score `index - 10000` centipawns, from the side the score is for."""
+
+_DELTA_TRANSFORM = {f"{transform}_delta": transform for transform in VALUE}
+REWARDS: tuple[str, ...] = (*_DELTA_TRANSFORM, "regret", "outcome")
+"""Names of all reward terms."""
+
+
+def value(score_cp: Any, transform: str = "win_prob") -> Float32:
+    """float32 array, Phi of `score_cp` (integers, centipawns, any shape), from the same side's view.
+
+    Raises:
+        ValueError: Unknown transform, or a score outside +-10000.
+    """
+    if transform not in VALUE:
+        raise ValueError(f"transform is {transform!r}: expected one of {', '.join(VALUE)}")
+    scores = np.asarray(score_cp)
+    if scores.size and (scores.min() < -MATE_SCORE_CP or scores.max() > MATE_SCORE_CP):
+        worst = scores.flat[np.abs(scores).argmax()]
+        raise ValueError(
+            f"score_cp is {worst}: expected -10000..10000 (mate in n is +-(10000 - n)); "
+            "fix the evaluator that returned it"
+        )
+    return VALUE[transform][scores.astype(np.int64) + MATE_SCORE_CP]
+
+
+def terminal_score_cp(status: Any) -> NDArray[np.int32]:
+    """int32 in the shape of `status`: the side to move's score, -10000 when it is mated, 0 for every draw.
+
+    Args:
+        status: Codes of `chess_env.rules` (any shape), all of ended games.
+    """
+    mated = np.asarray(status) == CHECKMATE
+    return np.where(mated, -MATE_SCORE_CP, 0).astype(np.int32)
+
+
+def _mover_view(mine: Float32, same_side: Any) -> Float32:
+    """A value for the side to move after the step, from the view of the player who made the move."""
+    return -mine if same_side is False else np.where(same_side, mine, -mine)
+
+
+def _delta(transform: str, same_side: Any, before_cp: Any, after_cp: Any) -> Float32:
+    return _mover_view(value(after_cp, transform), same_side) - value(before_cp, transform)
+
+
+def _outcome(status_after: NDArray[np.int8], same_side: Any) -> Float32:
+    mated = (status_after == CHECKMATE).astype(np.float32)
+    return mated if same_side is False else np.where(same_side, -mated, mated)
+
+
+@dataclass(frozen=True)
+class RewardFunction:
+    """Weighted sum of named terms; build it with `make_reward`.
+
+    Attributes:
+        weights: Term name -> weight; the sum runs in this order.
+        own: Term name -> function, of the terms that are not in `REWARDS`.
+    """
+
+    weights: Mapping[str, float]
+    own: Mapping[str, RewardTerm] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the terms, in the order they are added up."""
+        return tuple(self.weights)
+
+    @property
+    def needs_scores(self) -> bool:
+        """True when a term compares the scores before and after the move."""
+        return any(name in _DELTA_TRANSFORM or name in self.own for name in self.weights)
+
+    @property
+    def needs_move_scores(self) -> bool:
+        """True when a term compares the move played with all legal moves (`Evaluator.score_moves`)."""
+        return "regret" in self.weights
+
+    @property
+    def needs_evaluator(self) -> bool:
+        """True when a term reads any score; `outcome` alone is paid by the rules."""
+        return self.needs_scores or self.needs_move_scores
+
+    def __call__(
+        self,
+        status_after: Any,
+        same_side: Any,
+        score_before_cp: Any = None,
+        score_after_cp: Any = None,
+        move_scores: tuple[Any, Any] | None = None,
+    ) -> tuple[Float32, dict[str, Float32]]:
+        """Total float32 [N] and the raw (unweighted) terms, name -> float32 [N], for N moves.
+
+        Args:
+            status_after: int8 [N], rules' status code after the step.
+            same_side: bool [N], True where the mover is to move again (opponent mode); False: nowhere (self-play).
+            score_before_cp: int [N], score of the position moved from, side to move's (= the mover's) view.
+            score_after_cp: int [N], score after the step, from the side to move there; terminal by the rules.
+            move_scores: (best, played), int [N] each: the best and the played child's score, mover's view.
+
+        Raises:
+            ValueError: An input that a term needs is missing, a score is outside +-10000, or a term of one's own
+                gives what is no reward.
+        """
+        status = np.asarray(status_after)
+        if self.needs_scores and (score_before_cp is None or score_after_cp is None):
+            raise ValueError(
+                f"reward terms {self.names} need score_before_cp and score_after_cp; got None"
+            )
+        terms: dict[str, Float32] = {}
+        for name in self.weights:
+            if name in _DELTA_TRANSFORM:
+                terms[name] = _delta(
+                    _DELTA_TRANSFORM[name], same_side, score_before_cp, score_after_cp
+                )
+            elif name == "outcome":
+                terms[name] = _outcome(status, same_side)
+            elif name in self.own:
+                before, after = np.asarray(score_before_cp), np.asarray(score_after_cp)
+                mine = np.where(same_side, after, -after)
+                terms[name] = paid_by(self.own[name], name, mine, before)
+            else:
+                if move_scores is None:
+                    raise ValueError(
+                        "reward term 'regret' needs move_scores; got None: give the centipawns of the best "
+                        "move and of the one played"
+                    )
+                best_cp, played_cp = move_scores
+                terms[name] = value(played_cp) - value(best_cp)
+        total: Float32 | None = None
+        for name, weight in self.weights.items():
+            part = terms[name].copy() if weight == 1.0 else np.float32(weight) * terms[name]
+            total = part if total is None else total + part
+        assert total is not None  # make_reward refuses an empty mapping
+        return total, terms
+
+
+def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
+    """The reward function for a reward setting.
+
+    Args:
+        reward: None (`win_prob_delta`; without an evaluator `outcome`), a term, a sum of terms as text
+            (`win_prob_delta+0.5*cp_delta`), or a mapping of term to weight. A term is a name in `REWARDS`,
+            `module:name` or a function (`RewardTerm`).
+        has_evaluator: False for evaluator "none"; then only `outcome` can be paid.
+
+    Raises:
+        ValueError: Unknown term, empty mapping, non-finite weight, or a scored term without an evaluator.
+    """
+    if reward is None:
+        reward = "win_prob_delta" if has_evaluator else "outcome"
+    weights: dict[str, float] = {}
+    own: dict[str, RewardTerm] = {}
+    for term, weight in _weighted(reward).items():
+        name = term if isinstance(term, str) else label_of(term)
+        if name not in REWARDS:
+            own[name] = load_term(term, REWARDS)
+        if not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
+            raise ValueError(
+                f"weight of reward term {name!r} is {weight!r}: expected a finite number"
+            )
+        if name != "outcome" and not has_evaluator:
+            raise ValueError(
+                f"reward term {name!r} needs engine scores, but evaluator is 'none': "
+                "use reward='outcome', or evaluator='auto', 'builtin' or 'stockfish:depth=4'"
+            )
+        weights[name] = float(weight)
+    return RewardFunction(weights, own)
+
+
+def reward_text(reward: Reward) -> str | None:
+    """The reward setting as text, for records: `make_reward` reads it back in another process.
+
+    Args:
+        reward: As of `make_reward`.
+
+    Raises:
+        ValueError: No reward setting, or a function that cannot be found again by its name.
+    """
+    if reward is None or isinstance(reward, str):
+        return reward
+    return sum_text(
+        {
+            term if isinstance(term, str) else spec_of(term, "reward term"): weight
+            for term, weight in _weighted(reward).items()
+        }
+    )
+
+
+def _weighted(reward: Any) -> Mapping[Any, Any]:
+    """Term -> weight, as given; the terms are names or functions."""
+    if isinstance(reward, str):
+        return parse_sum(reward)
+    if callable(reward):
+        return {reward: 1.0}
+    if not isinstance(reward, Mapping):
+        raise ValueError(
+            f"reward is {reward!r}: expected None, a term's name, a function, or a mapping of term to weight; "
+            f"terms: {', '.join(REWARDS)}"
+        )
+    if not reward:
+        raise ValueError("reward is an empty mapping: name at least one term, e.g. {'outcome': 1}")
+    return reward

@@ -1,0 +1,311 @@
+"""Packed positions, their legal moves, and making a move, compiled.
+
+A packed position is uint64 [8], always from the mover's side (Black to move: ranks reversed):
+
+    [0..5]  pawns, knights, bishops, rooks, queens, kings of both sides
+    [6]     all men of the side to move
+    [7]     state: bits 0-3 castling rights (mover K, mover Q, opponent K, opponent Q),
+            bits 4-9 en passant target square (0 = none; set only when a capture there is legal),
+            bit 10 set when Black is to move, bits 16-31 rule-50 clock in half-moves,
+            bits 32-47 full-move number
+
+Everything here takes one position; `rules.py` works on batches. Correctness is tested by perft and
+against python-chess.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.jit import inlined, kernel
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, FROM_TO_ACTION, NUM_FROM_TO
+from chess_env.rules.bitboards import (
+    BETWEEN,
+    KING,
+    KNIGHT,
+    LINE,
+    PAWN_UP,
+    U0,
+    U1,
+    U2,
+    bishop_attacks,
+    flip_vertical,
+    knight_set_attacks,
+    lowest_square,
+    pawn_attacks_down,
+    rook_attacks,
+    square_bit,
+)
+
+Positions = NDArray[np.uint64]
+
+MAX_LEGAL = 218  # R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, OWN, STATE = range(8)
+
+EP_SHIFT = np.uint64(4)
+EP_MASK = np.uint64(63)
+BLACK_BIT = np.uint64(1 << 10)
+CLOCK_SHIFT = np.uint64(16)
+FULLMOVE_SHIFT = np.uint64(32)
+WORD_MASK = np.uint64(0xFFFF)
+IDENTITY_BITS = np.uint64(0x7FF)  # castling, en passant and turn: what makes two positions the same
+RIGHTS_MASK = np.uint64(15)
+
+# uint64 [64] each: castling rights that survive a move from / to a square.
+_KEEP_FROM = np.full(64, 15, np.uint64)
+_KEEP_FROM[[4, 0, 7]] = (0b1100, 0b1101, 0b1110)
+_KEEP_TO = np.full(64, 15, np.uint64)
+_KEEP_TO[[63, 56]] = (0b1011, 0b0111)
+_FROM = ACTION_FROM.astype(np.int64)
+_TO = ACTION_TO.astype(np.int64)
+_PROMOTION = ACTION_PROMOTION.astype(np.int64)
+_QUEEN_ACTION = FROM_TO_ACTION
+# int16 [64, 3]: first under-promotion action of a pawn on `from` that goes up-left, straight, up-right.
+_UNDERPROMOTION = np.full((64, 3), -1, np.int16)
+for _action in range(NUM_FROM_TO, len(_FROM), 3):
+    _UNDERPROMOTION[_FROM[_action], _TO[_action] - _FROM[_action] - 7] = _action
+
+
+@inlined
+def occupied_squares(position: Positions) -> np.uint64:
+    """uint64: all men of both sides."""
+    return position[0] | position[1] | position[2] | position[3] | position[4] | position[5]
+
+
+@inlined
+def en_passant_square(position: Positions) -> np.int64:
+    """int64: the en passant target square in the mover's view; 0 when no such capture is legal."""
+    return np.int64((position[STATE] >> EP_SHIFT) & EP_MASK)
+
+
+@inlined
+def rule50_clock(position: Positions) -> np.int64:
+    """int64: half-moves since the last capture or pawn move."""
+    return np.int64((position[STATE] >> CLOCK_SHIFT) & WORD_MASK)
+
+
+@inlined
+def slider_attackers(
+    position: Positions, square: int, occupied: np.uint64, men: np.uint64
+) -> np.uint64:
+    """uint64: bishops, rooks and queens among `men` that see `square` through `occupied`."""
+    queens = position[QUEENS]
+    diagonal = bishop_attacks(square, occupied) & (position[BISHOPS] | queens)
+    straight = rook_attacks(square, occupied) & (position[ROOKS] | queens)
+    return (diagonal | straight) & men
+
+
+@inlined
+def checkers_of(position: Positions) -> np.uint64:
+    """uint64: the opponent's men that give check to the side to move."""
+    own = position[OWN]
+    occupied = occupied_squares(position)
+    their = occupied ^ own
+    square = lowest_square(position[KINGS] & own)
+    steppers = KNIGHT[square] & position[KNIGHTS] | PAWN_UP[square] & position[PAWNS]
+    return steppers & their | slider_attackers(position, square, occupied, their)
+
+
+@kernel
+def in_check(position: Positions) -> bool:
+    """Whether the side to move is in check."""
+    return checkers_of(position) != U0
+
+
+@inlined
+def attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.uint64) -> np.uint64:
+    """uint64: squares the opponent attacks through `occupied`."""
+    attacked = pawn_attacks_down(position[PAWNS] & their) | knight_set_attacks(
+        position[KNIGHTS] & their
+    )
+    attacked |= KING[lowest_square(position[KINGS] & their)]
+    sliders = (position[BISHOPS] | position[QUEENS]) & their
+    while sliders:
+        attacked |= bishop_attacks(lowest_square(sliders), occupied)
+        sliders &= sliders - U1
+    sliders = (position[ROOKS] | position[QUEENS]) & their
+    while sliders:
+        attacked |= rook_attacks(lowest_square(sliders), occupied)
+        sliders &= sliders - U1
+    return attacked
+
+
+@inlined
+def en_passant_is_legal(position: Positions, start: int, target: int) -> bool:
+    """Whether the mover's pawn on `start` may capture en passant on `target` without exposing its king."""
+    own = position[OWN]
+    captured = square_bit(target - 8)
+    occupied = (occupied_squares(position) ^ square_bit(start) ^ captured) | square_bit(target)
+    their = (occupied_squares(position) ^ own) & ~captured
+    square = lowest_square(position[KINGS] & own)
+    steppers = KNIGHT[square] & position[KNIGHTS] | PAWN_UP[square] & position[PAWNS]
+    return (steppers & their | slider_attackers(position, square, occupied, their)) == U0
+
+
+@kernel
+def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
+    """Number of legal actions; their ids are written to `out` (int16 [218]) in ascending order."""
+    own = position[OWN]
+    occupied = occupied_squares(position)
+    their = occupied ^ own
+    king = position[KINGS] & own
+    king_square = lowest_square(king)
+    danger = attacked_by_opponent(position, occupied ^ king, their)
+    checkers = U0
+    if king & danger:
+        checkers = checkers_of(position)
+
+    # King steps and castling share the king's from-to ids.
+    king_targets = KING[king_square] & ~own & ~danger
+    rights = position[STATE]
+    if checkers == U0:
+        if rights & U1 and (occupied | danger) & np.uint64(0x60) == U0:
+            king_targets |= np.uint64(0x40)
+        if rights & U2 and occupied & np.uint64(0x0E) == U0 and danger & np.uint64(0x0C) == U0:
+            king_targets |= np.uint64(0x04)
+    count = 0
+    if checkers & (checkers - U1):
+        while king_targets:
+            out[count] = _QUEEN_ACTION[king_square, lowest_square(king_targets)]
+            count += 1
+            king_targets &= king_targets - U1
+        return count
+
+    allowed = ~own
+    if checkers:
+        allowed = checkers | BETWEEN[king_square, lowest_square(checkers)]
+    pinned = U0
+    queens = position[QUEENS]
+    snipers = bishop_attacks(king_square, their) & (position[BISHOPS] | queens)
+    snipers = (snipers | rook_attacks(king_square, their) & (position[ROOKS] | queens)) & their
+    while snipers:
+        between = BETWEEN[king_square, lowest_square(snipers)] & own
+        if between and between & (between - U1) == U0:
+            pinned |= between
+        snipers &= snipers - U1
+
+    empty = ~occupied
+    en_passant = en_passant_square(position)
+    last_rank_pawns = U0
+    movers = own
+    while movers:
+        bit = movers & (~movers + U1)
+        square = lowest_square(movers)
+        movers ^= bit
+        if position[PAWNS] & bit:
+            targets = bit << np.uint64(8) & empty
+            if square < 16:
+                targets |= targets << np.uint64(8) & empty
+            targets = (targets | PAWN_UP[square] & their) & allowed
+            if pinned & bit:
+                targets &= LINE[king_square, square]
+            if (
+                en_passant
+                and PAWN_UP[square] & square_bit(en_passant)
+                and en_passant_is_legal(position, square, en_passant)
+            ):
+                targets |= square_bit(en_passant)
+            if square >= 48 and targets:
+                last_rank_pawns |= bit
+        elif bit == king:
+            targets = king_targets
+        else:
+            if position[KNIGHTS] & bit:
+                targets = KNIGHT[square]
+            elif position[BISHOPS] & bit:
+                targets = bishop_attacks(square, occupied)
+            elif position[ROOKS] & bit:
+                targets = rook_attacks(square, occupied)
+            else:
+                targets = bishop_attacks(square, occupied) | rook_attacks(square, occupied)
+            targets &= allowed
+            if pinned & bit:
+                targets &= LINE[king_square, square]
+        while targets:
+            out[count] = _QUEEN_ACTION[square, lowest_square(targets)]
+            count += 1
+            targets &= targets - U1
+
+    # Under-promotions repeat the queen promotions found above; their ids follow all the others.
+    while last_rank_pawns:
+        square = lowest_square(last_rank_pawns)
+        last_rank_pawns &= last_rank_pawns - U1
+        targets = (square_bit(square + 8) & empty | PAWN_UP[square] & their) & allowed
+        if pinned & square_bit(square):
+            targets &= LINE[king_square, square]
+        while targets:
+            first = _UNDERPROMOTION[square, lowest_square(targets) - square - 7]
+            for piece in range(3):
+                out[count] = first + piece
+                count += 1
+            targets &= targets - U1
+    return count
+
+
+@inlined
+def _legal_en_passant_target(position: Positions, target: int) -> int:
+    """int64: `target` when the mover has a legal en passant capture there, else 0."""
+    capturers = pawn_attacks_down(square_bit(target)) & position[PAWNS] & position[OWN]
+    while capturers:
+        if en_passant_is_legal(position, lowest_square(capturers), target):
+            return target
+        capturers &= capturers - U1
+    return 0
+
+
+@kernel
+def apply(position: Positions, action: int, out: Positions) -> None:
+    """None; writes the position after a legal `action` to `out`, seen by the other player."""
+    start, end = _FROM[action], _TO[action]
+    moved, landed = square_bit(start), square_bit(end)
+    own = position[OWN]
+    their = occupied_squares(position) ^ own
+    state = position[STATE]
+    for kind in range(6):
+        out[kind] = position[kind]
+    is_pawn = position[PAWNS] & moved != U0
+    resets_clock = is_pawn
+    if their & landed:
+        resets_clock = True
+        their ^= landed
+        for kind in range(5):
+            out[kind] &= ~landed
+    if is_pawn:
+        out[PAWNS] ^= moved
+        if end >= 56:
+            kind = _PROMOTION[action] - 1 if _PROMOTION[action] else QUEENS
+            out[kind] |= landed
+        else:
+            out[PAWNS] |= landed
+            if end == np.int64((state >> EP_SHIFT) & EP_MASK):
+                out[PAWNS] ^= square_bit(end - 8)
+                their ^= square_bit(end - 8)
+    else:
+        for kind in range(1, 6):
+            if position[kind] & moved:
+                out[kind] ^= moved | landed
+    own ^= moved | landed
+    if position[KINGS] & moved:
+        rook = U0
+        if end - start == 2:
+            rook = np.uint64(0xA0)
+        elif start - end == 2:
+            rook = np.uint64(0x09)
+        out[ROOKS] ^= rook
+        own ^= rook
+
+    rights = state & _KEEP_FROM[start] & _KEEP_TO[end] & RIGHTS_MASK
+    clock = U0 if resets_clock else ((state >> CLOCK_SHIFT) & WORD_MASK) + U1
+    fullmove = (state >> FULLMOVE_SHIFT) & WORD_MASK
+    black_moved = state & BLACK_BIT
+    fullmove += black_moved >> np.uint64(10)
+    for kind in range(6):
+        out[kind] = flip_vertical(out[kind])
+    out[OWN] = flip_vertical(their)
+    new_state = (rights >> U2) | (rights & np.uint64(3)) << U2 | (black_moved ^ BLACK_BIT)
+    new_state |= clock << CLOCK_SHIFT | (fullmove & WORD_MASK) << FULLMOVE_SHIFT
+    out[STATE] = new_state
+    if is_pawn and end - start == 16:
+        target = _legal_en_passant_target(out, (start + 8) ^ 56)
+        out[STATE] = new_state | np.uint64(target) << EP_SHIFT

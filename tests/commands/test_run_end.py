@@ -1,0 +1,64 @@
+"""A run ends with commands that fit its kind and can be copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from algorithms.commands import run_end
+
+RUN = Path("runs/grpo-20300101-120000-seed0")
+
+
+def commands(lines: list[str]) -> list[str]:
+    assert lines[0] == "next:"
+    assert max(map(len, "\n".join(lines).splitlines())) <= 80
+    whole = "\n".join(lines[1:]).replace(" \\\n   ", "")  # as a shell reads them
+    return [line.split("#")[0].strip() for line in whole.splitlines()]
+
+
+def test_the_next_commands_fit_the_kind_of_run() -> None:
+    def after(*, stopped: bool = False, smoke: bool = False, own: bool = True) -> list[str]:
+        lines = run_end.after_training(RUN, ["rloo"], stopped=stopped, smoke=smoke, own=own)
+        return [line.removeprefix("chess-lab ") for line in commands(lines)]
+
+    whole = [f"report {RUN}", f"eval {RUN}", f"uci {RUN}"]
+    assert after() == after(own=False) == whole
+    assert after(stopped=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
+    assert after(stopped=True, own=False) == whole  # MaskablePPO's runs cannot be continued
+    assert after(smoke=True) == ["train rloo", f"report {RUN}", f"eval {RUN} --positions"]
+
+
+def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:
+    begin = ["grpo", "--preset", "strong"]
+    lines = run_end.after_training(RUN, begin, stopped=False, smoke=True, own=True)
+    assert commands(lines)[0] == "chess-lab train grpo --preset strong"
+
+
+def test_the_next_commands_after_pretraining_go_on_from_its_best_policy() -> None:
+    best = RUN / "checkpoints" / "best"
+    first = f"chess-lab train grpo --init-from {best}"
+    assert commands(run_end.after_pretraining(RUN, stopped=False, smoke=False))[0] == first
+    resume = f"chess-lab pretrain --resume {RUN}"
+    assert commands(run_end.after_pretraining(RUN, stopped=True, smoke=False))[0] == resume
+    # A smoke run's network is smaller than that of `train grpo`, which could not start from it.
+    smoke = commands(run_end.after_pretraining(RUN, stopped=False, smoke=True))
+    assert smoke[0] == "chess-lab pretrain"
+
+
+def test_commands_can_be_copied_whatever_the_folder_and_the_way_they_were_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = run_end.next_commands((("report", "my run"), "one page"))[1:]
+    assert line == "  chess-lab report 'my run'  # one page"
+    monkeypatch.setattr("sys.argv", [".venv/bin/chess-lab", "train", "grpo"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_end.program() == ".venv/bin/chess-lab"
+    program = tmp_path / "chess-lab"
+    program.touch(mode=0o755)
+    assert run_end.program() == ".venv/bin/chess-lab"  # PATH finds another one
+    monkeypatch.setattr("sys.argv", [str(program)])
+    assert run_end.program() == "chess-lab"
+    monkeypatch.setattr("sys.argv", ["algorithms/cli.py"])
+    assert run_end.program() == "chess-lab"

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import cispo, clipped_ratio, expected_advantage, score_function
+
+
+def loss_and_gradient(ratio: float, advantage: float) -> tuple[float, float]:
+    logprobs = torch.tensor([[math.log(ratio)]], dtype=torch.float64, requires_grad=True)
+    loss = clipped_ratio(
+        logprobs,
+        torch.zeros(1, 1, dtype=torch.float64),
+        torch.tensor([[advantage]], dtype=torch.float64),
+        0.2,
+        0.3,
+    )
+    loss.sum().backward()
+    assert logprobs.grad is not None
+    return loss.item(), logprobs.grad.item()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient"),
+    [
+        (1.0, 2.0, -2.0, -2.0),
+        (1.25, 2.0, -2.5, -2.5),
+        (1.4, 2.0, -2.6, 0.0),  # clipped above
+        (0.5, 2.0, -1.0, -1.0),  # below the range but pulled back up
+        (0.7, -2.0, 1.6, 0.0),  # clipped below
+        (0.9, -2.0, 1.8, 1.8),
+        (1.4, -2.0, 2.8, 2.8),  # above the range but pulled back down
+    ],
+)
+def test_hand_computed_losses_and_gradients(
+    ratio: float, advantage: float, loss: float, gradient: float
+) -> None:
+    measured = loss_and_gradient(ratio, advantage)
+    assert measured == (pytest.approx(loss), pytest.approx(gradient))
+
+
+def exact_gradients(temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """(policy gradient by enumeration, clipped ratio's, score function's) wrt the logits, on-policy."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    legal = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    rewards = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    dist = MaskedCategorical(logits, legal, temperature)
+    (exact,) = torch.autograd.grad((dist.probs * rewards).sum(), logits, retain_graph=True)
+    slots = torch.arange(6).expand(3, 6).clamp(max=legal.sum(-1, keepdim=True) - 1)
+    weight = dist.probs.detach() * legal
+    logprobs = dist.gather(slots)
+    ratio_loss = (weight * clipped_ratio(logprobs, logprobs, rewards, 0.2, 0.2)).sum()
+    score_loss = (weight * score_function(logprobs, rewards)).sum()
+    (ratio_gradient,) = torch.autograd.grad(ratio_loss, logits, retain_graph=True)
+    (score_gradient,) = torch.autograd.grad(score_loss, logits)
+    return exact, -ratio_gradient, -score_gradient
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.3])
+def test_on_policy_both_surrogates_have_exactly_the_policy_gradient_in_expectation(
+    temperature: float,
+) -> None:
+    exact, from_ratio, from_score = exact_gradients(temperature)
+    torch.testing.assert_close(from_ratio, exact)
+    torch.testing.assert_close(from_score, exact)
+
+
+def test_no_gradient_reaches_old_logprobs_or_advantages() -> None:
+    old = torch.zeros(2, 3, requires_grad=True)
+    advantages = torch.ones(2, 3, requires_grad=True)
+    logprobs = torch.zeros(2, 3, requires_grad=True)
+    total = (
+        clipped_ratio(logprobs, old, advantages, 0.2, 0.2) + score_function(logprobs, advantages)
+    ).sum()
+    total.backward()
+    assert old.grad is None
+    assert advantages.grad is None
+    assert logprobs.grad is not None
+
+
+def test_an_infinite_upper_bound_switches_the_upper_clip_off() -> None:
+    loss = clipped_ratio(torch.tensor([[5.0]]), torch.zeros(1, 1), torch.ones(1, 1), 1.0, math.inf)
+    assert loss.item() == pytest.approx(-math.exp(5.0))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "weight"), [(1.0, 1.0), (0.5, 0.8), (0.9, 0.9), (1.25, 1.25), (4.0, 1.3)]
+)
+@pytest.mark.parametrize("advantage", [2.0, -2.0])
+def test_cispo_clips_the_weight_and_never_the_gradient(
+    ratio: float, weight: float, advantage: float
+) -> None:
+    logprobs = torch.tensor([[-1.0]], dtype=torch.float64, requires_grad=True)
+    old = logprobs.detach() - math.log(ratio)
+    loss = cispo(logprobs, old, torch.full((1, 1), advantage, dtype=torch.float64), 0.2, 0.3)
+    loss.sum().backward()
+    assert logprobs.grad is not None
+    assert loss.item() == pytest.approx(weight * advantage)
+    assert float(logprobs.grad) == pytest.approx(-weight * advantage)
+
+
+def test_cispo_with_trl_s_bounds_clamps_at_epsilon_high_itself() -> None:
+    logprobs = torch.linspace(-4, 0, 9)[None]
+    old, advantages = torch.full((1, 9), -2.0), torch.linspace(-1, 2, 9)[None]
+    trl = -(logprobs - old).exp().clamp(max=5.0) * advantages * logprobs
+    torch.testing.assert_close(cispo(logprobs, old, advantages, 1.0, 4.0), trl)
+
+
+@given(seed=st.integers(0, 2**31), low=st.floats(0.01, 1.0), high=st.floats(0.01, 9.0))
+@settings(max_examples=40, deadline=None)
+def test_at_ratio_1_all_three_surrogates_have_one_gradient(
+    seed: int, low: float, high: float
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logprobs = -torch.rand(5, 3, generator=generator, dtype=torch.float64)
+    advantages = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    weights = torch.rand(5, 3, generator=generator, dtype=torch.float64)
+
+    def gradient(surrogate: str) -> Tensor:
+        learner = logprobs.clone().requires_grad_()
+        losses = {
+            "pg": lambda: score_function(learner, advantages),
+            "ppo": lambda: clipped_ratio(learner, logprobs, advantages, low, high),
+            "cispo": lambda: cispo(learner, logprobs, advantages, low, high),
+        }
+        return torch.autograd.grad((weights * losses[surrogate]()).sum(), learner)[0]
+
+    for surrogate in ("ppo", "cispo"):
+        torch.testing.assert_close(gradient(surrogate), gradient("pg"), rtol=1e-14, atol=0)
+
+
+def test_the_expected_advantage_over_all_moves_has_the_policy_gradient() -> None:
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(3, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    legal = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    rewards = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+    dist = MaskedCategorical(logits, legal, 1.3)
+    (policy_gradient,) = torch.autograd.grad(
+        (dist.probs * rewards).sum(), logits, retain_graph=True
+    )
+    slots = torch.arange(6).expand(3, 6)
+    centred = (rewards - (dist.probs * rewards).sum(-1, keepdim=True)).detach()
+    loss = torch.where(legal, expected_advantage(dist.gather(slots), centred), 0.0).sum()
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(gradient, -policy_gradient)
+
+
+def test_no_gradient_reaches_cispo_s_weight_or_any_advantage() -> None:
+    old = torch.zeros(2, 3, requires_grad=True)
+    advantages = torch.ones(2, 3, requires_grad=True)
+    logprobs = torch.full((2, 3), -1.0, requires_grad=True)
+    loss = cispo(logprobs, old, advantages, 0.2, 0.2) + expected_advantage(logprobs, advantages)
+    loss.sum().backward()
+    assert old.grad is None
+    assert advantages.grad is None
+    assert logprobs.grad is not None

@@ -1,0 +1,107 @@
+"""What was written for version 0.1.0 still works: its import paths warn and lead to where things are now.
+
+`tests/v0_1_0` holds docs/extending.md and the examples as they were; nothing there is edited.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import chess_env.moved
+from algorithms.moved import MOVED
+
+ROOT = Path(__file__).parents[1]
+OLD = ROOT / "tests" / "v0_1_0"
+FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = dict(FILE.findall((OLD / "extending.md").read_text(encoding="utf-8")))
+EXAMPLES = sorted((OLD / "examples").glob("*.py"))
+HOMES = {**chess_env.moved.MOVED, **MOVED}
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def run(folder: Path, *arguments: str, timeout: int = 280) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=ENV, capture_output=True, text=True, timeout=timeout
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the old page."""
+    there = tmp_path_factory.mktemp("extending")
+    for name, code in BLOCKS.items():
+        (there / name).write_text(code)
+    return there
+
+
+@pytest.mark.parametrize("old", sorted(HOMES))
+def test_an_old_module_warns_and_leads_to_one_that_is_there(old: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(FutureWarning, match=rf"{re.escape(old)} has moved: import from"):
+        module = importlib.import_module(old)
+    homes = [importlib.import_module(home) for home in HOMES[old]]
+    for home in homes:
+        public = [name for name in vars(home) if not name.startswith("_")]
+        assert all(hasattr(module, name) for name in public)
+    with pytest.raises(AttributeError, match=f"module '{old}' has no attribute 'nothing_of_it'"):
+        _ = module.nothing_of_it
+
+
+@pytest.mark.filterwarnings("default:.* has moved")
+def test_every_import_of_the_old_page_and_examples_finds_its_names() -> None:
+    sources = [*BLOCKS.values(), *(path.read_text() for path in EXAMPLES)]
+    found = 0
+    for node in (n for text in sources for n in ast.walk(ast.parse(text))):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.partition(".")[0] not in ("algorithms", "chess_env"):
+            continue
+        module = importlib.import_module(node.module)
+        for alias in node.names:
+            getattr(module, alias.name)
+            found += 1
+    assert found > 40
+
+
+def test_the_warning_names_the_line_that_imports(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import sys\nfrom algorithms.training.config import TrainConfig\n")
+    said = run(tmp_path, str(script)).stderr
+    assert f"{script}:2: FutureWarning: algorithms.training.config has moved" in said
+
+
+def test_an_old_name_costs_nothing_until_it_is_asked_for() -> None:
+    code = "import sys, algorithms; print('chess_env' in sys.modules, 'torch' in sys.modules)"
+    assert run(ROOT, "-c", code).stdout.split() == ["False", "False"]
+
+
+@pytest.mark.slow
+def test_the_parts_of_the_old_page_keep_their_contracts_and_train(folder: Path) -> None:
+    run(folder, "check_mine.py")
+    page = (OLD / "extending.md").read_text(encoding="utf-8")
+    options = dict(re.findall(r"`(--[\w.-]+) (my_\w+:\w+|win_prob_delta\+\S+)`", page))
+    assert len(options) == 4
+    own = " ".join(word for option in options.items() for word in option)
+    small = "--total-moves 64 --rollout.num-envs 4 --rollout.num-plies 1 --device cpu --run-dir r"
+    command = f"train my_algorithm:SignPG {own} {small}"
+    run(folder, "-m", "algorithms.cli", *shlex.split(command))
+    assert '"name": "my_algorithm:SignPG"' in (folder / "r" / "config.json").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_old_example_runs_as_it_stands(path: Path, tmp_path: Path) -> None:
+    option = "--out" if path.stem == "compare_algorithms" else "--run-dir"
+    run(tmp_path, str(path), "--smoke", option, str(tmp_path / "r"), timeout=600)
+    assert any((tmp_path / "r").iterdir())
