@@ -1,10 +1,16 @@
-"""Where the modules and names of version 0.1.0 are now; old imports still work and say so."""
+"""What had another name in version 0.1.0, and still works: modules, classes, settings. Each use gives a warning.
+
+Nothing is imported here, so that whoever reads files or settings may look names up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import warnings
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, TypeVar
 
 _HOMES = {
     "collapse.cells": "comparison.grid_runs",
@@ -42,10 +48,11 @@ _HOMES = {
     "pretraining.pgn_stream": "pretraining.pgn_text",
     "pretraining.stream": "pretraining.minibatches",
     "pretraining.targets": "pretraining.minibatches",
+    "reports.readings": "reports.summaries",
     "training.amounts": "training.record",
     "training.boards": "rollouts.state",
     "training.checkpoint": "run_folder.checkpoint",
-    "training.choices": "commands.choices",
+    "training.choices": "commands.arguments",
     "training.combinations": "config.compatibility",
     "training.config": "config.run",
     "training.config_file": "config.files",
@@ -104,6 +111,117 @@ MOVED = {
 }
 
 
+RENAMED = {
+    "BadBatches": "NonFiniteDump",
+    "Cell": "GridRun",
+    "Column": "Variant",
+    "EntropyProbe": "EntropyPrediction",
+    "Material": "TrainingBatch",
+    "OwnObjectError": "CustomObjectError",
+    "OwnPolicy": "CustomPolicy",
+    "Questions": "EvaluatorUsage",
+    "RolloutState": "VecState",
+    "StepGuard": "NonFiniteGuard",
+    "make_columns": "make_variants",
+    "make_material": "make_training_batch",
+}
+"""Old name of a class or function -> its name of today."""
+
+SETTINGS = {"trainer": "loop"}
+"""Old dotted name of a setting -> its name of today."""
+
+VALUES = {"loop": {"own": "native"}}
+"""Setting -> {old value: value of today}."""
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def setting_today(name: str, value: Any) -> tuple[str, Any]:
+    """(name, value) of a setting as they are today; a warning where either was another.
+
+    Args:
+        name: dotted, with underscores, such as "optimizer.learning_rate".
+        value: anything.
+    """
+    new = SETTINGS.get(name, name)
+    renamed = VALUES.get(new, {})
+    of_today = renamed.get(value, value) if isinstance(value, str) else value
+    if new != name:
+        warnings.warn(f"the setting {name} is called {new} now", FutureWarning, stacklevel=3)
+    if of_today != value:
+        warnings.warn(f"{new} {value!r} is called {of_today!r} now", FutureWarning, stacklevel=3)
+    return new, of_today
+
+
+def settings_today(values: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings, such as those of a config.json, under their names of today, in their order."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        _put(found, key, value, "")
+    return found
+
+
+def _put(found: dict[str, Any], key: str, value: Any, prefix: str) -> None:
+    name = f"{prefix}{key}"
+    if isinstance(value, dict) and any(old.startswith(f"{name}.") for old in SETTINGS):
+        _section(found, name)
+        for inner, inner_value in value.items():
+            _put(found, inner, inner_value, f"{name}.")
+        return
+    name, value = setting_today(name, value)
+    section, _, field = name.rpartition(".")
+    _section(found, section)[field] = value
+
+
+def _section(found: dict[str, Any], name: str) -> dict[str, Any]:
+    for part in filter(None, name.split(".")):
+        found = found.setdefault(part, {})
+    return found
+
+
+def flags_today(arguments: Sequence[str]) -> list[str]:
+    """A command line with its flags under their names of today, `--no-` in front or not."""
+    found: list[str] = []
+    expects: str | None = None  # the setting whose value is the next argument
+    for argument in arguments:
+        if not argument.startswith("--"):
+            if expects is not None:
+                argument = str(setting_today(expects, argument)[1])
+            found.append(argument)
+            expects = None
+            continue
+        flag, equals, value = argument[2:].partition("=")
+        section, dot, field = flag.replace("-", "_").rpartition(".")
+        negated = field.startswith("no_")
+        name, value = setting_today(f"{section}{dot}{field.removeprefix('no_')}", value)
+        expects = None if equals else name
+        if name != f"{section}{dot}{field.removeprefix('no_')}":
+            section, dot, field = name.rpartition(".")
+            flag = f"{section}{dot}{'no_' if negated else ''}{field}".replace("_", "-")
+        found.append(f"--{flag}{equals}{value}")
+    return found
+
+
+def takes_old_arguments(*names: str) -> Callable[[_Class], _Class]:
+    """A decorator of a dataclass that takes these old names of its fields as arguments, too."""
+
+    def decorate(cls: _Class) -> _Class:
+        make: Any = vars(cls)["__init__"]
+
+        @functools.wraps(make)
+        def init(self: Any, *args: Any, **given: Any) -> None:
+            for old in names:
+                if old in given:
+                    new, value = setting_today(old, given.pop(old))
+                    given[new] = value
+            make(self, *args, **given)
+
+        setattr(cls, "__init__", init)  # noqa: B010 - mypy takes no assignment to it
+        return cls
+
+    return decorate
+
+
 class OldAlgorithmsPaths:
     """Finds the old names of this package, for `sys.meta_path`; imports nothing before one is asked for."""
 
@@ -115,4 +233,4 @@ class OldAlgorithmsPaths:
             return None
         from chess_env.moved import OldPaths
 
-        return OldPaths(MOVED, {}).find_spec(fullname, path, target)
+        return OldPaths(MOVED, RENAMED).find_spec(fullname, path, target)

@@ -79,4 +79,4 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
 
 # Implementations of others: name -> the preset whose algorithm and settings they are given.
 SB3 = "sb3_maskable_ppo"
-OUTSIDE = {SB3: "ppo"}
+EXTERNAL = {SB3: "ppo"}

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import Cell, GridResult
+from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import GridError, read_json, write_atomically
 from benchmarks import causes_record
 from benchmarks.report import machine, print_table
@@ -72,29 +72,29 @@ def seeds_of(digits: str) -> list[int]:
     return list(groups)[:NUM_SEEDS]
 
 
-def cell(out: Path, name: str, side: str, seed: int, *, smoke: bool) -> Cell:
+def grid_run(out: Path, name: str, side: str, seed: int, *, smoke: bool) -> GridRun:
     """One run of a cause ("on") or of its twin ("cured")."""
     cured = ("--cured",) if side == "cured" else ()
     small = ("--smoke",) if smoke else ()
     arguments = ("causes", "run", name, *cured, "--no-preflight", "--seed", str(seed), *small)
     label = f"{name}-{side}-{seed}"
-    return Cell(label, arguments, out / label, resume=False)
+    return GridRun(label, arguments, out / label, resume=False)
 
 
-def planned(options: argparse.Namespace) -> dict[tuple[str, str, int], Cell]:
-    """(name, side, seed) -> cell; seed by seed, so that an early end leaves whole seeds."""
+def planned(options: argparse.Namespace) -> dict[tuple[str, str, int], GridRun]:
+    """(name, side, seed) -> run; seed by seed, so that an early end leaves whole seeds."""
     keys = [(n, s, seed) for seed in options.seeds for n in options.causes for s in ("on", "cured")]
     if options.composites is not None:
         seeds = options.composites or options.seeds
         keys += [(name, "on", seed) for seed in seeds for name in COMPOSITES]
-    return {key: cell(options.runs, *key, smoke=options.smoke) for key in keys}
+    return {key: grid_run(options.runs, *key, smoke=options.smoke) for key in keys}
 
 
 def measured(
-    options: argparse.Namespace, plan: Mapping[tuple[str, str, int], Cell], grid: GridResult
+    options: argparse.Namespace, plan: Mapping[tuple[str, str, int], GridRun], grid: GridResult
 ) -> dict[str, Any]:
     """The record of the matrix."""
-    outcomes = {outcome.cell.name: outcome for outcome in grid.outcomes}
+    outcomes = {outcome.grid_run.name: outcome for outcome in grid.outcomes}
     results = {key: causes_record.load(outcomes[each.name]) for key, each in plan.items()}
 
     def record(name: str, sides: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes the JSON record of a matrix of causes from what became of its cells."""
+"""Makes the JSON record of a matrix of causes from what became of its runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder.files import read_json
 
 Result = Mapping[str, Any] | None
-"""What `chess-lab causes run --json` wrote, and the curve; None where the cell is broken."""
+"""What `chess-lab causes run --json` wrote, and the curve; None where the run is broken."""
 
 HEALTHY, NOTHING, BROKEN = "healthy", "none", "broken run"
 CURVES = {"moves": "scored_moves", "regret_cp": "eval/regret_cp", "entropy": "eval/entropy"}
@@ -25,13 +25,13 @@ DIGITS = 6
 
 
 def load(outcome: Outcome) -> Result:
-    """A finished cell's result with its curve and the commit that ran it; None for any other."""
-    result = outcome.cell.result()
+    """A finished run's result with its curve and the commit that ran it; None for any other."""
+    result = outcome.grid_run.result()
     if outcome.state != "finished" or result is None:
         return None
-    rows = [row for row in read_metrics(outcome.cell.folder) if "eval/regret_cp" in row]
+    rows = [row for row in read_metrics(outcome.grid_run.folder) if "eval/regret_cp" in row]
     curve = {name: [row.get(metric) for row in rows] for name, metric in CURVES.items()}
-    git = read_json(outcome.cell.folder / "environment.json").get("git") or {}
+    git = read_json(outcome.grid_run.folder / "environment.json").get("git") or {}
     commit = f"{git.get('commit') or 'unknown'}{'-dirty' if git.get('dirty') else ''}"
     return {**result, "curve": curve, "commit": commit}
 

@@ -28,8 +28,8 @@ def spread(values: Sequence[float | None]) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
-    cells = [list(header), ["---"] * len(header), *([*row] for row in rows)]
-    return "".join("| " + " | ".join(each) + " |\n" for each in cells)
+    grid_runs = [list(header), ["---"] * len(header), *([*row] for row in rows)]
+    return "".join("| " + " | ".join(each) + " |\n" for each in grid_runs)
 
 
 def counted(said: Sequence[Sequence[str] | None]) -> str:
@@ -70,13 +70,13 @@ def confusion(judged: Mapping[str, Any]) -> str:
         counts = judged["confusion"].get(true, {})
         label = f"{DOCTOR_CLASSES.index(true) + 1} {true}" if true != HEALTHY else "cured twins"
         right = NOTHING if true == HEALTHY else true
-        cells = [str(counts.get(name, "")) for name in columns]
+        grid_runs = [str(counts.get(name, "")) for name in columns]
         rows.append(
             [
                 label,
                 *(
                     f"**{c}**" if c and n == right else c
-                    for n, c in zip(columns, cells, strict=True)
+                    for n, c in zip(columns, grid_runs, strict=True)
                 ),
             ]
         )

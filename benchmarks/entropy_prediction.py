@@ -34,7 +34,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from benchmarks.report import print_table, save
@@ -110,7 +110,7 @@ class Loop:
             batch,
             targets,
             controls=self.controls,
-            guard=StepGuard(),
+            guard=NonFiniteGuard(),
             generator=self.shuffling,
             minibatch_size=self.optimization.minibatch_size,
             max_grad_norm=self.optimization.max_grad_norm,

@@ -4,7 +4,7 @@
     python benchmarks/questions.py --only sync_interval --runs runs/questions
 
 Each question is one `chess-lab compare` in a folder of its own under --runs, so calling again
-continues it; a question is answered by the differences of its columns from one of them, seed by
+continues it; a question is answered by the differences of its variants from one of them, seed by
 seed. docs/findings_page.py writes docs/open_questions.md from the JSON.
 """
 
@@ -37,10 +37,10 @@ class Question:
     Attributes:
         name: folder of its runs.
         asked: the question in words.
-        presets: columns, times the values of the grid.
+        presets: variants, times the values of the grid.
         grid: as `--grid` of `chess-lab compare`.
-        base: label of the column that the others are compared with: "PRESET KEY=VALUE ...".
-        seeds: runs of each column.
+        base: label of the variant that the others are compared with: "PRESET KEY=VALUE ...".
+        seeds: runs of each variant.
         budget_moves: scored moves of each run.
         treatment: how entropy is regularised.
         allow_mixed: the question is about a setting that comparisons otherwise keep equal.
@@ -87,9 +87,9 @@ class Question:
             "budget_moves": self.budget_moves,
         }
 
-    def label(self, column: str) -> str:
-        """A column's name without its treatment and the settings that all columns have."""
-        preset, *settings = column.removesuffix(f"+{self.treatment}").split("+")
+    def label(self, variant: str) -> str:
+        """A variant's name without its treatment and the settings that all variants have."""
+        preset, *settings = variant.removesuffix(f"+{self.treatment}").split("+")
         varied = {axis.partition("=")[0] for axis in self.grid if "," in axis}
         kept = [each for each in settings if each.partition("=")[0] in varied]
         return " ".join([preset, *kept])

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.comparison.readings import Reading
+from algorithms.comparison.readings import RunSummary
 from algorithms.reports import Comparison, Scores, compare, interquartile_mean
 
 LEVELS = (90, 80, 70, 60, 50, 40, 35)
 """Percent of the starting regret at which entropy is read."""
 
-Runs = Mapping[str, Sequence[Reading]]
+Runs = Mapping[str, Sequence[RunSummary]]
 """Label of a column -> its usable runs, by seed."""
 
 
@@ -26,10 +26,10 @@ def answer(values: Mapping[str, Any], base: str, label: Callable[[str], str]) ->
         base: label of the column that the others are compared with.
         label: of a column's name.
     """
-    runs: dict[str, list[Reading]] = {}
-    fields = {field.name for field in dataclasses.fields(Reading)}
+    runs: dict[str, list[RunSummary]] = {}
+    fields = {field.name for field in dataclasses.fields(RunSummary)}
     for cell in values["cells"]:
-        reading = Reading(**{name: value for name, value in cell.items() if name in fields})
+        reading = RunSummary(**{name: value for name, value in cell.items() if name in fields})
         runs.setdefault(label(reading.column), []).append(reading)
     return {
         "base": base,
@@ -42,7 +42,7 @@ def answer(values: Mapping[str, Any], base: str, label: Callable[[str], str]) ->
     }
 
 
-def column(runs: Sequence[Reading]) -> dict[str, Any]:
+def column(runs: Sequence[RunSummary]) -> dict[str, Any]:
     """A column's figures over its seeds; entropy and its price at every level that all of them reach."""
     reached = [level for level in LEVELS if all(run.entropy_at(level) is not None for run in runs)]
     return {
@@ -53,7 +53,7 @@ def column(runs: Sequence[Reading]) -> dict[str, Any]:
     }
 
 
-def price(run: Reading, percent: float) -> float:
+def price(run: RunSummary, percent: float) -> float:
     """Entropy lost per 100 cp of held-out regret gained, from the start to `percent` of its regret.
 
     Raises:
@@ -112,12 +112,12 @@ def differences(pairs: Pairs, seeds: Sequence[int]) -> dict[str, dict[str, Any]]
     return {each.ours: {"level_percent": pairs[each.ours][0], **_kept(each)} for each in found}
 
 
-def percent(run: Reading) -> float:
+def percent(run: RunSummary) -> float:
     """Last held-out regret in percent of the first."""
     return run.percent_of_start
 
 
-def entropy_end(run: Reading) -> float:
+def entropy_end(run: RunSummary) -> float:
     """Last held-out entropy, nats."""
     return run.entropy[-1]
 

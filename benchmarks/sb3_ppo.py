@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes.cause import applied
 from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import Cell
-from algorithms.comparison.readings import Reading, mixed_readings, read_cell
+from algorithms.comparison.grid_runs import GridRun
+from algorithms.comparison.readings import RunSummary, mixed_readings, read_run
 from algorithms.comparison.variants import train_arguments, with_intervals
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
@@ -64,28 +64,28 @@ SMOKE_MOVES = {"one_ply": 1_024, "versus": 2_048}
 
 
 def config_of(mode: str, name: str, *, smoke: bool) -> TrainConfig:
-    """The run of a column at any seed; the columns differ in `trainer` and their label alone."""
+    """The run of a column at any seed; the columns differ in `loop` and their label alone."""
     moves = SMOKE_MOVES if smoke else BUDGET_MOVES
     shared = {"total_moves": moves[mode], "env.evaluator": "builtin", "env.num_engines": 1}
     network = {"policy.channels": 16, "policy.blocks": 1} if smoke else {}
     return with_intervals(applied(named_run(name), SETTINGS[mode] | shared | network))
 
 
-def cells_of(
+def grid_runs_of(
     mode: str, seeds: Sequence[int], out: Path, *, smoke: bool
-) -> list[tuple[str, int, Cell]]:
-    """(column, seed, cell) of every run, the two of a seed one after the other."""
+) -> list[tuple[str, int, GridRun]]:
+    """(column, seed, run) of every run, the two of a seed one after the other."""
     found = []
     for seed in seeds:
         for name in (OURS, THEIRS):
             config = dataclasses.replace(config_of(mode, name, smoke=smoke), seed=seed)
             label = f"{mode}/{name}/seed-{seed}"
-            cell = Cell(label, train_arguments(config), out / label, resume=name == OURS)
-            found.append((name, seed, cell))
+            grid_run = GridRun(label, train_arguments(config), out / label, resume=name == OURS)
+            found.append((name, seed, grid_run))
     return found
 
 
-def compared(ours: Sequence[Reading], theirs: Sequence[Reading]) -> Comparison:
+def compared(ours: Sequence[RunSummary], theirs: Sequence[RunSummary]) -> Comparison:
     """Ours against theirs in `eval/regret_cp` at the end of the budget, on their common seeds."""
     columns = [
         Scores(name, tuple(each.seed for each in runs), np.array([r.regret_cp[-1] for r in runs]))
@@ -94,7 +94,7 @@ def compared(ours: Sequence[Reading], theirs: Sequence[Reading]) -> Comparison:
     return compare(columns, higher_is_better=False)[0]
 
 
-def row_of(mode: str, ours: Sequence[Reading], theirs: Sequence[Reading]) -> dict[str, Any]:
+def row_of(mode: str, ours: Sequence[RunSummary], theirs: Sequence[RunSummary]) -> dict[str, Any]:
     """One line of the table."""
     found = compared(ours, theirs)
     return {
@@ -130,20 +130,20 @@ def main() -> int:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     jobs = {
-        mode: cells_of(mode, range(1, count + 1), options.out.resolve(), smoke=options.smoke)
+        mode: grid_runs_of(mode, range(1, count + 1), options.out.resolve(), smoke=options.smoke)
         for mode in modes
     }
-    every = [cell for own in jobs.values() for _, _, cell in own]
+    every = [grid_run for own in jobs.values() for _, _, grid_run in own]
     grid = run_grid(every, options.out.resolve(), jobs=options.jobs)
     print("\n".join(grid.lines()))
     if grid.exit_code:
         return grid.exit_code  # the same command continues, and names what broke
     rows, runs = [], []
     for mode, own in jobs.items():
-        readings: dict[str, list[Reading]] = {OURS: [], THEIRS: []}
-        for name, seed, cell in own:
+        readings: dict[str, list[RunSummary]] = {OURS: [], THEIRS: []}
+        for name, seed, grid_run in own:
             config = config_of(mode, name, smoke=options.smoke)
-            readings[name].append(read_cell(cell, f"{mode}/{name}", seed, config))
+            readings[name].append(read_run(grid_run, f"{mode}/{name}", seed, config))
         mixed = mixed_readings([*readings[OURS], *readings[THEIRS]])
         if mixed:
             raise SystemExit(f"not comparable: {'; '.join(mixed)}")

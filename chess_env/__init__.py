@@ -53,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 register_envs()
-sys.meta_path.append(OldPaths(MOVED, {}))
+sys.meta_path.append(OldPaths(MOVED, {"OwnObjectError": "CustomObjectError"}))

@@ -22,7 +22,7 @@ _SPEC = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MAIN = "__main__"
 
 
-class OwnObjectError(ValueError):
+class CustomObjectError(ValueError):
     """A name `module:Name` that leads to nothing usable; the message says what to change."""
 
 
@@ -39,7 +39,7 @@ def load_object(spec: str, what: str) -> Any:
         what: what the object is wanted for, for messages, such as "evaluator".
 
     Raises:
-        OwnObjectError: not of that form, there is no such module or name, or the module raises when imported.
+        CustomObjectError: not of that form, there is no such module or name, or the module raises when imported.
     """
     if not is_spec(spec):
         hint = (
@@ -47,12 +47,12 @@ def load_object(spec: str, what: str) -> Any:
             if "<" in spec
             else ""
         )
-        raise OwnObjectError(f"{what} {spec!r} has not the form module:Name{hint}")
+        raise CustomObjectError(f"{what} {spec!r} has not the form module:Name{hint}")
     module_name, _, name = spec.partition(":")
     found: Any = _module(module_name, spec, what)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise OwnObjectError(_no_name(found, part, spec, what))
+            raise CustomObjectError(_no_name(found, part, spec, what))
         found = getattr(found, part)
     return found
 
@@ -66,7 +66,7 @@ def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
         members: names of the attributes that it must have.
 
     Raises:
-        OwnObjectError: it cannot be found or made, or lacks one of the members.
+        CustomObjectError: it cannot be found or made, or lacks one of the members.
     """
     members = tuple(members)
     found = load_object(spec, what)
@@ -74,7 +74,7 @@ def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
         try:
             inspect.signature(found).bind()
         except TypeError as error:
-            raise OwnObjectError(
+            raise CustomObjectError(
                 f"{what} {spec!r} cannot be made without arguments ({error}): give them defaults, or name a "
                 "function that makes it"
             ) from error
@@ -89,7 +89,7 @@ def missing_members(found: object, members: Iterable[str]) -> list[str]:
 
 
 def require_members(found: object, members: Iterable[str], shown: str) -> None:
-    """None; OwnObjectError where one of `members` is missing.
+    """None; CustomObjectError where one of `members` is missing.
 
     Args:
         found: an object.
@@ -99,7 +99,7 @@ def require_members(found: object, members: Iterable[str], shown: str) -> None:
     members = tuple(members)
     missing = missing_members(found, members)
     if missing:
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{shown} is a {type(found).__name__} without {', '.join(missing)}: "
             f"it needs {', '.join(members)}"
         )
@@ -115,11 +115,11 @@ def label_of(found: Any) -> str:
     """`module:Name` of a class or function, whether or not that name leads back to it.
 
     Raises:
-        OwnObjectError: an object that has no name of its own.
+        CustomObjectError: an object that has no name of its own.
     """
     module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
     if not (isinstance(module, str) and isinstance(name, str)):
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{found!r} has no name: give a class or a function, which can be found again as module:Name"
         )
     return f"{module}:{name}"
@@ -133,11 +133,11 @@ def spec_of(found: Any, what: str) -> str:
         what: what it is used for, for messages.
 
     Raises:
-        OwnObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).
+        CustomObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).
     """
     label = label_of(found)
     if load_object(label, what) is not found:
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{what} {label!r} is not what that name leads to: define it at the top level"
         )
     return label
@@ -176,11 +176,11 @@ def _module(name: str, spec: str, what: str) -> ModuleType:
     # Whatever the user's code raises while it is imported is shown where it was raised.
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and _is_parent(error.name, name):
-            raise OwnObjectError(
+            raise CustomObjectError(
                 f"{what} {spec!r}: there is no module {error.name!r}, neither installed nor in {here}: start in the "
                 f"folder of {name.partition('.')[0]}.py, or add its folder to PYTHONPATH"
             ) from error
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{what} {spec!r}: importing {name} fails with {type(error).__name__}: {error}{_place(error)}"
         ) from error
 

@@ -3,7 +3,7 @@
     python examples/train_sb3_maskable_ppo.py                 # a run of some ten minutes on two cores
     python examples/train_sb3_maskable_ppo.py --smoke         # half a minute, to see that all works
     python examples/train_sb3_maskable_ppo.py --run-dir runs/mine
-    python examples/train_sb3_maskable_ppo.py --trainer own   # the same settings with our own loop
+    python examples/train_sb3_maskable_ppo.py --loop native   # the same settings with our own loop
 
 Needs sb3-contrib: pip install -e ".[sb3]". The boards as SB3's VecEnv are in
 algorithms/integrations/sb3/boards.py, our network as its policy in sb3_policy.py, and which setting
@@ -25,7 +25,7 @@ from algorithms.training.trainer import train
 
 parser = argparse.ArgumentParser(description="MaskablePPO on chess")
 parser.add_argument("--smoke", action="store_true", help="a run of half a minute")
-parser.add_argument("--trainer", choices=("sb3", "own"), default="sb3", help="whose loop learns")
+parser.add_argument("--loop", choices=("sb3", "native"), default="sb3", help="whose loop learns")
 parser.add_argument("--run-dir", type=Path, help="where the run is kept (default: runs/...)")
 options = parser.parse_args()
 
@@ -47,8 +47,8 @@ config = TrainConfig(
     total_moves=100_000,
     seed=0,
     run_dir=options.run_dir,
-    trainer=options.trainer,
+    loop=options.loop,
 )
-run = train_sb3 if options.trainer == "sb3" else train
+run = train_sb3 if options.loop == "sb3" else train
 result = run(smoke(config) if options.smoke else config)
 print("\n".join(["", *result.lines()]))

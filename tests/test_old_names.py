@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import chess_env.moved
-from algorithms.moved import MOVED
+from algorithms.config import files
+from algorithms.config.run import TrainConfig
+from algorithms.grpo import GRPO
+from algorithms.moved import MOVED, flags_today
+from algorithms.pretraining import config as pretraining
+from algorithms.reports.run_files import read_run
 
 ROOT = Path(__file__).parents[1]
 OLD = ROOT / "tests" / "v0_1_0"
@@ -84,6 +92,52 @@ def test_the_warning_names_the_line_that_imports(tmp_path: Path) -> None:
 def test_an_old_name_costs_nothing_until_it_is_asked_for() -> None:
     code = "import sys, algorithms; print('chess_env' in sys.modules, 'torch' in sys.modules)"
     assert run(ROOT, "-c", code).stdout.split() == ["False", "False"]
+
+
+@pytest.mark.filterwarnings("ignore:.* is called")
+@pytest.mark.parametrize("name", ["grpo", "sb3"])
+def test_an_old_config_json_is_read_with_every_setting(name: str) -> None:
+    path = OLD / "runs" / name / "config.json"
+    old, new = json.loads(path.read_text()), json.loads(json.dumps(files.to_dict(files.load(path))))
+    assert new.pop("loop") == {"own": "native", "sb3": "sb3"}[old.pop("trainer")]
+    assert new == old
+    assert files.load_network(path).policy.channels == old["policy"]["channels"]
+
+
+def test_an_old_config_json_of_a_pretraining_run_is_read() -> None:
+    path = OLD / "runs" / "pretrain" / "config.json"
+    with pytest.warns(FutureWarning, match="the setting trainer is called loop now"):
+        config = pretraining.load(path)
+    assert config.policy.channels == 16
+    with pytest.raises(ValueError, match="that of a pretraining run"):
+        files.load(path)
+
+
+def test_an_old_setting_is_read_as_an_argument_and_as_a_flag() -> None:
+    with pytest.warns(FutureWarning, match="trainer is called loop") as seen:
+        config = TrainConfig(GRPO(), trainer="own")  # type: ignore[call-arg]
+    assert config.loop == "native"
+    assert "loop 'own' is called 'native' now" in [str(each.message) for each in seen]
+    with pytest.warns(FutureWarning):
+        assert flags_today(["--trainer", "own", "--seed", "1"]) == [
+            "--loop",
+            "native",
+            "--seed",
+            "1",
+        ]
+    with pytest.warns(FutureWarning):
+        assert flags_today(["--trainer=sb3"]) == ["--loop=sb3"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = ["--env.reward", "own", "--no-preflight", "--optimizer.learning-rate", "1", "own"]
+        assert flags_today(kept) == kept
+
+
+def test_a_report_calls_the_settings_of_an_old_run_as_those_of_a_new_one(tmp_path: Path) -> None:
+    shutil.copy(OLD / "runs" / "grpo" / "config.json", tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0, "eval/regret_cp": 400.0}\n')
+    with pytest.warns(FutureWarning):
+        assert read_run(tmp_path).config["loop"] == "native"
 
 
 @pytest.mark.slow

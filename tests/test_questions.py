@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.comparison.readings import Reading
-from algorithms.comparison.variants import make_columns
+from algorithms.comparison.readings import RunSummary
+from algorithms.comparison.variants import make_variants
 from benchmarks.questions import QUESTIONS, Question
 from benchmarks.questions_record import against, answer, column, price
 
 
-def run(seed: int, regret_cp: tuple[float, ...], entropy: tuple[float, ...]) -> Reading:
+def run(seed: int, regret_cp: tuple[float, ...], entropy: tuple[float, ...]) -> RunSummary:
     moves = tuple(range(0, 256 * len(regret_cp), 256))
-    return Reading("grpo", seed, "builtin", 512, None, None, moves, regret_cp, entropy, None)
+    return RunSummary("grpo", seed, "builtin", 512, None, None, moves, regret_cp, entropy, None)
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
@@ -20,7 +20,7 @@ def test_every_question_has_different_columns_and_its_base_is_one_of_them(
     question: Question,
 ) -> None:
     for smoke in (False, True):
-        names = [column.name for column in make_columns(question.plan(smoke=smoke))]
+        names = [column.name for column in make_variants(question.plan(smoke=smoke))]
         labels = {question.label(name) for name in names}
         assert len(labels) == len(names)
         assert question.base in labels

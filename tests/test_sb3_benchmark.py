@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.comparison.readings import Reading
+from algorithms.comparison.readings import RunSummary
 from algorithms.config.compatibility import check_settings
 from algorithms.config.files import differences
 from benchmarks.sb3_ppo import OURS, SETTINGS, THEIRS, config_of, row_of
 
 
-def run(seed: int, regret_cp: float) -> Reading:
+def run(seed: int, regret_cp: float) -> RunSummary:
     curve = (400.0, regret_cp)
-    return Reading("x", seed, "builtin", 512, None, None, (0, 512), curve, (3.0, 2.0), None)
+    return RunSummary("x", seed, "builtin", 512, None, None, (0, 512), curve, (3.0, 2.0), None)
 
 
 @pytest.mark.parametrize("smoke", [False, True])
@@ -21,7 +21,7 @@ def test_both_columns_have_the_same_settings_and_maskable_ppo_can_have_them(
     mode: str, smoke: bool
 ) -> None:
     ours, theirs = (config_of(mode, name, smoke=smoke) for name in (OURS, THEIRS))
-    assert differences(ours, theirs).keys() == {"preset", "trainer"}
+    assert differences(ours, theirs).keys() == {"preset", "loop"}
     check_settings(ours)
     check_settings(theirs)
 

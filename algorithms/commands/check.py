@@ -18,7 +18,7 @@ EXAMPLES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class Check:
     """One line of `chess-lab check`.
 
     Attributes:
@@ -40,22 +40,22 @@ def run(arguments: Sequence[str]) -> int:
     """Says what is installed, what was found and how to mend what is missing; 0 when usable."""
     options = make_parser().parse_args(list(arguments))
     version = ".".join(map(str, sys.version_info[:3]))
-    findings = [Finding("python", "ok", version, values={"version": version}), *_check_packages()]
-    usable = all(finding.state != "missing" for finding in findings)
+    checks = [Check("python", "ok", version, values={"version": version}), *_check_packages()]
+    usable = all(check.state != "missing" for check in checks)
     if usable:
         for look in (_check_stockfish, _check_cuda, _check_cache, _check_heldout):
-            findings.append(look())
+            checks.append(look())
     marks = {"ok": "ok      ", "optional": "optional", "missing": "MISSING "}
-    for finding in findings:
-        print(f"{marks[finding.state]}  {finding.name:<12} {finding.detail}")
-        if finding.remedy:
-            print(f"{'':24}-> {finding.remedy}")
-    usable = all(finding.state != "missing" for finding in findings)
+    for check in checks:
+        print(f"{marks[check.state]}  {check.name:<12} {check.detail}")
+        if check.remedy:
+            print(f"{'':24}-> {check.remedy}")
+    usable = all(check.state != "missing" for check in checks)
     print(
         "ready: chess-lab train grpo" if usable else "not usable yet: see the lines marked MISSING"
     )
     write_json(
-        options.json, {"usable": usable, "findings": [dataclasses.asdict(f) for f in findings]}
+        options.json, {"usable": usable, "findings": [dataclasses.asdict(f) for f in checks]}
     )
     return 0 if usable else 1
 
@@ -69,23 +69,23 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_packages() -> list[Finding]:
-    from algorithms.run_folder import environment as machine
+def _check_packages() -> list[Check]:
+    from algorithms.run_folder import environment
 
     optional = {"sb3-contrib": "sb3", "wandb": "wandb", "tensorboard": "tensorboard"}
-    findings = []
-    for name, version in machine.versions((*machine.PACKAGES, *optional)).items():
+    checks = []
+    for name, version in environment.versions((*environment.PACKAGES, *optional)).items():
         if version is not None:
-            findings.append(Finding(name, "ok", version, values={"version": version}))
+            checks.append(Check(name, "ok", version, values={"version": version}))
         elif name in optional:
             remedy = f'pip install -e ".[{optional[name]}]"'
-            findings.append(Finding(name, "optional", "not installed", remedy))
+            checks.append(Check(name, "optional", "not installed", remedy))
         else:
-            findings.append(Finding(name, "missing", "not installed", "pip install -e ."))
-    return findings
+            checks.append(Check(name, "missing", "not installed", "pip install -e ."))
+    return checks
 
 
-def _check_stockfish() -> Finding:
+def _check_stockfish() -> Check:
     from chess_env.evaluators import EngineError, find_stockfish
     from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, shake_hands
 
@@ -94,7 +94,7 @@ def _check_stockfish() -> Finding:
         path = find_stockfish()
         if path is None:
             detail = "not found: the built-in evaluator gives the rewards"
-            return Finding("stockfish", "optional", detail, remedy)
+            return Check("stockfish", "optional", detail, remedy)
         engine = EngineProcess(path)
         try:
             handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
@@ -103,10 +103,10 @@ def _check_stockfish() -> Finding:
         finally:
             engine.end()
     except EngineError as error:
-        return Finding("stockfish", "missing", str(error), remedy)
+        return Check("stockfish", "missing", str(error), remedy)
     speeds = [line.split(" nps ")[1].split()[0] for line in reply.splitlines() if " nps " in line]
     if not speeds:
-        return Finding("stockfish", "missing", f"{path} did not search: {reply[-200:]!r}", remedy)
+        return Check("stockfish", "missing", f"{path} did not search: {reply[-200:]!r}", remedy)
     network = handshake.options["evalfile"].default if "evalfile" in handshake.options else "none"
     values = {
         "path": str(path),
@@ -115,46 +115,46 @@ def _check_stockfish() -> Finding:
         "nodes_per_s": int(speeds[-1]),
     }
     detail = f"{handshake.name}, network {network}, {values['nodes_per_s']:,} nodes/s ({path})"
-    return Finding("stockfish", "ok", detail, values=values)
+    return Check("stockfish", "ok", detail, values=values)
 
 
-def _check_cuda() -> Finding:
+def _check_cuda() -> Check:
     import torch
 
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
-        return Finding("cuda", "ok", f"{name}, CUDA {torch.version.cuda}", values={"device": name})
+        return Check("cuda", "ok", f"{name}, CUDA {torch.version.cuda}", values={"device": name})
     built = torch.version.cuda
     if built is None:
-        return Finding(
+        return Check(
             "cuda", "optional", "this torch is built for the CPU only",
             "with an NVIDIA card: pip install torch from its CUDA index (pytorch.org)",
         )  # fmt: skip
-    return Finding("cuda", "optional", f"torch has CUDA {built} but sees no device",
+    return Check("cuda", "optional", f"torch has CUDA {built} but sees no device",
                    "check the driver with nvidia-smi")  # fmt: skip
 
 
-def _check_cache() -> Finding:
+def _check_cache() -> Check:
     import chess_env
 
     folder = Path(chess_env.__file__).parent / "__pycache__"
     compiled = len(list(folder.glob("*.nbi")))
     values = {"compiled": compiled}
     if compiled:
-        return Finding("numba cache", "ok", f"{compiled} compiled functions", values=values)
-    return Finding(
+        return Check("numba cache", "ok", f"{compiled} compiled functions", values=values)
+    return Check(
         "numba cache", "ok", "empty: the first run compiles for about a minute", values=values
     )
 
 
-def _check_heldout() -> Finding:
+def _check_heldout() -> Check:
     from chess_env.positions.heldout import load_heldout
 
     try:
         heldout = load_heldout()
     except (OSError, ValueError) as error:
-        return Finding(
+        return Check(
             "held-out set", "missing", str(error), "git checkout chess_env/positions/heldout.npz"
         )
     slices = ", ".join(heldout.slice_names)
-    return Finding("held-out set", "ok", f"{len(heldout):,} positions ({slices})")
+    return Check("held-out set", "ok", f"{len(heldout):,} positions ({slices})")

@@ -95,7 +95,7 @@ class Setting(NamedTuple):
 
 def setting_flags(options: Any) -> dict[str, tuple[str, ...]]:
     """{flag: its named choices} of the fields of a nested dataclass."""
-    from algorithms.commands.choices import choices_of
+    from algorithms.commands.arguments import choices_of
 
     return {each.flag: choices_of(each.owner, [each.name]) for each in settings_of(options)}
 

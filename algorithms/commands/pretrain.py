@@ -25,10 +25,12 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
     import tyro
 
-    from algorithms.commands.choices import check_choices
+    from algorithms.commands.arguments import check_choices
+    from algorithms.moved import flags_today
     from algorithms.pretraining import config as configuration
     from algorithms.pretraining.loop import pretrain
 
+    arguments = flags_today(arguments)
     try:
         resumed = value_of("--resume", arguments)
         config = configuration.PretrainConfig()

@@ -59,7 +59,7 @@ def make_page(root: Path) -> tuple[int, str]:
         ReportError: there is no run, or none that can be read.
         ValueError: `root` is no folder.
     """
-    from algorithms.reports.page import Findings, build_page, read_claims
+    from algorithms.reports.page import PageNotes, build_page, read_claims
     from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 
     folders, notes = find_run_folders(root)
@@ -84,18 +84,18 @@ def make_page(root: Path) -> tuple[int, str]:
     except RunFileError as error:
         claims = []
         notes.append(f"No claims: {error}")
-    findings = Findings(
+    page_notes = PageNotes(
         diagnoses=_diagnoses(runs, notes),
         probes=_probes(runs, notes),
         presets=_presets(runs),
         claims=claims,
         notes=notes,
     )
-    return len(runs), build_page(root.resolve().name or str(root), runs, findings)
+    return len(runs), build_page(root.resolve().name or str(root), runs, page_notes)
 
 
 def _diagnoses(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Mapping[str, Any]]:
-    """The doctor's findings by the run's folder; a run that it cannot judge is noted."""
+    """The doctor's page_notes by the run's folder; a run that it cannot judge is noted."""
     from algorithms.collapse.doctor import diagnose_run
 
     found: dict[str, Mapping[str, Any]] = {}

@@ -35,16 +35,18 @@ def run(arguments: Sequence[str]) -> int:
     import tyro
 
     from algorithms.collapse.doctor import Watch
-    from algorithms.commands.choices import check_choices
+    from algorithms.commands.arguments import check_choices
     from algorithms.config import files as config_file
     from algorithms.config import run as configuration
     from algorithms.config.names import NAMES, STRONG, named_run, strong
     from algorithms.core.checks import require_choice
     from algorithms.integrations.sb3.session import train_sb3
+    from algorithms.moved import flags_today
     from algorithms.reports.run_files import read_metrics
     from algorithms.training import trainer
 
     prog, settings = "chess-lab train", None
+    arguments = flags_today(arguments)
     try:
         resumed, like = value_of("--resume", arguments), value_of("--like", arguments)
         if resumed is not None and like is not None:
@@ -110,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         so_far = [] if resumed is None else read_metrics(Path(resumed))
-        if options.config.trainer == "own":
+        if options.config.loop == "native":
             result = trainer.train(options.config, resume=resumed is not None, watch=Watch(so_far))
         elif resumed is None:
             result = train_sb3(options.config, watch=Watch(so_far))
@@ -124,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
     def further(stopped: bool) -> list[str]:
-        smoke, own = options.smoke, options.config.trainer == "own"
+        smoke, own = options.smoke, options.config.loop == "native"
         begin = [result.algorithm, *(("--preset", settings) if settings else ())]
         return run_end.after_training(result.run_dir, begin, stopped=stopped, smoke=smoke, own=own)
 

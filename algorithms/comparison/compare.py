@@ -1,6 +1,6 @@
 """A comparison of algorithms: tuning, calibration, a grid of runs, and what they allow one to say.
 
-OUT/comparison.json       columns, readings, comparisons, claims, provenance
+OUT/comparison.json       variants, readings, comparisons, claims, provenance
 OUT/runs/COLUMN/seed-N/   the runs that are compared
 OUT/tuning/  calibration/ runs on seeds that are never reported
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from algorithms.comparison.controls import Control, judge, make_controls
 from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import Cell, GridResult
+from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import (
     MixedError,
     cured,
@@ -25,11 +25,11 @@ from algorithms.comparison.jobs import (
     refuse_other_runs,
 )
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
-from algorithms.comparison.readings import Reading, mixed_readings
+from algorithms.comparison.readings import RunSummary, mixed_readings
 from algorithms.comparison.result import analyse, family_lines
 from algorithms.comparison.tuning import calibrate, tune, with_choices
-from algorithms.comparison.variants import Column, make_columns, train_arguments
-from algorithms.run_folder import environment as machine
+from algorithms.comparison.variants import Variant, make_variants, train_arguments
+from algorithms.run_folder import environment
 from algorithms.run_folder.files import locked, write_atomically
 from chess_env.evaluators import make_evaluator
 
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def broken(self) -> list[dict[str, str]]:
-        """[{"cell", "reason"}, ...] of the cells that could not be used."""
+        """[{"run", "reason"}, ...] of the runs that could not be used."""
         found: list[dict[str, str]] = self.values["broken"]
         return found
 
@@ -83,14 +83,14 @@ def compare(
     say: Callable[[str], None] = print,
     retry_failed: bool = False,
 ) -> Result:
-    """Runs what is not finished yet, compares the columns, and returns and writes what came of it.
+    """Runs what is not finished yet, compares the variants, and returns and writes what came of it.
 
     Args:
         plan: what is compared.
         out: its folder; the same call continues what is there.
         jobs: runs at a time.
         say: is given a line for every step.
-        retry_failed: run cells that failed in an earlier call once more.
+        retry_failed: run runs that failed in an earlier call once more.
 
     Raises:
         ValueError: a combination of settings that cannot run.
@@ -103,14 +103,14 @@ def compare(
     out = out.resolve()
     plan, evaluator_id = _pinned(plan)
     cache = None if evaluator_id.startswith("builtin") else out / "scores.sqlite"
-    columns = make_columns(plan, cache=cache) if plan.presets else ()
+    variants = make_variants(plan, cache=cache) if plan.presets else ()
     extra, pairs = (
-        make_controls(plan, columns, cache=cache) if plan.controls and columns else ((), ())
+        make_controls(plan, variants, cache=cache) if plan.controls and variants else ((), ())
     )
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
-        refuse_other_runs(plan, [*columns, *extra], out, evaluator_id)
-        return _Comparison(plan, out, jobs, say, retry_failed).run(columns, extra, pairs)
+        refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
+        return _Comparison(plan, out, jobs, say, retry_failed).run(variants, extra, pairs)
 
 
 class _Comparison:
@@ -125,28 +125,28 @@ class _Comparison:
         self.broken: list[dict[str, str]] = []
 
     def run(
-        self, columns: Sequence[Column], extra: Sequence[Column], controls: Sequence[Control]
+        self, variants: Sequence[Variant], extra: Sequence[Variant], controls: Sequence[Control]
     ) -> Result:
         """Everything, one stage after the other."""
-        rates = self._tuned(columns)
-        columns = with_choices(columns, rates, {})
-        shared = [column for column in columns if column.family == "share"]
+        rates = self._tuned(variants)
+        variants = with_choices(variants, rates, {})
+        shared = [variant for variant in variants if variant.family == "share"]
         coefficients = {}
         if shared:
             self.say("calibration of the bonuses, on seeds that are never reported")
             coefficients = calibrate(
-                shared, self.plan.grad_share, self.out / "calibration", self._run_cells
+                shared, self.plan.grad_share, self.out / "calibration", self._run_all
             )
-        columns = with_choices(columns, {}, coefficients)
-        # A control repeats a column, with whatever was chosen for it.
+        variants = with_choices(variants, {}, coefficients)
+        # A control repeats a variant, with whatever was chosen for it.
         extra = [
-            dataclasses.replace(each, config=columns[0].config)
+            dataclasses.replace(each, config=variants[0].config)
             if any(each.name == pair.theirs and pair.exact for pair in controls)
             else each
             for each in extra
         ]
-        jobs = make_jobs(self.plan, [*columns, *extra], self.out / RUNS)
-        grid = self._run_cells([job.cell for job in jobs], self.out / RUNS)
+        jobs = make_jobs(self.plan, [*variants, *extra], self.out / RUNS)
+        grid = self._run_all([job.grid_run for job in jobs], self.out / RUNS)
         readings, broken = read_jobs(jobs, grid)
         values = {
             "plan": dataclasses.asdict(self.plan),
@@ -155,9 +155,9 @@ class _Comparison:
             "tuning": rates,
             "tuning_says": self._tuning_says(rates),
             "calibration": coefficients,
-            "columns": [_column_values(column) for column in (*columns, *extra)],
-            "mixed": self._mixed(columns, readings),
-            "families": self._families(columns, readings),
+            "columns": [_variant_values(variant) for variant in (*variants, *extra)],
+            "mixed": self._mixed(variants, readings),
+            "families": self._families(variants, readings),
             "controls": _judged(controls, readings),
             "broken": self.broken + broken,
             "cells": [r.to_dict() for by_seed in readings.values() for r in by_seed.values()],
@@ -167,33 +167,38 @@ class _Comparison:
         write_atomically(path, values)
         return Result(values, path)
 
-    def _run_cells(self, cells: Sequence[Cell], folder: Path) -> GridResult:
-        grid = run_grid(cells, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed)
+    def _run_all(self, grid_runs: Sequence[GridRun], folder: Path) -> GridResult:
+        grid = run_grid(
+            grid_runs, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed
+        )
         for line in grid.lines():
             self.say(line)
         if grid.stopped_by is not None:
             raise StoppedError(grid)
         if folder.name != RUNS:  # those are named when they are read
             self.broken += [
-                {"cell": f"{folder.name}/{each.cell.name}", "reason": f"see {each.cell.log}"}
+                {
+                    "cell": f"{folder.name}/{each.grid_run.name}",
+                    "reason": f"see {each.grid_run.log}",
+                }
                 for each in grid.outcomes
                 if each.state != "finished"
             ]
         return grid
 
-    def _tuned(self, columns: Sequence[Column]) -> dict[str, dict[str, Any]]:
+    def _tuned(self, variants: Sequence[Variant]) -> dict[str, dict[str, Any]]:
         """Chosen learning rates; empty where nobody asked, or the grid sets them."""
         if not self.plan.tune:
             return {}
-        first: dict[str, Column] = {}
-        for column in columns:
-            if "+learning_rate=" not in column.base:
-                plain = column.with_settings({"regularizer.ent_coef": 0.0})
+        first: dict[str, Variant] = {}
+        for variant in variants:
+            if "+learning_rate=" not in variant.base:
+                plain = variant.with_settings({"regularizer.ent_coef": 0.0})
                 first.setdefault(
-                    column.base, plain.with_settings({"regularizer.ent_coef_final": None})
+                    variant.base, plain.with_settings({"regularizer.ent_coef_final": None})
                 )
         self.say("tuning of the learning rates, on seeds that are never reported")
-        return tune(list(first.values()), self.out / "tuning", self._run_cells)
+        return tune(list(first.values()), self.out / "tuning", self._run_all)
 
     def _tuning_says(self, rates: dict[str, dict[str, Any]]) -> str:
         if not rates:
@@ -202,10 +207,10 @@ class _Comparison:
         return f"Learning rates chosen on seeds {TUNING_SEEDS} without a bonus: {chosen}."
 
     def _mixed(
-        self, columns: Sequence[Column], readings: dict[str, dict[int, Reading]]
+        self, variants: Sequence[Variant], readings: dict[str, dict[int, RunSummary]]
     ) -> list[str]:
         """Why the runs are not comparable; each cause answers for itself and its twin."""
-        groups = [[column.name for column in columns]]
+        groups = [[variant.name for variant in variants]]
         groups += [[cause, cured(cause)] for cause in self.plan.causes]
         reasons = [
             reason
@@ -221,12 +226,12 @@ class _Comparison:
         return reasons
 
     def _families(
-        self, columns: Sequence[Column], readings: dict[str, dict[int, Reading]]
+        self, variants: Sequence[Variant], readings: dict[str, dict[int, RunSummary]]
     ) -> dict[str, Any]:
         families: dict[str, Any] = {}
-        configs = {column.name: column.config for column in columns}
-        for treatment in dict.fromkeys(column.family for column in columns):
-            names = [column.name for column in columns if column.family == treatment]
+        configs = {variant.name: variant.config for variant in variants}
+        for treatment in dict.fromkeys(variant.family for variant in variants):
+            names = [variant.name for variant in variants if variant.family == treatment]
             families[f"regularization {treatment}"] = analyse(names, readings, self.plan.seeds)
         for family in families.values():
             for row in family["columns"]:
@@ -238,17 +243,17 @@ class _Comparison:
             families[f"cause {cause}"] = analyse(names, readings, self.plan.seeds)
         return families
 
-    def _provenance(self, readings: dict[str, dict[int, Reading]]) -> dict[str, Any]:
+    def _provenance(self, readings: dict[str, dict[int, RunSummary]]) -> dict[str, Any]:
         every = [reading for by_seed in readings.values() for reading in by_seed.values()]
         return {
             "started": self.started,
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-            "git": machine.git_state(),
+            "git": environment.git_state(),
             "commits_of_the_runs": sorted({each.commit for each in every if each.commit}),
             "evaluators": sorted({each.evaluator for each in every}),
-            "packages": machine.versions(),
-            "cpu": machine.cpu_name(),
+            "packages": environment.versions(),
+            "cpu": environment.cpu_name(),
         }
 
 
@@ -267,7 +272,7 @@ def _pinned(plan: Plan) -> tuple[Plan, str]:
 
 
 def _judged(
-    controls: Sequence[Control], readings: dict[str, dict[int, Reading]]
+    controls: Sequence[Control], readings: dict[str, dict[int, RunSummary]]
 ) -> list[dict[str, Any]]:
     """Verdicts on the controls as JSON values; one that cannot be judged says so."""
     found = []
@@ -282,10 +287,10 @@ def _judged(
     return found
 
 
-def _column_values(column: Column) -> dict[str, Any]:
-    """What a column is, in JSON values."""
+def _variant_values(variant: Variant) -> dict[str, Any]:
+    """What a variant is, in JSON values."""
     return {
-        "name": column.name,
-        "family": column.family,
-        "arguments": list(train_arguments(column.config)),
+        "name": variant.name,
+        "family": variant.family,
+        "arguments": list(train_arguments(variant.config)),
     }

@@ -10,11 +10,11 @@ import numpy as np
 
 from algorithms.collapse.causes.cause import applied
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.readings import Reading
+from algorithms.comparison.readings import RunSummary
 from algorithms.comparison.variants import (
     CONTROL,
     NO_BONUS,
-    Column,
+    Variant,
     base_config,
     moves_per_update,
     with_intervals,
@@ -29,7 +29,7 @@ ONE_STEP_UPDATES = 16
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """Two columns that must coincide.
+    """Two variants that must coincide.
 
     Attributes:
         ours, theirs: their names.
@@ -79,16 +79,16 @@ class Verdict:
 
 
 def make_controls(
-    plan: Plan, columns: Sequence[Column], *, cache: Path | None
-) -> tuple[tuple[Column, ...], tuple[Control, ...]]:
-    """The columns that controls add, and the pairs.
+    plan: Plan, variants: Sequence[Variant], *, cache: Path | None
+) -> tuple[tuple[Variant, ...], tuple[Control, ...]]:
+    """The variants that controls add, and the pairs.
 
     Args:
         plan: the comparison.
-        columns: of the presets; the first is run once more.
+        variants: of the presets; the first is run once more.
         cache: file of the shared evaluation cache, or None.
     """
-    first = columns[0]
+    first = variants[0]
     again = dataclasses.replace(first, name="control+again", base="control+again", family=CONTROL)
     pairs = [Control(first.name, again.name, "the same run twice", exact=True)]
     added = [again]
@@ -105,7 +105,7 @@ def make_controls(
     return tuple(added), tuple(pairs)
 
 
-def _one_step(plan: Plan, preset: str, cache: Path | None) -> Column:
+def _one_step(plan: Plan, preset: str, cache: Path | None) -> Variant:
     """A short run of a preset without bonus, evaluated after every update.
 
     Without the limit on the gradient's norm, which is no factor that Adam removes.
@@ -117,10 +117,12 @@ def _one_step(plan: Plan, preset: str, cache: Path | None) -> Column:
         "total_moves": min(plan.budget_moves, ONE_STEP_UPDATES * moves_per_update(config)),
     }
     config = with_intervals(applied(config, settings))
-    return Column(f"control+{preset}", f"control+{preset}", CONTROL, config)
+    return Variant(f"control+{preset}", f"control+{preset}", CONTROL, config)
 
 
-def judge(control: Control, ours: Sequence[Reading], theirs: Sequence[Reading]) -> Verdict | None:
+def judge(
+    control: Control, ours: Sequence[RunSummary], theirs: Sequence[RunSummary]
+) -> Verdict | None:
     """What the runs of a control differ by; None where no seed ran on both sides."""
     by_seed = {each.seed: each for each in theirs}
     pairs = [(each, by_seed[each.seed]) for each in ours if each.seed in by_seed]

@@ -1,10 +1,10 @@
-"""A grid of cells, each a `chess-lab` process of its own, that survives being killed at any instant.
+"""A grid of runs, each a `chess-lab` process of its own, that survives being killed at any instant.
 
-    OUT/cells.json        what each cell was asked to do and what came of it, replaced atomically
-    OUT/NAME/             a cell's run folder; result.json in it marks the cell as finished
+    OUT/cells.json        what each run was asked to do and what came of it, replaced atomically
+    OUT/NAME/             a run's run folder; result.json in it marks the run as finished
     OUT/NAME.log          what its process printed, beside the folder
 
-A finished cell is never run again. An unfinished one is continued from its checkpoint where it has
+A finished run is never run again. An unfinished one is continued from its checkpoint where it has
 one, otherwise begun anew. A failed one is reported and left alone, and the others go on.
 """
 
@@ -23,7 +23,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.grid_runs import RESULT_FILE, Cell, GridResult, Outcome, State
+from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Outcome, State
 from algorithms.run_folder.files import GridError, last_lines, locked, read_json, write_atomically
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
@@ -44,7 +44,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def run_grid(
-    cells: Sequence[Cell],
+    grid_runs: Sequence[GridRun],
     out: Path,
     *,
     jobs: int = 1,
@@ -52,27 +52,27 @@ def run_grid(
     command: Sequence[str] = COMMAND,
     retry_failed: bool = False,
 ) -> GridResult:
-    """Runs the cells that are not finished yet, and returns what became of all of them.
+    """Runs the runs that are not finished yet, and returns what became of all of them.
 
     SIGINT or SIGTERM is passed on as SIGTERM, upon which `chess-lab train` writes a checkpoint; a
-    second one kills the cells. Calling again with the same cells continues.
+    second one kills the runs. Calling again with the same runs continues.
 
     Args:
-        cells: with different names and folders.
+        grid_runs: with different names and folders.
         out: the grid's folder; made where missing, locked while this runs.
         jobs: processes at a time.
-        say: is given a line at the start and the end of every cell.
-        command: what takes the cells' arguments.
-        retry_failed: run cells that failed in an earlier call once more.
+        say: is given a line at the start and the end of every run.
+        command: what takes the runs' arguments.
+        retry_failed: run runs that failed in an earlier call once more.
 
     Raises:
-        ValueError: `jobs` is below 1, or two cells share a name or a folder, or one lies outside.
+        ValueError: `jobs` is below 1, or two runs share a name or a folder, or one lies outside.
         GridError: another process runs this grid, or a folder holds something else.
     """
-    _check(cells, out, jobs)
+    _check(grid_runs, out, jobs)
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
-        return _Grid(cells, out, say, command, retry_failed).run(jobs)
+        return _Grid(grid_runs, out, say, command, retry_failed).run(jobs)
 
 
 class _Grid:
@@ -80,58 +80,58 @@ class _Grid:
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        grid_runs: Sequence[GridRun],
         out: Path,
         say: Callable[[str], None],
         command: Sequence[str],
         retry_failed: bool,
     ) -> None:
-        self.cells, self.out, self.say, self.command = cells, out, say, command
+        self.grid_runs, self.out, self.say, self.command = grid_runs, out, say, command
         self.records: dict[str, dict[str, Any]] = read_json(out / CELLS_FILE)
         self.stop = Stop()
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ran: list[str] = []
-        for cell in cells:
-            self._admit(cell, retry_failed)
+        for grid_run in grid_runs:
+            self._admit(grid_run, retry_failed)
         self._save()
 
-    def _admit(self, cell: Cell, retry_failed: bool) -> None:
-        """None; brings the record of a cell up to date with its folder."""
-        record = self.records.get(cell.name)
+    def _admit(self, grid_run: GridRun, retry_failed: bool) -> None:
+        """None; brings the record of a run up to date with its folder."""
+        record = self.records.get(grid_run.name)
         if record is None:
-            if cell.folder.exists():
+            if grid_run.folder.exists():
                 raise GridError(
-                    f"{cell.folder} is there and {CELLS_FILE} does not know it: move it away, or "
+                    f"{grid_run.folder} is there and {CELLS_FILE} does not know it: move it away, or "
                     "choose another folder"
                 )
             record = {}
-        elif record["arguments"] != list(cell.arguments):
-            old, new = " ".join(record["arguments"]), " ".join(cell.arguments)
+        elif record["arguments"] != list(grid_run.arguments):
+            old, new = " ".join(record["arguments"]), " ".join(grid_run.arguments)
             raise GridError(
-                f"{cell.folder} was begun with other settings.\n  then: {old}\n  now:  {new}\n"
+                f"{grid_run.folder} was begun with other settings.\n  then: {old}\n  now:  {new}\n"
                 "One folder holds one grid: choose another folder, or give the settings of then"
             )
         state: State = record.get("state", "waiting")
         if state == "failed":
             record = {"state": "waiting"} if retry_failed else record
-        elif cell.result() is not None:
+        elif grid_run.result() is not None:
             record = {"state": "finished", "exit_code": 0}
         else:
             record = {"state": "waiting"}
-        self.records[cell.name] = {
-            "folder": str(cell.folder.relative_to(self.out)),
-            "arguments": list(cell.arguments),
+        self.records[grid_run.name] = {
+            "folder": str(grid_run.folder.relative_to(self.out)),
+            "arguments": list(grid_run.arguments),
             **record,
         }
 
     def run(self, jobs: int) -> GridResult:
         """Runs what is waiting."""
-        waiting = [cell for cell in self.cells if self._state(cell) == "waiting"]
-        done = sum(self._state(cell) == "finished" for cell in self.cells)
-        self.say(f"{len(self.cells)} cells, {done} finished before, {len(waiting)} to run")
+        waiting = [grid_run for grid_run in self.grid_runs if self._state(grid_run) == "waiting"]
+        done = sum(self._state(grid_run) == "finished" for grid_run in self.grid_runs)
+        self.say(f"{len(self.grid_runs)} cells, {done} finished before, {len(waiting)} to run")
         with stop_on_signal() as self.stop, ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(self._run_cell, cell) for cell in waiting]
+            futures = [pool.submit(self._run_one, grid_run) for grid_run in waiting]
             try:
                 self._watch(futures)
             except BaseException:  # a second signal, or a fault of our own: nothing is left behind
@@ -139,11 +139,13 @@ class _Grid:
                 self._signal(signal.SIGKILL)
                 raise
         return GridResult(
-            tuple(self._outcome(cell) for cell in self.cells), tuple(self._ran), self.stop.name
+            tuple(self._outcome(grid_run) for grid_run in self.grid_runs),
+            tuple(self._ran),
+            self.stop.name,
         )
 
     def _watch(self, futures: list[Future[None]]) -> None:
-        """None; waits for all cells, and passes on a signal to those that run."""
+        """None; waits for all runs, and passes on a signal to those that run."""
         left, passed_on = set(futures), False
         while left:
             ended, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -160,81 +162,81 @@ class _Grid:
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(number)
 
-    def _run_cell(self, cell: Cell) -> None:
-        """None; runs one cell to its end, in a thread."""
-        arguments = self._prepare(cell)
+    def _run_one(self, grid_run: GridRun) -> None:
+        """None; runs one run to its end, in a thread."""
+        arguments = self._prepare(grid_run)
         launcher = [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid())]
         began = time.monotonic()
-        with cell.log.open("ab") as log:
+        with grid_run.log.open("ab") as log:
             with self._lock:
                 if self.stop.name is not None:
                     return
-                self._ran.append(cell.name)
-                self._record(cell, state="running")
+                self._ran.append(grid_run.name)
+                self._record(grid_run, state="running")
                 # A session of its own: Ctrl-C in the terminal reaches the grid alone, which passes
-                # on one SIGTERM; a second signal would end the cell without its checkpoint.
-                process = self._processes[cell.name] = subprocess.Popen(
+                # on one SIGTERM; a second signal would end the run without its checkpoint.
+                process = self._processes[grid_run.name] = subprocess.Popen(
                     [*launcher, *self.command, *arguments],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                     env=_environment(), start_new_session=True,
                 )  # fmt: skip
             code = process.wait()
         with self._lock:
-            del self._processes[cell.name]
-            state = _state_after(cell, code, killed=self.stop.name is not None)
-            tail = last_lines(cell.log) if state == "failed" else []
-            self._record(cell, state=state, exit_code=code, log_tail=tail)
-        self.say(f"{cell.name}: {state} after {time.monotonic() - began:.0f} s")
+            del self._processes[grid_run.name]
+            state = _state_after(grid_run, code, killed=self.stop.name is not None)
+            tail = last_lines(grid_run.log) if state == "failed" else []
+            self._record(grid_run, state=state, exit_code=code, log_tail=tail)
+        self.say(f"{grid_run.name}: {state} after {time.monotonic() - began:.0f} s")
 
-    def _prepare(self, cell: Cell) -> list[str]:
-        """What the command is given; the folder of a cell that starts anew is removed before."""
-        result = ["--json", str(cell.folder / RESULT_FILE)]
-        if cell.resume and _has_checkpoint(cell.folder):
-            return [cell.arguments[0], "--resume", str(cell.folder), *result]
-        if cell.folder.exists():
-            shutil.rmtree(cell.folder)
-        cell.folder.parent.mkdir(parents=True, exist_ok=True)
-        return [*cell.arguments, "--run-dir", str(cell.folder), *result]
+    def _prepare(self, grid_run: GridRun) -> list[str]:
+        """What the command is given; the folder of a run that starts anew is removed before."""
+        result = ["--json", str(grid_run.folder / RESULT_FILE)]
+        if grid_run.resume and _has_checkpoint(grid_run.folder):
+            return [grid_run.arguments[0], "--resume", str(grid_run.folder), *result]
+        if grid_run.folder.exists():
+            shutil.rmtree(grid_run.folder)
+        grid_run.folder.parent.mkdir(parents=True, exist_ok=True)
+        return [*grid_run.arguments, "--run-dir", str(grid_run.folder), *result]
 
-    def _state(self, cell: Cell) -> State:
-        state: State = self.records[cell.name]["state"]
+    def _state(self, grid_run: GridRun) -> State:
+        state: State = self.records[grid_run.name]["state"]
         return state
 
-    def _outcome(self, cell: Cell) -> Outcome:
-        record = self.records[cell.name]
+    def _outcome(self, grid_run: GridRun) -> Outcome:
+        record = self.records[grid_run.name]
         tail = tuple(record.get("log_tail", ()))
-        return Outcome(cell, record["state"], record.get("exit_code"), tail)
+        return Outcome(grid_run, record["state"], record.get("exit_code"), tail)
 
-    def _record(self, cell: Cell, **values: Any) -> None:
-        kept = {key: self.records[cell.name][key] for key in ("folder", "arguments")}
-        self.records[cell.name] = kept | values
+    def _record(self, grid_run: GridRun, **values: Any) -> None:
+        kept = {key: self.records[grid_run.name][key] for key in ("folder", "arguments")}
+        self.records[grid_run.name] = kept | values
         self._save()
 
     def _save(self) -> None:
         write_atomically(self.out / CELLS_FILE, self.records)
 
 
-def _check(cells: Sequence[Cell], out: Path, jobs: int) -> None:
+def _check(grid_runs: Sequence[GridRun], out: Path, jobs: int) -> None:
     if jobs < 1:
         raise ValueError(f"jobs is {jobs}: set it to the number of processes at a time, at least 1")
     for what, values in (
-        ("names", [cell.name for cell in cells]),
-        ("folders", [str(cell.folder.resolve()) for cell in cells]),
+        ("names", [grid_run.name for grid_run in grid_runs]),
+        ("folders", [str(grid_run.folder.resolve()) for grid_run in grid_runs]),
     ):
         twice = sorted({value for value in values if values.count(value) > 1})
         if twice:
             raise ValueError(f"{what} {twice} occur more than once: give each cell its own")
     inside = out.resolve()
-    for cell in cells:
-        if inside not in cell.folder.resolve().parents:
+    for grid_run in grid_runs:
+        if inside not in grid_run.folder.resolve().parents:
             raise ValueError(
-                f"{cell.name}: {cell.folder} is not below {out}: set it to one that is"
+                f"{grid_run.name}: {grid_run.folder} is not below {out}: set it to one that is"
             )
 
 
-def _state_after(cell: Cell, code: int, *, killed: bool) -> State:
+def _state_after(grid_run: GridRun, code: int, *, killed: bool) -> State:
     """What an ended process leaves: a run that was asked to stop is no failure, it can be continued."""
-    if code == 0 and cell.result() is not None:
+    if code == 0 and grid_run.result() is not None:
         return "finished"
     asked = [signal.SIGINT, signal.SIGTERM, *([signal.SIGKILL] if killed else [])]
     return "stopped" if code in {s for each in asked for s in (-each, 128 + each)} else "failed"
@@ -248,7 +250,7 @@ def _has_checkpoint(folder: Path) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the cells: they find this package wherever the grid was started."""
+    """The environment of the runs: they find this package wherever the grid was started."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

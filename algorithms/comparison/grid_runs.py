@@ -1,4 +1,4 @@
-"""A cell of a grid, and what became of it."""
+"""A run of a grid, and what became of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = Literal["waiting", "running", "finished", "stopped", "failed"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class GridRun:
     """One run.
 
     Attributes:
@@ -50,16 +50,16 @@ def stopped_by(result: dict[str, Any]) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a cell.
+    """What became of a run.
 
     Attributes:
-        cell: the cell.
+        grid_run: the run.
         state: `finished`, `failed`, `stopped` (by a signal; it can be continued) or `waiting`.
         exit_code: of its process; negative for the signal that killed it, None where none ended.
-        log_tail: last lines of a failed cell's log.
+        log_tail: last lines of a failed run's log.
     """
 
-    cell: Cell
+    grid_run: GridRun
     state: State
     exit_code: int | None = None
     log_tail: tuple[str, ...] = ()
@@ -70,8 +70,8 @@ class GridResult:
     """What became of the grid.
 
     Attributes:
-        outcomes: one for each cell, in the order given.
-        ran: names of the cells that a process was started for, in this call.
+        outcomes: one for each run, in the order given.
+        ran: names of the runs that a process was started for, in this call.
         stopped_by: the signal that ended the grid early, or None.
     """
 
@@ -81,20 +81,20 @@ class GridResult:
 
     @property
     def exit_code(self) -> int:
-        """0 where all cells are finished, 128 + signal after one, otherwise 1."""
+        """0 where all runs are finished, 128 + signal after one, otherwise 1."""
         if self.stopped_by is not None:
             return 128 + signal.Signals[self.stopped_by].value
         return 0 if all(each.state == "finished" for each in self.outcomes) else 1
 
     def lines(self) -> list[str]:
-        """The cells that did not finish, and why; empty where all did."""
+        """The runs that did not finish, and why; empty where all did."""
         found = []
         for each in self.outcomes:
             if each.state == "failed":
                 found.append(
-                    f"FAILED {each.cell.name}: exit code {each.exit_code}; {each.cell.log}"
+                    f"FAILED {each.grid_run.name}: exit code {each.exit_code}; {each.grid_run.log}"
                 )
                 found += [f"    {line}" for line in each.log_tail]
             elif each.state != "finished":
-                found.append(f"unfinished: {each.cell.name}")
+                found.append(f"unfinished: {each.grid_run.name}")
         return found

@@ -22,7 +22,7 @@ TUNING_SEEDS = (1000, 1001)
 """Learning rates and coefficients are chosen on these seeds, which are never reported."""
 
 GROUP_SIZE = 8
-"""Moves drawn from a position, or games from a start, in every column that draws."""
+"""Moves drawn from a position, or games from a start, in every variant that draws."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Plan:
 
     Attributes:
         presets: names of presets or of an implementation of others (`NAMES`), or module:Name of
-            algorithms of your own; one column or more each.
+            algorithms of your own; one variant or more each.
         causes: names of causes of collapse; each is run beside its cured twin.
-        grid: "key=v1,v2": settings that are varied in every column that has them.
-        num_seeds: seeds of every column, the same in all.
+        grid: "key=v1,v2": settings that are varied in every variant that has them.
+        num_seeds: seeds of every variant, the same in all.
         first_seed: the seeds follow on this one.
         budget_moves: scored moves of each run.
         form: form of the rollouts.
-        gamma: discount per ply of every column; None means 0 in positions, 1 in games.
+        gamma: discount per ply of every variant; None means 0 in positions, 1 in games.
         evaluator: who scores positions.
         treatments: how entropy is regularised: "none" (no bonus), "equal" (one coefficient for all),
             "share" (one share of the gradient for all), "preset" (as each preset comes).
         ent_coef: the coefficient of "equal", and the one that "share" is calibrated at.
         grad_share: the bonus's share of bonus and policy gradient norms in "share", in (0, 1).
-        tune: choose each column's learning rate on tuning seeds.
+        tune: choose each variant's learning rate on tuning seeds.
         controls: add pairs that must coincide.
         allow_mixed: compare runs that do not share what a fair comparison shares.
         smoke: a tiny network, to see that everything works.
@@ -117,12 +117,12 @@ class Plan:
 
     @property
     def shared_gamma(self) -> float:
-        """The discount per ply of every column."""
+        """The discount per ply of every variant."""
         if self.gamma is not None:
             return self.gamma
         return 0.0 if self.form == "positions" else 1.0
 
     @property
     def learning_rate(self) -> float:
-        """The step size of every column that is not tuned."""
+        """The step size of every variant that is not tuned."""
         return OptimizerConfig().learning_rate

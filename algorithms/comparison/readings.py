@@ -1,4 +1,4 @@
-"""What a comparison reads off a cell's run folder."""
+"""What a comparison reads off a run's run folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from algorithms.comparison.grid_runs import Cell, stopped_by
+from algorithms.comparison.grid_runs import GridRun, stopped_by
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
@@ -23,15 +23,15 @@ START_TOLERANCE = 1e-6
 
 
 class UnreadableError(ValueError):
-    """A cell cannot be used; the message says why, without the cell's name."""
+    """A run cannot be used; the message says why, without the run's name."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
-    """One finished cell.
+class RunSummary:
+    """One finished run.
 
     Attributes:
-        column, seed: which cell.
+        column, seed: which run.
         evaluator: id of what rewarded the moves.
         budget_moves: scored moves that the run was given.
         commit: of the code that ran it, None outside a clone.
@@ -79,24 +79,24 @@ class Reading:
         return values
 
 
-def read_cell(cell: Cell, column: str, seed: int, config: TrainConfig | None) -> Reading:
-    """The reading of a finished cell.
+def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | None) -> RunSummary:
+    """The reading of a finished run.
 
     Args:
-        cell: its folder.
+        grid_run: its folder.
         column: of the comparison.
         seed: of the run.
-        config: what the cell was asked to run, at any seed and in any folder; None: anything.
+        config: what the run was asked to run, at any seed and in any folder; None: anything.
 
     Raises:
         UnreadableError: the run is not finished, its record is damaged, or it is another run.
     """
-    result = cell.result()
+    result = grid_run.result()
     if result is None:
-        raise UnreadableError(f"not finished; its log is {cell.log}")
+        raise UnreadableError(f"not finished; its log is {grid_run.log}")
     try:
-        own = config_file.load(cell.folder / "config.json")
-        rows = read_metrics(cell.folder)
+        own = config_file.load(grid_run.folder / "config.json")
+        rows = read_metrics(grid_run.folder)
     except (OSError, ValueError) as error:
         raise UnreadableError(f"its record cannot be read: {error}") from error
     if config is not None:
@@ -106,14 +106,14 @@ def read_cell(cell: Cell, column: str, seed: int, config: TrainConfig | None) ->
         if others:
             listed = ", ".join(f"{k} {new!r}, not {old!r}" for k, (old, new) in others.items())
             raise UnreadableError(f"it was run with other settings: {listed}; remove its folder")
-    environment = read_json(cell.folder / "environment.json")
+    environment = read_json(grid_run.folder / "environment.json")
     looks = [row for row in rows if "eval/regret_cp" in row]
     curves = {
         name: [_number(row, name) for row in looks] for name in ("eval/regret_cp", "eval/entropy")
     }
     if len(looks) < 2 or not curves["eval/regret_cp"][0] > 0:
         raise UnreadableError(f"it has {len(looks)} evaluations; at least 2 are needed")
-    return Reading(
+    return RunSummary(
         column=column,
         seed=seed,
         evaluator=str(environment.get("evaluator", result.get("evaluator"))),
@@ -141,7 +141,7 @@ def gradient_norms(rows: Sequence[dict[str, float | None]]) -> list[tuple[float,
     return [(bonus, policy) for bonus, policy in pairs if bonus and policy]
 
 
-def mixed_readings(readings: Sequence[Reading]) -> list[str]:
+def mixed_readings(readings: Sequence[RunSummary]) -> list[str]:
     """Sentences on what the runs should share and do not; empty where they are comparable."""
     found = []
     for name, what in (("evaluator", "evaluators"), ("budget_moves", "budgets in scored moves")):
@@ -165,7 +165,7 @@ def mixed_readings(readings: Sequence[Reading]) -> list[str]:
     return found
 
 
-def matched_level(ours: Sequence[Reading], theirs: Sequence[Reading]) -> int | None:
+def matched_level(ours: Sequence[RunSummary], theirs: Sequence[RunSummary]) -> int | None:
     """The deepest of `LEVELS` that every run of both columns reaches; None where there is none."""
     runs = [*ours, *theirs]
     common = [level for level in LEVELS if all(r.entropy_at(level) is not None for r in runs)]

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.comparison.readings import LEVELS, Reading, matched_level
+from algorithms.comparison.readings import LEVELS, RunSummary, matched_level
 from algorithms.reports import Comparison, Scores, claims, compare, difference_interval
 from algorithms.reports import interquartile_mean as iqm
 
 MATCHED = "held-out entropy (nats)"
 FINAL = "final held-out regret (% of the start)"
 
-Readings = Mapping[str, Mapping[int, Reading]]
+Readings = Mapping[str, Mapping[int, RunSummary]]
 """Column -> seed -> reading; broken cells are not in it."""
 
 
@@ -48,7 +48,7 @@ def analyse(columns: Sequence[str], readings: Readings, seeds: Sequence[int]) ->
     }
 
 
-def _column(name: str, runs: Sequence[Reading]) -> dict[str, Any]:
+def _column(name: str, runs: Sequence[RunSummary]) -> dict[str, Any]:
     """Its two final figures, with interquartile means and intervals over seeds."""
     shares = [run.grad_share for run in runs if run.grad_share is not None]
     return {
@@ -75,7 +75,7 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any]:
     }
 
 
-def _matched(runs: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
+def _matched(runs: Mapping[str, Sequence[RunSummary]]) -> dict[str, Any]:
     """Entropy where both columns of a pair have come down to the same share of the starting regret.
 
     The level is chosen by regret alone, so the choice cannot favour a column's entropy.
@@ -102,7 +102,7 @@ def _matched(runs: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
     }
 
 
-def _final(runs: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
+def _final(runs: Mapping[str, Sequence[RunSummary]]) -> dict[str, Any]:
     """Regret at the end of the budget."""
     columns: dict[str, Scores] = {}
     for name, own in runs.items():
@@ -112,7 +112,10 @@ def _final(runs: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
 
 
 def _add(
-    columns: dict[str, Scores], name: str, runs: Sequence[Reading], values: Sequence[float | None]
+    columns: dict[str, Scores],
+    name: str,
+    runs: Sequence[RunSummary],
+    values: Sequence[float | None],
 ) -> None:
     """None; adds a column of at least two seeds."""
     if len(runs) > 1:

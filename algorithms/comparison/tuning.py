@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.grid_runs import Cell, GridResult
-from algorithms.comparison.jobs import column_cells
+from algorithms.comparison.grid_runs import GridResult, GridRun
+from algorithms.comparison.jobs import variant_runs
 from algorithms.comparison.plan import LEARNING_RATES, TUNING_SEEDS
-from algorithms.comparison.readings import UnreadableError, gradient_norms, read_cell
+from algorithms.comparison.readings import UnreadableError, gradient_norms, read_run
 from algorithms.comparison.variants import (
-    Column,
+    Variant,
     moves_per_update,
     with_intervals,
 )
@@ -22,50 +22,52 @@ from algorithms.reports.run_files import read_metrics
 CALIBRATION_UPDATES = 40
 CALIBRATION_INTERVAL = 2
 
-RunCells = Callable[[Sequence[Cell], Path], GridResult]
+RunAll = Callable[[Sequence[GridRun], Path], GridResult]
 
 
 class TuningError(RuntimeError):
     """Nothing could be chosen; the message says for what, and where to look."""
 
 
-def tune(columns: Sequence[Column], out: Path, run_cells: RunCells) -> dict[str, dict[str, Any]]:
+def tune(variants: Sequence[Variant], out: Path, run_all: RunAll) -> dict[str, dict[str, Any]]:
     """{base: {"learning_rate": chosen, "percent_of_start": {rate: mean over the tuning seeds}}}.
 
     The rate with the lowest last held-out regret; a rate that breaks on a seed is out.
 
     Args:
-        columns: one for each base, without an entropy bonus.
+        variants: one for each base, without an entropy bonus.
         out: folder of these runs.
-        run_cells: runs a grid.
+        run_all: runs a grid.
 
     Raises:
-        TuningError: every rate of a column broke.
+        TuningError: every rate of a variant broke.
     """
     candidates = {
-        (column.base, rate): dataclasses.replace(
-            column, name=f"{column.base}+learning_rate={rate:g}"
+        (variant.base, rate): dataclasses.replace(
+            variant, name=f"{variant.base}+learning_rate={rate:g}"
         ).with_settings({"optimizer.learning_rate": rate})
-        for column in columns
+        for variant in variants
         for rate in LEARNING_RATES
     }
-    cells = {key: column_cells(each, TUNING_SEEDS, out) for key, each in candidates.items()}
-    run_cells([cell for row in cells.values() for cell in row], out)
+    grid_runs = {key: variant_runs(each, TUNING_SEEDS, out) for key, each in candidates.items()}
+    run_all([grid_run for row in grid_runs.values() for grid_run in row], out)
     chosen: dict[str, dict[str, Any]] = {}
-    for column in columns:
+    for variant in variants:
         found: dict[float, float] = {}
         for rate in LEARNING_RATES:
-            key = column.base, rate
+            key = variant.base, rate
             config = candidates[key].config
-            pairs = zip(cells[key], TUNING_SEEDS, strict=True)
+            pairs = zip(grid_runs[key], TUNING_SEEDS, strict=True)
             try:
-                ends = [read_cell(c, column.base, s, config).percent_of_start for c, s in pairs]
+                ends = [read_run(c, variant.base, s, config).percent_of_start for c, s in pairs]
             except UnreadableError:
-                continue  # run_cells has named the broken cell
+                continue  # run_all has named the broken run
             found[rate] = statistics.mean(ends)
         if not found:
-            raise TuningError(f"{column.base}: no learning rate of {LEARNING_RATES} ran; see {out}")
-        chosen[column.base] = {
+            raise TuningError(
+                f"{variant.base}: no learning rate of {LEARNING_RATES} ran; see {out}"
+            )
+        chosen[variant.base] = {
             "learning_rate": min(found, key=lambda rate: (found[rate], rate)),
             "percent_of_start": {f"{rate:g}": value for rate, value in found.items()},
         }
@@ -73,7 +75,7 @@ def tune(columns: Sequence[Column], out: Path, run_cells: RunCells) -> dict[str,
 
 
 def calibrate(
-    columns: Sequence[Column], grad_share: float, out: Path, run_cells: RunCells
+    variants: Sequence[Variant], grad_share: float, out: Path, run_all: RunAll
 ) -> dict[str, dict[str, float]]:
     """{base: {"ent_coef": ..., ...}}: coefficients with which the bonus pulls equally hard everywhere.
 
@@ -82,30 +84,30 @@ def calibrate(
     the looks of short runs at c; later in a run it drifts, which each run's own `grad_share` tells.
 
     Args:
-        columns: those of the treatment, each with the coefficient c.
+        variants: those of the treatment, each with the coefficient c.
         grad_share: s, inside (0, 1).
         out: folder of these runs.
-        run_cells: runs a grid.
+        run_all: runs a grid.
 
     Raises:
-        TuningError: a column has no run with both gradients.
+        TuningError: a variant has no run with both gradients.
     """
-    short = [_calibration_column(column) for column in columns]
-    cells = {each.base: column_cells(each, TUNING_SEEDS, out) for each in short}
-    run_cells([cell for row in cells.values() for cell in row], out)
+    short = [_calibration_column(variant) for variant in variants]
+    grid_runs = {each.base: variant_runs(each, TUNING_SEEDS, out) for each in short}
+    run_all([grid_run for row in grid_runs.values() for grid_run in row], out)
     found = {}
-    for column in short:
+    for variant in short:
         norms = [
             pair
-            for cell in cells[column.base]
-            if cell.result() is not None
-            for pair in gradient_norms(read_metrics(cell.folder))
+            for grid_run in grid_runs[variant.base]
+            if grid_run.result() is not None
+            for pair in gradient_norms(read_metrics(grid_run.folder))
         ]
         if not norms:
             raise TuningError(
-                f"{column.base}: its calibration runs show no gradient of both bonus and policy; see {out}"
+                f"{variant.base}: its calibration runs show no gradient of both bonus and policy; see {out}"
             )
-        found[column.base] = coefficient(norms, column.config.regularizer.ent_coef, grad_share)
+        found[variant.base] = coefficient(norms, variant.config.regularizer.ent_coef, grad_share)
     return found
 
 
@@ -123,25 +125,25 @@ def coefficient(
 
 
 def with_choices(
-    columns: Sequence[Column],
+    variants: Sequence[Variant],
     rates: Mapping[str, Mapping[str, Any]],
     coefficients: Mapping[str, Mapping[str, float]],
-) -> tuple[Column, ...]:
-    """The columns with the learning rates of their bases, and `share` with its coefficients."""
+) -> tuple[Variant, ...]:
+    """The variants with the learning rates of their bases, and `share` with its coefficients."""
     done = []
-    for column in columns:
+    for variant in variants:
         settings: dict[str, Any] = {}
-        if column.base in rates:
-            settings["optimizer.learning_rate"] = rates[column.base]["learning_rate"]
-        if column.family == "share" and column.base in coefficients:
-            settings["regularizer.ent_coef"] = coefficients[column.base]["ent_coef"]
-        done.append(column.with_settings(settings))
+        if variant.base in rates:
+            settings["optimizer.learning_rate"] = rates[variant.base]["learning_rate"]
+        if variant.family == "share" and variant.base in coefficients:
+            settings["regularizer.ent_coef"] = coefficients[variant.base]["ent_coef"]
+        done.append(variant.with_settings(settings))
     return tuple(done)
 
 
-def _calibration_column(column: Column) -> Column:
-    """The first updates of a column's run, looked at often, at the step size of its start."""
-    config = column.config
+def _calibration_column(variant: Variant) -> Variant:
+    """The first updates of a variant's run, looked at often, at the step size of its start."""
+    config = variant.config
     moves = min(config.total_moves, CALIBRATION_UPDATES * moves_per_update(config))
     short = with_intervals(dataclasses.replace(config, total_moves=moves))
     short = dataclasses.replace(
@@ -149,4 +151,4 @@ def _calibration_column(column: Column) -> Column:
         diagnostics_interval_updates=min(CALIBRATION_INTERVAL, short.diagnostics_interval_updates),
         eval_interval_updates=CALIBRATION_UPDATES,
     )
-    return dataclasses.replace(column, config=short).with_settings({"optimizer.lr_final": None})
+    return dataclasses.replace(variant, config=short).with_settings({"optimizer.lr_final": None})

@@ -1,4 +1,4 @@
-"""The columns of a comparison: presets x grid values x treatments, and what all of them share."""
+"""The variants of a comparison: presets x grid values x treatments, and what all of them share."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require, require_choice
 from algorithms.integrations.sb3.settings import check_mappable
+from algorithms.moved import setting_today
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
 # must take a single step (RLOO) would otherwise make fewer steps than the others.
@@ -32,17 +33,17 @@ SHARED = (
     "env.evaluator", "env.reward", "env.start_positions", "env.max_plies", "env.opponent",
     "algorithm.gamma", "algorithm.credit",
 )  # fmt: skip
-"""Beginnings of what all columns share where they have it: budget, network, starts, credit horizon."""
+"""Beginnings of what all variants share where they have it: budget, network, starts, credit horizon."""
 
 NOT_IN_A_GRID = (
-    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "trainer",
+    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "loop",
 )  # fmt: skip
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
 
 CONTROL = "control"
-"""Family of the columns that are there to coincide with others."""
+"""Family of the variants that are there to coincide with others."""
 
 NO_BONUS = {
     "regularizer.ent_coef": 0.0,
@@ -52,13 +53,13 @@ NO_BONUS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
-    """One column: the same run on every seed.
+class Variant:
+    """One variant: the same run on every seed.
 
     Attributes:
         name: unique, and the name of its folder.
         base: the name without the treatment: what tuning and calibration are for.
-        family: columns of one family are compared with each other.
+        family: variants of one family are compared with each other.
         config: its run, at any seed.
     """
 
@@ -67,25 +68,25 @@ class Column:
     family: str
     config: TrainConfig
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Column:
-        """The column with these dotted settings in place of its own."""
+    def with_settings(self, settings: Mapping[str, Any]) -> Variant:
+        """The variant with these dotted settings in place of its own."""
         return dataclasses.replace(self, config=applied(self.config, settings))
 
 
-def make_columns(plan: Plan, *, cache: Path | None = None) -> tuple[Column, ...]:
-    """The columns of presets, treatment by treatment; `share` has the coefficient of `equal` yet.
+def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ...]:
+    """The variants of presets, treatment by treatment; `share` has the coefficient of `equal` yet.
 
     Args:
         plan: what is compared.
         cache: file of the shared evaluation cache, or None.
 
     Raises:
-        ValueError: an unknown key or value of the grid, a combination that cannot run, or columns
+        ValueError: an unknown key or value of the grid, a combination that cannot run, or variants
             that do not share what they must.
     """
     bases = {name: base_config(plan, name, cache=cache) for name in plan.presets}
     grid = [parse_axis(text, list(bases.values()), plan) for text in plan.grid]
-    columns = []
+    variants = []
     for treatment in plan.treatments:
         for name, base in bases.items():
             for settings in _combinations(grid, base):
@@ -93,32 +94,32 @@ def make_columns(plan: Plan, *, cache: Path | None = None) -> tuple[Column, ...]
                 label = re.sub(r"[^\w.,=+-]", "-", label)
                 values = {**_treatment_settings(plan, treatment), **settings}
                 config = with_intervals(applied(base, values))
-                columns.append(Column(f"{label}+{treatment}", label, treatment, config))
-    names = [column.name for column in columns]
+                variants.append(Variant(f"{label}+{treatment}", label, treatment, config))
+    names = [variant.name for variant in variants]
     require(
         len(set(names)) == len(names),
         f"two columns would have one name among {sorted(names)}: give each grid value once",
     )
-    for column in columns:
-        check_settings(column.config)
-        if column.config.trainer == "sb3":
-            check_mappable(column.config)
-        least = moves_per_update(column.config)
+    for variant in variants:
+        check_settings(variant.config)
+        if variant.config.loop == "sb3":
+            check_mappable(variant.config)
+        least = moves_per_update(variant.config)
         require(
-            least <= column.config.total_moves,
-            f"--budget-moves is {column.config.total_moves} and one rollout of {column.name} scores "
+            least <= variant.config.total_moves,
+            f"--budget-moves is {variant.config.total_moves} and one rollout of {variant.name} scores "
             f"{least}: raise the budget",
         )
-    reasons = mixed_settings(columns)
+    reasons = mixed_settings(variants)
     require(
         plan.allow_mixed or not reasons,
         f"{'; '.join(reasons)}: such runs are not comparable; --allow-mixed compares them anyway",
     )
-    return tuple(columns)
+    return tuple(variants)
 
 
 def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainConfig:
-    """A preset's run with everything that the comparison decides for all columns.
+    """A preset's run with everything that the comparison decides for all variants.
 
     Settings of the algorithm are set where it has the field, whatever its name.
     """
@@ -171,16 +172,16 @@ def with_intervals(config: TrainConfig) -> TrainConfig:
     )
 
 
-def mixed_settings(columns: Sequence[Column]) -> list[str]:
-    """Sentences on the settings that the columns should share and do not; empty where they do."""
+def mixed_settings(variants: Sequence[Variant]) -> list[str]:
+    """Sentences on the settings that the variants should share and do not; empty where they do."""
     found = []
-    names = [name for column in columns for name in _leaves(column.config)]
+    names = [name for variant in variants for name in _leaves(variant.config)]
     for name in dict.fromkeys(name for name in names if name.startswith(SHARED)):
         values: dict[str, list[str]] = {}
-        for column in columns:
-            value = _at(column.config, name)
+        for variant in variants:
+            value = _at(variant.config, name)
             if value is not _ABSENT:
-                values.setdefault(str(value), []).append(column.name)
+                values.setdefault(str(value), []).append(variant.name)
         if len(values) > 1:
             listed = ", ".join(f"{value} in {names[0]}" for value, names in values.items())
             found.append(f"the columns differ in {name} ({listed})")
@@ -221,6 +222,7 @@ def parse_axis(
         bool(key and equals and listed),
         f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
     )
+    key = setting_today(key, None)[0]
     kinds: dict[str, Any] = {}
     for config in configs:
         kinds |= _leaves(config)

@@ -8,7 +8,7 @@ from typing import Any
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.checks import require_choice
 from chess_env.custom_objects import (
-    OwnObjectError,
+    CustomObjectError,
     label_of,
     load_object,
     missing_members,
@@ -29,25 +29,25 @@ def algorithm_class(spec: str) -> Any:
     """The class that `module:Name` names.
 
     Raises:
-        OwnObjectError: it cannot be found, or is no frozen dataclass with the members of an `Algorithm`; the
+        CustomObjectError: it cannot be found, or is no frozen dataclass with the members of an `Algorithm`; the
             message says what is missing.
     """
     found = load_object(spec, "algorithm")
     shown = f"algorithm {spec!r}"
     if not isinstance(found, type):
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{shown} is a {type(found).__name__}: name the class, its fields are set by --algorithm.FIELD"
         )
     if not dataclasses.is_dataclass(found):
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{shown} is no dataclass: put @dataclasses.dataclass(frozen=True) above it"
         )
     if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise OwnObjectError(f"{shown} is a dataclass that can change: make it frozen=True")
+        raise CustomObjectError(f"{shown} is a dataclass that can change: make it frozen=True")
     fields = {field.name for field in dataclasses.fields(found)}
     missing = [name for name in missing_members(found, MEMBERS) if name not in fields]
     if missing:
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"{shown} has no {', '.join(missing)}: an algorithm has {', '.join(MEMBERS)} "
             "(algorithms/core/algorithm.py says what each is)"
         )
@@ -58,7 +58,7 @@ def default_algorithm(spec: str) -> Any:
     """An instance with the default values of its fields.
 
     Raises:
-        OwnObjectError: as of `algorithm_class`, or a field has no default.
+        CustomObjectError: as of `algorithm_class`, or a field has no default.
     """
     found = algorithm_class(spec)
     without = [
@@ -67,7 +67,7 @@ def default_algorithm(spec: str) -> Any:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
     if without:
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"algorithm {spec!r} has no default for {', '.join(without)}: give each field one, the command "
             "line starts from it"
         )
@@ -96,7 +96,7 @@ def named_class(name: str) -> Any:
     return ALGORITHMS[name]
 
 
-def own_names(config: Any) -> dict[str, str]:
+def custom_names(config: Any) -> dict[str, str]:
     """{setting: module:Name} of all that a run takes from outside this project, as its record names it."""
     env = config.env
     starts = [part for _, part in mixture_parts(env.start_positions)] or [env.start_positions]
@@ -117,7 +117,7 @@ def own_names(config: Any) -> dict[str, str]:
 
 def cannot_be_resumed(config: Any) -> str:
     """A sentence on what of a run another process cannot find again; empty where it finds all."""
-    for setting, name in own_names(config).items():
+    for setting, name in custom_names(config).items():
         why = why_not_found_again(name)
         if why:
             return (

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.run import TrainConfig
+from algorithms.moved import settings_today
 from algorithms.networks.settings import PolicyConfig
 from algorithms.run_folder.files import replace_file
 
 PRETRAIN = "pretrain"
-"""`trainer` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
+"""`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -52,8 +53,8 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
     """
-    values = dict(values)
-    if values.get("trainer") == PRETRAIN:
+    values = settings_today(values)
+    if values.get("loop") == PRETRAIN:
         raise ValueError(
             "it is that of a pretraining run: continue it with `chess-lab pretrain --resume`, or "
             "start a run of `chess-lab train` from it with --init-from"
@@ -141,7 +142,7 @@ def load_network(path: Path) -> RunNetwork:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(values, dict) and values.get("trainer") == PRETRAIN:
+        if isinstance(values, dict) and settings_today(values).get("loop") == PRETRAIN:
             policy = build(PolicyConfig, values["policy"], "policy")
             return RunNetwork(policy, float(values["temperature"]), critic=False)
         config = from_dict(values)

@@ -18,10 +18,10 @@ from algorithms.config.run import (
 )
 from algorithms.core.checks import require_choice
 from algorithms.networks.settings import PolicyConfig
-from algorithms.presets import OUTSIDE, PRESETS
+from algorithms.presets import EXTERNAL, PRESETS
 from algorithms.regularization import RegularizerConfig
 
-NAMES = (*PRESETS, *OUTSIDE)
+NAMES = (*PRESETS, *EXTERNAL)
 
 STRONG = "strong"
 """The settings that `--preset` knows."""
@@ -39,10 +39,10 @@ def named_run(name: str) -> TrainConfig:
     if ":" in name:
         return TrainConfig(default_algorithm(name), preset=name)
     require_choice("NAME", name, NAMES)
-    if name not in OUTSIDE:
+    if name not in EXTERNAL:
         return TrainConfig(*PRESETS[name], preset=name)
     versus = EnvConfig(opponent="random")
-    return TrainConfig(*PRESETS[OUTSIDE[name]], env=versus, trainer="sb3", preset=name)
+    return TrainConfig(*PRESETS[EXTERNAL[name]], env=versus, loop="sb3", preset=name)
 
 
 def strong(config: TrainConfig) -> TrainConfig:

@@ -21,6 +21,7 @@ from algorithms.config.sections import (
     require_positive_count,
 )
 from algorithms.core.checks import require, require_choice
+from algorithms.moved import setting_today, takes_old_arguments
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import RegularizerConfig
 
@@ -41,6 +42,7 @@ ALL_MOVES_GUESS = 40
 """Legal moves of a position, on the large side, while a run that scores them all has no figure."""
 
 
+@takes_old_arguments("trainer")
 @dataclass(frozen=True)
 class TrainConfig:
     """One training run.
@@ -71,7 +73,7 @@ class TrainConfig:
             checkpoint), a checkpoint folder, a .safetensors file, or "example" or "warm", which
             come with the project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
-        trainer: whose loop learns: "own" (this project's), or "sb3": MaskablePPO of sb3-contrib on
+        loop: which loop learns: "native" (this project's), or "sb3": MaskablePPO of sb3-contrib on
             the same boards and network, for algorithm ppo only.
         preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
             decides nothing.
@@ -98,7 +100,7 @@ class TrainConfig:
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
     run_dir: Path | None = None
-    trainer: Literal["own", "sb3"] = "own"
+    loop: Literal["native", "sb3"] = "native"
     preset: tyro.conf.Suppress[str | None] = None
     cause: tyro.conf.Suppress[str | None] = None
 
@@ -108,6 +110,7 @@ class TrainConfig:
         return self.cause or self.preset or str(self.algorithm.name)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "loop", setting_today("loop", self.loop)[1])
         require(
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
@@ -120,7 +123,7 @@ class TrainConfig:
         require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
         require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
         require_choice("device", self.device, ("auto", "cpu", "cuda"))
-        require_choice("trainer", self.trainer, ("own", "sb3"))
+        require_choice("loop", self.loop, ("native", "sb3"))
         if self.track is not None:
             require_choice("track", self.track, ("wandb", "tensorboard"))
 

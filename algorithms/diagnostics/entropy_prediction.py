@@ -48,7 +48,7 @@ class ProbeStates:
         return values[self.counted].mean()
 
 
-class EntropyProbe:
+class EntropyPrediction:
     """Remembers a policy on some states, and compares a later one with it.
 
     With z the logits, T the temperature and u = z'/T - z/T the change of one update, all means over

@@ -12,7 +12,7 @@ from algorithms.core.losses import value_loss
 from algorithms.core.ratio_metrics import to_floats
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
-from algorithms.updates.training_batch import Material, learned_advantages
+from algorithms.updates.training_batch import TrainingBatch, learned_advantages
 
 
 def gradient_shares(
@@ -20,7 +20,7 @@ def gradient_shares(
     algorithm: Algorithm,
     regularizer: Regularizer,
     controls: Controls,
-    part: Material,
+    part: TrainingBatch,
 ) -> dict[str, float]:
     """Gradient norm, share and cosine, and share of the loss value, of every active loss term.
 

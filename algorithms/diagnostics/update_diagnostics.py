@@ -11,7 +11,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Algorithm, Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.diagnostics.entropy_prediction import (
-    EntropyProbe,
+    EntropyPrediction,
     ProbeStates,
     float64_copy,
     sampled_pull,
@@ -22,7 +22,7 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
 from algorithms.updates.targets import Targets
-from algorithms.updates.training_batch import Material, make_material
+from algorithms.updates.training_batch import TrainingBatch, make_training_batch
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ class _Before:
         controls: the clip bounds in force.
     """
 
-    fixed: EntropyProbe
-    trained: EntropyProbe
+    fixed: EntropyPrediction
+    trained: EntropyPrediction
     controls: Controls
 
 
@@ -88,7 +88,7 @@ class UpdateDiagnostics:
         needs = algorithm.needs()
         # A stream of its own, so that the run draws what it would have drawn without this.
         generator = torch.Generator().manual_seed(0)
-        material = make_material(algorithm, batch, targets, generator)
+        material = make_training_batch(algorithm, batch, targets, generator)
         index = chosen_states(material.flat, self._size, whole_games=needs.whole_games)
         part = material.select(index)
         flat = part.flat
@@ -96,8 +96,8 @@ class UpdateDiagnostics:
         trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(part, needs), everywhere)
         twin = float64_copy(policy)
         self._before = _Before(
-            fixed=EntropyProbe(twin, self._probe.states, self._probe.temperature),
-            trained=EntropyProbe(twin, trained, batch.temperature),
+            fixed=EntropyPrediction(twin, self._probe.states, self._probe.temperature),
+            trained=EntropyPrediction(twin, trained, batch.temperature),
             controls=dataclasses.replace(controls),
         )
         shares = gradient_shares(policy, algorithm, regularizer, controls, part)
@@ -139,7 +139,7 @@ def chosen_states(flat: FlatBatch, size: int, *, whole_games: bool) -> Tensor:
     return spaced.round().long().to(flat.obs.device)
 
 
-def _batch_pull(part: Material, needs: Needs) -> Callable[[Tensor], Tensor]:
+def _batch_pull(part: TrainingBatch, needs: Needs) -> Callable[[Tensor], Tensor]:
     """pi A as the samples show it: each weighs 1 / K_s, or pi_old where all moves are scored."""
     flat = part.flat
     weights = flat.valid.double()

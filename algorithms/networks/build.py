@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from algorithms.core.checks import require_choice
-from algorithms.networks.custom import OwnPolicy
+from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.residual import ResidualPolicy
 from algorithms.networks.settings import PolicyConfig
@@ -36,7 +36,7 @@ def make_policy(config: PolicyConfig, *, critic: bool = False) -> PolicyNet:
     """
     if config.network is None:
         return ResidualPolicy(config, critic=critic)
-    return OwnPolicy(config, critic=critic)
+    return CustomPolicy(config, critic=critic)
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
-from chess_env.custom_objects import OwnObjectError, load_object
+from chess_env.custom_objects import CustomObjectError, load_object
 
 
 class Network(Protocol):
@@ -36,7 +36,7 @@ class Network(Protocol):
         ...
 
 
-class OwnPolicy(PolicyNet):
+class CustomPolicy(PolicyNet):
     """The network that `config.network` names, asked as this project's own is.
 
     Args:
@@ -58,17 +58,17 @@ class OwnPolicy(PolicyNet):
         """(`[N, L]` logits, `[N]` values or None).
 
         Raises:
-            OwnObjectError: the network's answer has not that form.
+            CustomObjectError: the network's answer has not that form.
         """
         name, wanted = self.config.network, tuple(legal_ids.shape)
         answer = self.network(obs, legal_ids)
         if not (isinstance(answer, tuple) and len(answer) == 2):
-            raise OwnObjectError(
+            raise CustomObjectError(
                 f"policy.network {name} gave a {type(answer).__name__}: expected (logits, values or None)"
             )
         logits, values = answer
         if tuple(logits.shape) != wanted:
-            raise OwnObjectError(
+            raise CustomObjectError(
                 f"policy.network {name} gave logits of shape {tuple(logits.shape)}: expected {wanted}, "
                 "one for each entry of legal_ids"
             )
@@ -76,7 +76,7 @@ class OwnPolicy(PolicyNet):
             return logits, None
         if values is None or tuple(values.shape) != wanted[:1]:
             shape = None if values is None else tuple(values.shape)
-            raise OwnObjectError(
+            raise CustomObjectError(
                 f"policy.network {name} was made with critic=True and gave values {shape}: "
                 f"expected shape {wanted[:1]}"
             )
@@ -94,21 +94,21 @@ def _made(spec: str, config: PolicyConfig, critic: bool) -> nn.Module:
     """The module that `module:Name` makes of these settings."""
     make: Any = load_object(spec, "policy.network")
     if not callable(make) or isinstance(make, nn.Module):
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"policy.network {spec!r} is a {type(make).__name__}: name the class, which is called as "
             "Name(config, critic=...)"
         )
     try:
         network = make(config, critic=critic)
     except TypeError as error:
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"policy.network {spec!r} cannot be made as Name(config, critic={critic}): {error}"
         ) from error
     if not isinstance(network, nn.Module):
-        raise OwnObjectError(
+        raise CustomObjectError(
             f"policy.network {spec!r} made a {type(network).__name__}: expected a torch.nn.Module with "
             "forward(obs, legal_ids) -> (logits, values or None)"
         )
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise OwnObjectError(f"policy.network {spec!r} has no parameter that could be trained")
+        raise CustomObjectError(f"policy.network {spec!r} has no parameter that could be trained")
     return network

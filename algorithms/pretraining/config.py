@@ -13,10 +13,11 @@ import tyro
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import require, require_between, require_choice, require_count
+from algorithms.moved import settings_today
 from algorithms.networks.settings import PolicyConfig
 from algorithms.run_folder.files import replace_file
 
-TRAINER = config_file.PRETRAIN
+LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0
 """Of the softmax that is learned and evaluated; in config.json, for whoever loads the policy."""
 
@@ -205,7 +206,7 @@ def smoke(config: PretrainConfig) -> PretrainConfig:
 def to_dict(config: PretrainConfig) -> dict[str, Any]:
     """The configuration as JSON values, with what tells it from that of `chess-lab train`."""
     values = json.loads(json.dumps(dataclasses.asdict(config), default=str))
-    label = {"trainer": TRAINER, "algorithm": {"name": TRAINER}, "temperature": TEMPERATURE}
+    label = {"loop": LOOP, "algorithm": {"name": LOOP}, "temperature": TEMPERATURE}
     return {**label, **values}
 
 
@@ -215,10 +216,10 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
     Raises:
         ValueError: that of another kind of run, an unknown field, or a value out of range.
     """
-    values = dict(values)
-    label = [values.pop(name, None) for name in ("trainer", "algorithm", "temperature")]
+    values = settings_today(values)
+    label = [values.pop(name, None) for name in ("loop", "algorithm", "temperature")]
     require(
-        label[0] == TRAINER,
+        label[0] == LOOP,
         "it is the configuration of a run of `chess-lab train`: continue that with "
         "`chess-lab train --resume`",
     )

@@ -16,7 +16,7 @@ from algorithms.networks.weights import initialise
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.minibatches import Minibatch
 from algorithms.run_folder.progress import Progress
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 
 
 @dataclasses.dataclass
@@ -90,7 +90,7 @@ class Pretraining:
             initialise(self.policy, config.init_from)
         self._trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
         self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.learning_rate)
-        self.guard = StepGuard()
+        self.guard = NonFiniteGuard()
         self.progress = Progress()
         self.plateau = Plateau()
 

@@ -21,8 +21,7 @@ from algorithms.pretraining.learner import Pretraining, StepMeans
 from algorithms.pretraining.minibatches import Stream
 from algorithms.pretraining.result import PretrainResult, result_of
 from algorithms.pretraining.sources import Labels, opened, prepare
-from algorithms.run_folder import checkpoint
-from algorithms.run_folder import environment as machine
+from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.record import RowWriter
@@ -128,8 +127,10 @@ def _describe(
 ) -> None:
     """None; writes config.json and environment.json, and says what is about to run."""
     config, threads = session.config, torch.get_num_threads()
-    values = machine.record(evaluator=labels.name, device=str(session.device), num_threads=threads)
-    machine.write_record(run_dir / "environment.json", values, resumed=resumed)
+    values = environment.record(
+        evaluator=labels.name, device=str(session.device), num_threads=threads
+    )
+    environment.write_record(run_dir / "environment.json", values, resumed=resumed)
     configuration.save(dataclasses.replace(config, run_dir=run_dir), run_dir / "config.json")
     display.start(
         f"supervised pretraining, seed {config.seed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from algorithms.regularization.config import COEF_MIN, RegularizerConfig
-from algorithms.regularization.controllers import Reading, State, controlled_kl
+from algorithms.regularization.controllers import Measurements, State, controlled_kl
 
 
 def at_bounds(state: State, config: RegularizerConfig) -> dict[str, str]:
@@ -40,7 +40,7 @@ def at_bounds(state: State, config: RegularizerConfig) -> dict[str, str]:
     return found
 
 
-def first_reading(reading: Reading, config: RegularizerConfig) -> dict[str, str]:
+def first_reading(reading: Measurements, config: RegularizerConfig) -> dict[str, str]:
     """Key -> warning for each controller whose very first reading is already past its threshold."""
     found: dict[str, str] = {}
     value, name, threshold = {

@@ -10,7 +10,7 @@ from algorithms.regularization.config import COEF_MIN, RegularizerConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class Measurements:
     """What a controller sees, measured on the fresh rollout before the optimizer steps.
 
     Attributes:
@@ -71,7 +71,7 @@ class State:
     said: tuple[str, ...] = ()
 
 
-def schedule(state: State, reading: Reading, config: RegularizerConfig) -> State:
+def schedule(state: State, reading: Measurements, config: RegularizerConfig) -> State:
     """`ent_coef` on the straight line to `ent_coef_final`; untouched where that is None."""
     if config.ent_coef_final is None:
         return state
@@ -79,7 +79,7 @@ def schedule(state: State, reading: Reading, config: RegularizerConfig) -> State
     return dataclasses.replace(state, ent_coef=start + (end - start) * reading.progress)
 
 
-def target(state: State, reading: Reading, config: RegularizerConfig) -> State:
+def target(state: State, reading: Measurements, config: RegularizerConfig) -> State:
     """ln(ent_coef) moved by ent_lr (ent_target - normalised entropy), within the bounds.
 
     SAC's automatic temperature (arXiv:1812.05905) as an integral controller on the measured
@@ -90,7 +90,7 @@ def target(state: State, reading: Reading, config: RegularizerConfig) -> State:
     return dataclasses.replace(state, ent_coef=_within(moved, config.ent_coef_max))
 
 
-def floor(state: State, reading: Reading, config: RegularizerConfig) -> State:
+def floor(state: State, reading: Measurements, config: RegularizerConfig) -> State:
     """ent_coef x 1.5 after ent_patience updates in a row below ent_floor; then counts anew."""
     low = _count_low(state, reading, config.ent_floor)
     if low < config.ent_patience:
@@ -99,7 +99,7 @@ def floor(state: State, reading: Reading, config: RegularizerConfig) -> State:
     return dataclasses.replace(state, ent_coef=ent_coef, low_updates=0)
 
 
-def recovery(state: State, reading: Reading, config: RegularizerConfig) -> State:
+def recovery(state: State, reading: Measurements, config: RegularizerConfig) -> State:
     """Post-mortem 2's remedy after ent_patience updates in a row below ent_alert; then counts anew.
 
     ent_coef x 1.5 (at most ent_coef_max), all KL coefficients x 0.5 (towards 0), temperature +
@@ -118,7 +118,7 @@ def recovery(state: State, reading: Reading, config: RegularizerConfig) -> State
     )
 
 
-ENTROPY: dict[str, Callable[[State, Reading, RegularizerConfig], State]] = {
+ENTROPY: dict[str, Callable[[State, Measurements, RegularizerConfig], State]] = {
     "none": schedule,
     "target": target,
     "floor": floor,
@@ -159,7 +159,7 @@ KL: dict[str, Callable[[float, float, RegularizerConfig], float]] = {
 """Adaptive KL coefficients by name."""
 
 
-def adapt_kl(state: State, reading: Reading, config: RegularizerConfig) -> State:
+def adapt_kl(state: State, reading: Measurements, config: RegularizerConfig) -> State:
     """The state with the one KL coefficient that is on moved by `kl_controller`, within bounds."""
     if config.kl_controller == "none":
         return state
@@ -171,7 +171,7 @@ def adapt_kl(state: State, reading: Reading, config: RegularizerConfig) -> State
     return dataclasses.replace(state, kl_ref_coef=moved)
 
 
-def controlled_kl(reading: Reading, config: RegularizerConfig) -> float:
+def controlled_kl(reading: Measurements, config: RegularizerConfig) -> float:
     """The KL that `kl_controller` steers, nats.
 
     Raises:
@@ -187,14 +187,14 @@ def controlled_kl(reading: Reading, config: RegularizerConfig) -> float:
     return _finite("kl_ref", reading.kl_ref)
 
 
-def stop_reason(reading: Reading, config: RegularizerConfig) -> str | None:
+def stop_reason(reading: Measurements, config: RegularizerConfig) -> str | None:
     """Why the run must end, or None; only `recovery` ends one."""
     if config.ent_controller != "recovery" or reading.entropy >= config.ent_stop:
         return None
     return f"entropy {reading.entropy:.3f} below ent_stop {config.ent_stop}"
 
 
-def _count_low(state: State, reading: Reading, threshold: float) -> int:
+def _count_low(state: State, reading: Measurements, threshold: float) -> int:
     return state.low_updates + 1 if _finite("entropy", reading.entropy) < threshold else 0
 
 

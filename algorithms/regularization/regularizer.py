@@ -13,7 +13,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import alarms, controllers, estimators, shaping
 from algorithms.regularization.config import RegularizerConfig
-from algorithms.regularization.controllers import Reading, Signals, State
+from algorithms.regularization.controllers import Measurements, Signals, State
 from algorithms.regularization.kl_cov import kl_cov
 
 
@@ -153,7 +153,7 @@ class Regularizer:
             terms["kl_cov"] = config.kl_cov_coef * value
         return estimates, terms
 
-    def update(self, reading: Reading, controls: Controls) -> Signals:
+    def update(self, reading: Measurements, controls: Controls) -> Signals:
         """Moves the coefficients once per update, before the optimizer steps; says what to do.
 
         Args:

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.moved import settings_today
+
 METRICS_FILE = "metrics.jsonl"
 CONFIG_FILE = "config.json"
 ENVIRONMENT_FILE = "environment.json"
@@ -187,7 +189,7 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows,
-        config=_object_or_note(folder / CONFIG_FILE, notes),
+        config=settings_today(_object_or_note(folder / CONFIG_FILE, notes)),
         environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )

@@ -103,26 +103,26 @@ def replace_groups(
     axes = 2 if batch.form == "positions" else 1
     changed: dict[str, Tensor] = {}
     for field in dataclasses.fields(batch):
-        ours, theirs = getattr(batch, field.name), getattr(source, field.name)
-        if not isinstance(ours, Tensor):
+        target, other = getattr(batch, field.name), getattr(source, field.name)
+        if not isinstance(target, Tensor):
             continue
-        ours, theirs = _alike(field.name, batch.form, ours, theirs)
-        lead, rest = ours.shape[:axes], ours.shape[axes:]
-        flat = ours.reshape(-1, *rest).clone()
-        flat[into] = theirs.reshape(-1, *rest)[taken]
+        target, other = _alike(field.name, batch.form, target, other)
+        lead, rest = target.shape[:axes], target.shape[axes:]
+        flat = target.reshape(-1, *rest).clone()
+        flat[into] = other.reshape(-1, *rest)[taken]
         changed[field.name] = flat.reshape(*lead, *rest)
     return dataclasses.replace(batch, **changed)  # type: ignore[arg-type]
 
 
-def _alike(name: str, form: str, ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+def _alike(name: str, form: str, target: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Both padded to the longer legal list, and in `games` to the longer game."""
     axes = [-1] if name in _BY_SLOT else []
     if form == "games":
         axes.append(2)
     for axis in axes:
-        size = max(ours.shape[axis], theirs.shape[axis])
-        ours, theirs = (_pad(t, axis, size, _FILL.get(name, 0)) for t in (ours, theirs))
-    return ours, theirs
+        size = max(target.shape[axis], other.shape[axis])
+        target, other = (_pad(t, axis, size, _FILL.get(name, 0)) for t in (target, other))
+    return target, other
 
 
 def _pad(tensor: Tensor, axis: int, size: int, fill: float) -> Tensor:

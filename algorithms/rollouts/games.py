@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 
 if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -68,7 +68,7 @@ def collect_games(
             f"{vec.num_envs}; give {vec.num_envs // group_size} FENs"
         )
     _, info = vec.reset(options={"fens": [fen for fen in fens for _ in range(group_size)]})
-    state = RolloutState.of(vec, info)
+    state = VecState.of(vec, info)
     sampler = Sampler(policy, temperature, generator, device)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
     records: list[PlyRecord] = []
@@ -113,7 +113,7 @@ def _check(
 def _teach(
     vec: ChessSelfPlayVectorEnv,
     sampler: Sampler,
-    state: RolloutState,
+    state: VecState,
     opponent: NDArray[np.bool_],
     share: float,
 ) -> dict[int, int]:

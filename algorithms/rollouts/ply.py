@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.planes import planes_of
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 from chess_env.rules.rules import hash_batch
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Sampler:
     device: torch.device
     greedy_fraction: float = 0.0
 
-    def see(self, state: RolloutState) -> tuple[Tensor, Tensor]:
+    def see(self, state: VecState) -> tuple[Tensor, Tensor]:
         """(planes `[N, 19, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""
         width = int(state.num_legal.max())
         legal_ids = to_device(state.legal_ids[:, :width], self.device)
@@ -75,11 +75,11 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 def play_ply(
     vec: ChessSelfPlayVectorEnv,
     sampler: Sampler,
-    state: RolloutState,
+    state: VecState,
     *,
     num_samples: int | None,
     forced: Mapping[int, int] | None = None,
-) -> tuple[PlyRecord, RolloutState]:
+) -> tuple[PlyRecord, VecState]:
     """One forward pass, one evaluator call for all samples of a ply; sample 0 is played on.
 
     Against an opponent a ply is the learner's move with the reply to it, and there is one sample.
@@ -144,7 +144,7 @@ def play_ply(
     if outputs.values is not None:
         record["values"] = outputs.values
         record["final_values"] = _final_values(sampler, outputs.values, truncated, info)
-    return record, RolloutState.of(vec, info)
+    return record, VecState.of(vec, info)
 
 
 def _played_on(sampler: Sampler, dist: MaskedCategorical, sampled: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def _final_values(
 def stack(
     records: Sequence[PlyRecord],
     sampler: Sampler,
-    state: RolloutState,
+    state: VecState,
     *,
     all_moves: bool = False,
 ) -> dict[str, Tensor]:

@@ -10,22 +10,22 @@ from torch import Tensor
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 
 if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 
-def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> RolloutState:
+def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> VecState:
     """The boards after `vec.reset(seed=seed)`."""
     _, info = vec.reset(seed=seed)
-    return RolloutState.of(vec, info)
+    return VecState.of(vec, info)
 
 
 def collect_positions(
     vec: ChessSelfPlayVectorEnv,
     policy: PolicyNet,
-    state: RolloutState,
+    state: VecState,
     *,
     num_plies: int,
     group_size: int | None,
@@ -34,7 +34,7 @@ def collect_positions(
     device: torch.device,
     policy_version: int = 0,
     greedy_fraction: float = 0.0,
-) -> tuple[RolloutBatch, RolloutState]:
+) -> tuple[RolloutBatch, VecState]:
     """A `positions` batch, and the boards as they stand afterwards.
 
     At every ply each of the P boards goes through the network once, G moves are drawn independently

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass
-class RolloutState:
+class VecState:
     """The boards as they stand between two rollouts, so that the streams of play go on.
 
     Attributes:
@@ -38,7 +38,7 @@ class RolloutState:
     score_cp: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> RolloutState:
+    def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> VecState:
         """The boards of `vec` after the `reset` or `step` that returned `info`; keeps its arrays."""
         names = ("legal_ids", "num_legal", "ply", "turn", "phase")
         named = {name: info[name] for name in names}
@@ -50,6 +50,6 @@ class RolloutState:
         return {name: value for name, value in named.items() if value is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RolloutState:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> VecState:
         """The inverse of `to_arrays`."""
         return cls(**arrays)

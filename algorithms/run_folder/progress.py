@@ -42,7 +42,7 @@ class Progress:
     largest_rollout: int = 0
 
 
-class Questions:
+class EvaluatorUsage:
     """What a run has asked its evaluator, by the evaluator's own counters.
 
     Args:
@@ -63,7 +63,7 @@ class Questions:
         return counters
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def untracked(self) -> Iterator[None]:
         """What is asked inside is no part of the run's record."""
         before = self._amounts()
         yield

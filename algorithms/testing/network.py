@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
-from chess_env.custom_objects import OwnObjectError, spec_of
+from chess_env.custom_objects import CustomObjectError, spec_of
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
@@ -46,7 +46,7 @@ def check_policy_network(network: Any, *, config: PolicyConfig | None = None) ->
                 PolicyConfig(**settings), seed=3, device=CPU, critic=critic
             ).eval()
             _check_answer(policy, critic)
-        except OwnObjectError as error:
+        except CustomObjectError as error:
             raise ContractError(str(error)) from error
         _check_seed(policy, PolicyConfig(**settings), critic)
         _check_rows(policy)

@@ -9,7 +9,7 @@ import torch
 from algorithms.config.run import TrainConfig
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.run_folder.progress import Progress, Questions
+from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from chess_env.evaluators import Evaluator
 
 
@@ -30,6 +30,6 @@ class Learner(Protocol):
     policy: PolicyNet
     device: torch.device
     evaluator: Evaluator
-    questions: Questions
+    usage: EvaluatorUsage
     progress: Progress
     seen: SeenPositions

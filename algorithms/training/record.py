@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from algorithms.rollouts.dynamic_sampling import Collected
-from algorithms.run_folder import environment as machine
+from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import Progress
 from algorithms.training.learner import Learner
 
 
-def account(
+def count_update(
     session: Learner, collected: Collected, rollout_s: float, update_s: float
 ) -> dict[str, float]:
     """Adds an update to the session's progress; its amounts, speeds and the evaluator's counters.
@@ -26,7 +26,7 @@ def account(
     """
     done = session.progress
     before = done.evaluations
-    counters = session.questions.count(done)
+    counters = session.usage.count(done)
     plies, moves, spent = collected.plies, collected.scored_moves, rollout_s + update_s
     done.update += 1
     done.plies += plies
@@ -78,7 +78,7 @@ class RowWriter:
         self._display = display
         self._watch = watch
         self._wall = time.monotonic()
-        self._cpu = machine.cpu_seconds()
+        self._cpu = environment.cpu_seconds()
 
     def write(self, metrics: Mapping[str, float]) -> None:
         """Writes and shows one row."""
@@ -96,7 +96,7 @@ class RowWriter:
         self._display.show(row, "" if self._watch is None else self._watch(row))
 
     def _clock(self) -> None:
-        done, wall, cpu = self._progress, time.monotonic(), machine.cpu_seconds()
+        done, wall, cpu = self._progress, time.monotonic(), environment.cpu_seconds()
         done.wall_s += wall - self._wall
         done.cpu_s += max(0.0, cpu - self._cpu)
         self._wall, self._cpu = wall, cpu

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from algorithms.config import files as config_file
-from algorithms.config.custom import own_names
+from algorithms.config.custom import custom_names
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
-from algorithms.run_folder import environment as machine
+from algorithms.run_folder import environment
 from algorithms.run_folder.console import WIDTH, Display, duration
 from algorithms.training.learner import Learner
 
@@ -133,14 +133,14 @@ def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool
     """None; writes config.json and environment.json, and says what is about to run."""
     config = session.config
     threads = torch.get_num_threads()
-    machine.write_record(
+    environment.write_record(
         run_dir / "environment.json",
-        machine.record(
+        environment.record(
             evaluator=session.evaluator.id,
             device=str(session.device),
             num_threads=threads,
-            packages=_OUTSIDE if config.trainer == "sb3" else (),
-            own=tuple(own_names(config).values()),
+            packages=_OUTSIDE if config.loop == "sb3" else (),
+            own=tuple(custom_names(config).values()),
         ),
         resumed=resumed,
     )

@@ -20,14 +20,14 @@ from algorithms.networks.build import build_policy, trained_parameters
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.weights import initialise
-from algorithms.regularization import Reading, Regularizer, Signals
+from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.dynamic_sampling import Collected, collect_live
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.rollouts.state import RolloutState
-from algorithms.run_folder.progress import Progress, Questions
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.rollouts.state import VecState
+from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.updates.nonfinite import NonFiniteGuard
 from chess_env.evaluators import make_evaluator
 
 
@@ -61,7 +61,7 @@ class Session:
         self.controls: Controls = config.algorithm.controls()
         self.temperature = config.rollout.temperature
         self.regularizer = Regularizer(config.regularizer, self.temperature)
-        self.guard = StepGuard()
+        self.guard = NonFiniteGuard()
         self.policy: PolicyNet = build_policy(
             config.policy,
             seed=config.seed,
@@ -84,7 +84,7 @@ class Session:
         env = config.env
         self._max_plies = env.max_plies or config.rollout.num_plies
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
-        self.questions = Questions(self.evaluator)
+        self.usage = EvaluatorUsage(self.evaluator)
         try:
             self.vec: Any = gym.make_vec(
                 "ChessSelfPlay-v0",
@@ -100,7 +100,7 @@ class Session:
             raise
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(config.num_threads)
-        self.boards: RolloutState | None = None
+        self.boards: VecState | None = None
         self.progress = Progress()
         self.seen = SeenPositions()
         self.last_kl_old: float | None = None
@@ -215,10 +215,10 @@ class Session:
         """Spent share of the budget, in [0, 1]."""
         return min(1.0, self.progress.scored_moves / self.config.total_moves)
 
-    def reading(self, batch: RolloutBatch, *, kl_at_start: float) -> Reading:
+    def reading(self, batch: RolloutBatch, *, kl_at_start: float) -> Measurements:
         """What the regulariser's controllers read on a fresh rollout; arguments as of `control`."""
         seen = policy_metrics(batch)
-        return Reading(
+        return Measurements(
             progress=self.spent_share,
             update=self.progress.update,
             entropy=seen["policy/entropy"],
@@ -308,7 +308,7 @@ class Session:
             ) from error
         self.shuffling.set_state(state["shuffling"])
         _, info = self.vec.set_state(state["vec"])
-        self.boards = RolloutState.of(self.vec, info)
+        self.boards = VecState.of(self.vec, info)
 
     def close(self) -> None:
         """Ends the boards and the engines, and gives the process its threads back."""

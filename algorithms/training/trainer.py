@@ -22,10 +22,10 @@ from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.preflight import look
-from algorithms.training.record import RowWriter, account
+from algorithms.training.record import RowWriter, count_update
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
-from algorithms.updates.nonfinite import BadBatches
+from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.update import update
 
@@ -55,10 +55,10 @@ def train(
         RunFolderError: the folder holds another run, or another process writes it.
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
     """
-    if config.trainer != "own":
+    if config.loop != "native":
         raise ValueError(
-            f"trainer is {config.trainer!r}: this is the project's own loop; call "
-            "algorithms.integrations.sb3.session.train_sb3, or set trainer to own"
+            f"loop is {config.loop!r}: this is the project's own; call "
+            "algorithms.integrations.sb3.session.train_sb3, or set loop to native"
         )
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
@@ -126,7 +126,7 @@ class _Run:
         probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
-        self._bad = BadBatches(run_dir / "bad_batches", display.say)
+        self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)
         self._rows = RowWriter(session.progress, log, display, watch)
 
     def begin(self) -> None:
@@ -175,7 +175,7 @@ class _Run:
             row = {**batch_metrics(batch, targets.advantages), **row, **learned}
             row.update(session.regularizer.metrics())
             update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
-            row.update(account(session, collected, rolled - began, update_s))
+            row.update(count_update(session, collected, rolled - began, update_s))
             row.update(checked if first else {})
             reason = signals.stop
             stopping = stop.asked(self.display.say)

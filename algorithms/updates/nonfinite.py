@@ -18,7 +18,7 @@ class NonFiniteError(RuntimeError):
 
 
 @dataclasses.dataclass
-class StepGuard:
+class NonFiniteGuard:
     """Counts skipped steps across updates and stops a run that no longer learns.
 
     Attributes:
@@ -60,7 +60,7 @@ class StepGuard:
 
 
 @dataclasses.dataclass(frozen=True)
-class BadBatches:
+class NonFiniteDump:
     """Keeps the first minibatch of a run whose loss or gradient is not finite.
 
     Later ones are only counted: one is enough to look at, and a run that fails for hours must not

@@ -17,7 +17,7 @@ from algorithms.updates.targets import Targets
 
 
 @dataclasses.dataclass(frozen=True)
-class Material:
+class TrainingBatch:
     """The states of a rollout with at least one valid sample; padding in it is finite.
 
     Attributes:
@@ -40,13 +40,13 @@ class Material:
         """Number of games or states, whichever minibatches are drawn from."""
         return int(self.flat.games.unique().numel()) if self.whole_games else self.flat.num_states
 
-    def select(self, index: Tensor) -> Material:
+    def select(self, index: Tensor) -> TrainingBatch:
         """The states of an int64 index `[n]`, their weights scaled up to those of the whole batch.
 
         The loss of a minibatch is so an unbiased share of the batch's: scaled by the number of games,
         not of states, where whole games are drawn, for those differ in length.
         """
-        part = Material(
+        part = TrainingBatch(
             self.flat.select(index), self.advantages[index], self.weights[index], self.whole_games
         )
         scale = self.num_drawn / part.num_drawn
@@ -54,9 +54,9 @@ class Material:
         return dataclasses.replace(part, weights=part.weights * scale, penalty_scale=shares)
 
 
-def make_material(
+def make_training_batch(
     algorithm: Algorithm, batch: RolloutBatch, targets: Targets, generator: torch.Generator
-) -> Material:
+) -> TrainingBatch:
     """What `update` learns from.
 
     Args:
@@ -72,7 +72,7 @@ def make_material(
     if targets.returns is not None:
         flat = dataclasses.replace(flat, returns=batch.flatten(targets.returns))
     needs = algorithm.needs()
-    material = Material(
+    material = TrainingBatch(
         flat,
         batch.flatten(targets.advantages),
         batch.flatten(targets.weights),
@@ -108,7 +108,9 @@ def make_material(
     )
 
 
-def learned_advantages(algorithm: Algorithm, regularizer: Regularizer, part: Material) -> Tensor:
+def learned_advantages(
+    algorithm: Algorithm, regularizer: Regularizer, part: TrainingBatch
+) -> Tensor:
     """`[n, K]` the advantages that the policy loss of a minibatch reads; no gradient.
 
     The minibatch's own, shaped by the regulariser already (`make_targets`); or, where the algorithm

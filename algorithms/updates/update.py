@@ -22,13 +22,13 @@ from algorithms.core.ratio_metrics import (
 )
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets
 from algorithms.updates.training_batch import (
-    Material,
+    TrainingBatch,
     largest_gap,
     learned_advantages,
-    make_material,
+    make_training_batch,
     relabel,
     shuffled,
 )
@@ -80,7 +80,7 @@ class _Losses:
         loss: scalar, what is minimised.
     """
 
-    part: Material
+    part: TrainingBatch
     advantages: Tensor
     dist: MaskedCategorical
     policy_loss: Tensor
@@ -96,7 +96,7 @@ def _losses(
     regularizer: Regularizer,
     critic: Critic | None,
     controls: Controls,
-    part: Material,
+    part: TrainingBatch,
 ) -> _Losses:
     flat = part.flat
     outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
@@ -122,7 +122,7 @@ def _backward(
     algorithm: Algorithm,
     regularizer: Regularizer,
     controls: Controls,
-    material: Material,
+    material: TrainingBatch,
     together: list[Tensor],
 ) -> tuple[list[_Losses], Tensor]:
     """Adds the gradients of the minibatches of one step; their losses, and the step's loss."""
@@ -203,7 +203,7 @@ def update(
     targets: Targets,
     *,
     controls: Controls,
-    guard: StepGuard,
+    guard: NonFiniteGuard,
     generator: torch.Generator,
     minibatch_size: int,
     max_grad_norm: float,
@@ -247,7 +247,7 @@ def update(
         ValueError: the batch has no valid sample, or lacks what the algorithm needs.
     """
     needs = algorithm.needs()
-    material = make_material(algorithm, batch, targets, generator)
+    material = make_training_batch(algorithm, batch, targets, generator)
     mismatch: Tensor | None = None
     if policy.reduced_precision(material.flat.obs.device):
         flat, mismatch = relabel(behaviour or policy, material.flat, minibatch_size)

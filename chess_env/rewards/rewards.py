@@ -144,11 +144,11 @@ class RewardFunction:
 
     Attributes:
         weights: Term name -> weight; the sum runs in this order.
-        own: Term name -> function, of the terms that are not in `REWARDS`.
+        custom: Term name -> function, of the terms that are not in `REWARDS`.
     """
 
     weights: Mapping[str, float]
-    own: Mapping[str, RewardTerm] = field(default_factory=dict)
+    custom: Mapping[str, RewardTerm] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class RewardFunction:
     @property
     def needs_scores(self) -> bool:
         """True when a term compares the scores before and after the move."""
-        return any(name in _DELTA_TRANSFORM or name in self.own for name in self.weights)
+        return any(name in _DELTA_TRANSFORM or name in self.custom for name in self.weights)
 
     @property
     def needs_move_scores(self) -> bool:
@@ -204,10 +204,10 @@ class RewardFunction:
                 )
             elif name == "outcome":
                 terms[name] = _outcome(status, same_side)
-            elif name in self.own:
+            elif name in self.custom:
                 before, after = np.asarray(score_before_cp), np.asarray(score_after_cp)
                 mine = np.where(same_side, after, -after)
-                terms[name] = paid_by(self.own[name], name, mine, before)
+                terms[name] = paid_by(self.custom[name], name, mine, before)
             else:
                 if move_scores is None:
                     raise ValueError(
@@ -239,11 +239,11 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
     if reward is None:
         reward = "win_prob_delta" if has_evaluator else "outcome"
     weights: dict[str, float] = {}
-    own: dict[str, RewardTerm] = {}
+    custom: dict[str, RewardTerm] = {}
     for term, weight in _weighted(reward).items():
         name = term if isinstance(term, str) else label_of(term)
         if name not in REWARDS:
-            own[name] = load_term(term, REWARDS)
+            custom[name] = load_term(term, REWARDS)
         if not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
             raise ValueError(
                 f"weight of reward term {name!r} is {weight!r}: expected a finite number"
@@ -254,7 +254,7 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
                 "use reward='outcome', or evaluator='auto', 'builtin' or 'stockfish:depth=4'"
             )
         weights[name] = float(weight)
-    return RewardFunction(weights, own)
+    return RewardFunction(weights, custom)
 
 
 def reward_text(reward: Reward) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.cause import applied
-from algorithms.comparison.grid_runs import Cell, GridResult, Outcome
+from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.run_folder.files import write_atomically
@@ -41,7 +41,7 @@ def config_of(arguments: Sequence[str]) -> TrainConfig:
 
 @dataclasses.dataclass
 class FakeGrid:
-    """Attributes: the formula, what it ran, and which cells break.
+    """Attributes: the formula, what it ran, and which runs break.
 
     `norms` is the ratio of bonus to policy gradient norm at ent_coef 1.
     """
@@ -54,32 +54,32 @@ class FakeGrid:
     arguments: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def __call__(
-        self, cells: Sequence[Cell], out: Path, *, jobs: int, say: Any, retry_failed: bool
+        self, grid_runs: Sequence[GridRun], out: Path, *, jobs: int, say: Any, retry_failed: bool
     ) -> GridResult:
         outcomes = []
         out.mkdir(parents=True, exist_ok=True)
-        for cell in cells:
-            if cell.result() is None:
-                self.ran.append(cell.name)
-                self.arguments[cell.name] = cell.arguments
-                if cell.name not in self.breaks:
-                    self._write(cell)
-            done = cell.result() is not None
-            outcomes.append(Outcome(cell, "finished" if done else "failed", 0 if done else 1))
+        for grid_run in grid_runs:
+            if grid_run.result() is None:
+                self.ran.append(grid_run.name)
+                self.arguments[grid_run.name] = grid_run.arguments
+                if grid_run.name not in self.breaks:
+                    self._write(grid_run)
+            done = grid_run.result() is not None
+            outcomes.append(Outcome(grid_run, "finished" if done else "failed", 0 if done else 1))
         records = {
             c.name: {"folder": str(c.folder.relative_to(out)), "arguments": list(c.arguments)}
-            for c in cells
+            for c in grid_runs
         }
         write_atomically(out / "cells.json", records)
         return GridResult(tuple(outcomes), tuple(self.ran), None)
 
-    def _write(self, cell: Cell) -> None:
-        if cell.arguments[0] == "train":
-            config = config_of(cell.arguments)
+    def _write(self, grid_run: GridRun) -> None:
+        if grid_run.arguments[0] == "train":
+            config = config_of(grid_run.arguments)
         else:
-            seed = int(cell.arguments[cell.arguments.index("--seed") + 1])
+            seed = int(grid_run.arguments[grid_run.arguments.index("--seed") + 1])
             config = TrainConfig(*PRESETS["grpo"], seed=seed)
-        config = dataclasses.replace(config, run_dir=cell.folder)
+        config = dataclasses.replace(config, run_dir=grid_run.folder)
         ratio = self.norms(config) * config.regularizer.ent_coef
         rows: list[Mapping[str, Any]] = [
             {
@@ -90,12 +90,12 @@ class FakeGrid:
                 **({"grad_share/policy_norm": 2.0} if step else {}),
                 **({"grad_share/entropy_norm": 2.0 * ratio} if step and ratio else {}),
             }
-            for step, (regret, entropy) in enumerate(self.curve(cell.name, config))
+            for step, (regret, entropy) in enumerate(self.curve(grid_run.name, config))
         ]
-        cell.folder.mkdir(parents=True)
-        config_file.save(config, cell.folder / "config.json")
+        grid_run.folder.mkdir(parents=True)
+        config_file.save(config, grid_run.folder / "config.json")
         lines = [json.dumps(row) + "\n" for row in rows]
-        (cell.folder / "metrics.jsonl").write_text("".join(lines))
-        environment = {"evaluator": self.evaluator(cell.name), "git": {"commit": "abc"}}
-        (cell.folder / "environment.json").write_text(json.dumps(environment))
-        (cell.folder / "result.json").write_text(json.dumps({"stopped_by": None}))
+        (grid_run.folder / "metrics.jsonl").write_text("".join(lines))
+        environment = {"evaluator": self.evaluator(grid_run.name), "git": {"commit": "abc"}}
+        (grid_run.folder / "environment.json").write_text(json.dumps(environment))
+        (grid_run.folder / "result.json").write_text(json.dumps({"stopped_by": None}))

@@ -13,7 +13,7 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
 from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
-from algorithms.reports.readings import READINGS
+from algorithms.reports.summaries import READINGS
 
 ROOT = Path(__file__).parents[2]
 ALL = CAUSES | COMPOSITES

@@ -7,14 +7,14 @@ import dataclasses
 import pytest
 
 from algorithms.comparison.readings import (
-    Reading,
+    RunSummary,
     gradient_norms,
     matched_level,
     share_of_bonus,
 )
 from algorithms.comparison.tuning import coefficient
 
-READING = Reading(
+READING = RunSummary(
     column="a",
     seed=1,
     evaluator="builtin-v1",

@@ -1,4 +1,4 @@
-"""A grid repeats no finished cell, hides no broken one, and may be killed at any instant."""
+"""A grid repeats no finished run, hides no broken one, and may be killed at any instant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.grid_runs import GridRun
 from algorithms.run_folder.files import GridError, locked, read_json, write_atomically
 
 ROOT = Path(__file__).parents[2]
@@ -22,18 +22,18 @@ FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
 DRIVER = """
 import sys
 from pathlib import Path
-from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.grid import run_grid
 out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
-cells = [Cell(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
+cells = [GridRun(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
 sys.exit(run_grid(cells, out, jobs=2, command=command).exit_code)
 """
 
 
-def cells(out: Path, *pairs: str, resume: bool = True) -> list[Cell]:
+def grid_runs(out: Path, *pairs: str, resume: bool = True) -> list[GridRun]:
     """Cells from "behaviour:name"."""
     split = [pair.split(":") for pair in pairs]
-    return [Cell(name, (behaviour,), out / name, resume) for behaviour, name in split]
+    return [GridRun(name, (behaviour,), out / name, resume) for behaviour, name in split]
 
 
 def starts(out: Path, name: str) -> list[str]:
@@ -68,7 +68,7 @@ def alive(pid: int) -> bool:
 def test_finished_cells_are_not_repeated_and_a_failure_stops_nothing_and_is_told(
     tmp_path: Path,
 ) -> None:
-    asked = cells(tmp_path, "fails:a", "ends:b", "is-unfinished-at-exit-0:c", "is-killed:d")
+    asked = grid_runs(tmp_path, "fails:a", "ends:b", "is-unfinished-at-exit-0:c", "is-killed:d")
     first = run_grid(asked, tmp_path, jobs=2, command=FAKE, say=quiet)
     assert [each.state for each in first.outcomes] == ["failed", "finished", "failed", "failed"]
     assert first.exit_code == 1 and first.stopped_by is None
@@ -78,7 +78,7 @@ def test_finished_cells_are_not_repeated_and_a_failure_stops_nothing_and_is_told
     told = "\n".join(first.lines())
     assert "FAILED a: exit code 3" in told and "is here" in told and "b" not in told.split()
 
-    again = run_grid([*asked, *cells(tmp_path, "ends:e")], tmp_path, command=FAKE, say=quiet)
+    again = run_grid([*asked, *grid_runs(tmp_path, "ends:e")], tmp_path, command=FAKE, say=quiet)
     assert again.ran == ("e",) and again.exit_code == 1
     assert "is here" in "\n".join(again.lines())
     run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True)
@@ -103,7 +103,7 @@ def test_after_sigkill_the_children_are_dead_and_the_rest_is_continued(tmp_path:
             os.kill(child, signal.SIGKILL)
 
     (tmp_path / "go").write_text("")
-    result = run_grid(cells(tmp_path, *pairs), tmp_path, jobs=2, command=FAKE, say=quiet)
+    result = run_grid(grid_runs(tmp_path, *pairs), tmp_path, jobs=2, command=FAKE, say=quiet)
     assert result.exit_code == 0 and set(result.ran) == {"half", "begun", "later"}
     assert starts(tmp_path, "done") == ["begun"]
     assert starts(tmp_path, "half") == ["begun", "resumed"]
@@ -120,12 +120,12 @@ def test_sigterm_reaches_the_children_and_the_same_call_continues(tmp_path: Path
     states = {name: each["state"] for name, each in read_json(tmp_path / "cells.json").items()}
     assert states == {"a": "stopped", "b": "stopped", "c": "waiting"}
     assert starts(tmp_path, "c") == []
-    result = run_grid(cells(tmp_path, *pairs), tmp_path, command=FAKE, say=quiet)
+    result = run_grid(grid_runs(tmp_path, *pairs), tmp_path, command=FAKE, say=quiet)
     assert result.exit_code == 0 and starts(tmp_path, "a") == ["begun", "resumed"]
 
 
 def test_a_cell_that_failed_stays_failed_whatever_it_wrote(tmp_path: Path) -> None:
-    asked = cells(tmp_path, "fails-with-a-result:a")
+    asked = grid_runs(tmp_path, "fails-with-a-result:a")
     for _ in range(2):
         (outcome,) = run_grid(asked, tmp_path, command=FAKE, say=quiet).outcomes
         assert (outcome.state, outcome.exit_code) == ("failed", 1)
@@ -134,7 +134,7 @@ def test_a_cell_that_failed_stays_failed_whatever_it_wrote(tmp_path: Path) -> No
 
 
 def test_a_cell_that_cannot_be_resumed_starts_anew_without_what_it_left(tmp_path: Path) -> None:
-    asked = cells(tmp_path, "fails:a", resume=False)
+    asked = grid_runs(tmp_path, "fails:a", resume=False)
     run_grid(asked, tmp_path, command=FAKE, say=quiet)
     (tmp_path / "a" / "checkpoints" / "update-00000001").mkdir(parents=True)
     (tmp_path / "a" / "config.json").write_text('{"a": 1}')
@@ -157,17 +157,17 @@ def test_a_cell_that_cannot_be_resumed_starts_anew_without_what_it_left(tmp_path
 def test_a_result_that_a_kill_cut_or_that_tells_of_a_signal_is_no_end(
     tmp_path: Path, result: str
 ) -> None:
-    cell = cells(tmp_path, "ends:a")[0]
-    assert cell.result() is None
-    cell.folder.mkdir()
-    (cell.folder / "result.json").write_text(result)
-    assert cell.result() is None
-    (cell.folder / "result.json").write_text('{"stopped_by": "entropy below 0.5"}')
-    assert cell.result() == {"stopped_by": "entropy below 0.5"}
+    grid_run = grid_runs(tmp_path, "ends:a")[0]
+    assert grid_run.result() is None
+    grid_run.folder.mkdir()
+    (grid_run.folder / "result.json").write_text(result)
+    assert grid_run.result() is None
+    (grid_run.folder / "result.json").write_text('{"stopped_by": "entropy below 0.5"}')
+    assert grid_run.result() == {"stopped_by": "entropy below 0.5"}
 
 
 def test_a_config_that_a_kill_cut_makes_the_cell_start_anew(tmp_path: Path) -> None:
-    asked = cells(tmp_path, "ends:a")
+    asked = grid_runs(tmp_path, "ends:a")
     run_grid(asked, tmp_path, command=FAKE, say=quiet)
     for name, text in (("result.json", ""), ("config.json", '{"algo')):
         (tmp_path / "a" / name).write_text(text)
@@ -177,19 +177,19 @@ def test_a_config_that_a_kill_cut_makes_the_cell_start_anew(tmp_path: Path) -> N
 
 
 def test_other_settings_in_the_same_folder_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
-    run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
+    run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
     with pytest.raises(GridError, match="then: ends\n  now:  fails"):
-        run_grid(cells(tmp_path, "fails:a"), tmp_path, command=FAKE, say=quiet)
+        run_grid(grid_runs(tmp_path, "fails:a"), tmp_path, command=FAKE, say=quiet)
     (tmp_path / "mine").mkdir()
     with pytest.raises(GridError, match="does not know it: move it away"):
-        run_grid(cells(tmp_path, "ends:mine"), tmp_path, command=FAKE, say=quiet)
-    assert (tmp_path / "mine").is_dir() and cells(tmp_path, "ends:a")[0].result() is not None
+        run_grid(grid_runs(tmp_path, "ends:mine"), tmp_path, command=FAKE, say=quiet)
+    assert (tmp_path / "mine").is_dir() and grid_runs(tmp_path, "ends:a")[0].result() is not None
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
-        run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
-    assert run_grid(cells(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet).exit_code == 0
+        run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
+    assert run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(ValueError, match=message):
-        run_grid(cells(out, *pairs), out, jobs=jobs, command=FAKE, say=quiet)
+        run_grid(grid_runs(out, *pairs), out, jobs=jobs, command=FAKE, say=quiet)
     assert not out.exists()
 
 
@@ -226,9 +226,9 @@ def test_a_real_cell_trains_once(tmp_path: Path) -> None:
         "train", "grpo", "--smoke", "--policy.channels", "8", "--env.evaluator", "builtin",
         "--device", "cpu", "--total-moves", "1024",
     )  # fmt: skip
-    cell = Cell("grpo", arguments, tmp_path / "grpo")
-    assert run_grid([cell], tmp_path, say=quiet).exit_code == 0
-    result = cell.result()
+    grid_run = GridRun("grpo", arguments, tmp_path / "grpo")
+    assert run_grid([grid_run], tmp_path, say=quiet).exit_code == 0
+    result = grid_run.result()
     assert result is not None and result["scored_moves"] == 1024
-    assert (tmp_path / "grpo" / "metrics.jsonl").exists() and "regret" in cell.log.read_text()
-    assert run_grid([cell], tmp_path, say=quiet).ran == ()
+    assert (tmp_path / "grpo" / "metrics.jsonl").exists() and "regret" in grid_run.log.read_text()
+    assert run_grid([grid_run], tmp_path, say=quiet).ran == ()

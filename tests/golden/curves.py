@@ -16,9 +16,9 @@ from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
-from algorithms.regularization import Reading, Regularizer, RegularizerConfig
+from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import reference_logprobs
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.golden import batches
@@ -69,7 +69,7 @@ def run(
     policy = batches.load_policy(critic=algorithm.needs().critic is not None).to(batch.obs.device)
     optimizer = torch.optim.Adam(policy.parameters(), lr=LEARNING_RATE)
     regularizer = Regularizer(config, batch.temperature)
-    controls, guard = algorithm.controls(), StepGuard()
+    controls, guard = algorithm.controls(), NonFiniteGuard()
     generator = torch.Generator().manual_seed(batches.SEED)
     if regularizer.needs_reference:
         reference = batches.new_policy(critic=False).double().to(batch.obs.device)
@@ -80,7 +80,7 @@ def run(
     curves: dict[str, list[float]] = {}
     metrics: dict[str, float] = {}
     for done in range(UPDATES):
-        reading = Reading(
+        reading = Measurements(
             progress=done / UPDATES,
             update=done,
             entropy=seen["policy/entropy"],

@@ -13,11 +13,11 @@ from algorithms.config.run import TrainConfig
 from algorithms.grpo import GRPO
 from algorithms.pretraining import config as pretraining
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.run_folder import environment as machine
+from algorithms.run_folder import environment
 
 
 def write_record(path: Path) -> None:
-    machine.write_record(path, {"started": "now"}, resumed=False)
+    environment.write_record(path, {"started": "now"}, resumed=False)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from algorithms.reports.page import (
-    Findings,
     MoveChance,
+    PageNotes,
     PolicyPicture,
     Probe,
     build_page,
@@ -104,7 +104,7 @@ def test_the_headline_says_who_ended_where_and_how_many_seeds_there_are(
 def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
     run = run_of(tmp_path / "a", ent_coef=0.35)
     presets = {str(run.path): flatten(config(ent_coef=0.1, seed=9))}
-    text = text_of(build_page("a", [run], Findings(presets=presets)))
+    text = text_of(build_page("a", [run], PageNotes(presets=presets)))
     assert "Held-out regret fell from 400 to 100 centipawns per move." in text
     assert "Held-out entropy fell from 3.00 to 2.00 nats." in text
     assert "setting the preset grpo regularizer.ent_coef 0.1 0.35 " in text
@@ -130,13 +130,13 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     policy = PolicyPicture(0, 1.0, [MoveChance(0, 8, EVIL, 0.5)])
     probe = Probe(EVIL, "8/8/8/8/8/8/8/R7 w", 3, policy, policy)
     where = str(folder)
-    findings = Findings(
+    page_notes = PageNotes(
         diagnoses={where: {"verdict": EVIL, "causes": [cause], "notes": [EVIL]}},
         probes={where: [probe]},
         presets={where: {EVIL: EVIL}},
         notes=[EVIL],
     )
-    tags = Tags(build_page(EVIL, [run, run_of(tmp_path / "b")], findings))
+    tags = Tags(build_page(EVIL, [run, run_of(tmp_path / "b")], page_notes))
     assert tags.open == []
     assert tags.count("script") == tags.count("img") == 0
     assert not any("onerror" in found for _, found in tags.found)
@@ -217,7 +217,7 @@ def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: 
         {"name": "kl_trap", "confidence": "low", "evidence": ["a", "b"], "remedy": "", "confirm": ""},
     ]  # fmt: skip
     diagnosis = {"verdict": "collapse", "causes": causes, "notes": ["a peak is noise"]}
-    text = text_of(build_page("a", [run], Findings(diagnoses={str(run.path): diagnosis})))
+    text = text_of(build_page("a", [run], PageNotes(diagnoses={str(run.path): diagnosis})))
     assert (
         "a, seed 1 collapse loss_budget 91% bonus share: 0.9877 lower ent_coef "
         "chess-lab causes run loss_budget"
@@ -225,7 +225,7 @@ def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: 
     assert "kl_trap low a b" in text
     assert "a: a peak is noise" in text
     healthy = {"verdict": "healthy", "causes": [], "notes": []}
-    text = text_of(build_page("a", [run], Findings(diagnoses={str(run.path): healthy})))
+    text = text_of(build_page("a", [run], PageNotes(diagnoses={str(run.path): healthy})))
     assert "a, seed 1 healthy none found" in text
 
 
@@ -267,7 +267,7 @@ def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: P
         ("Broken runs", ["c: r"]),
         ("Learning rates", ["not tuned"]),
     ]
-    page = build_page("a", [run_of(tmp_path / "a")], Findings(claims=claims))
+    page = build_page("a", [run_of(tmp_path / "a")], PageNotes(claims=claims))
     assert "nothing: &lt;b&gt;" in page
     for damaged in ("{", '{"families": 3}', "[]"):
         (tmp_path / "comparison.json").write_text(damaged)

@@ -17,10 +17,10 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import BadBatches
+from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
 from chess_env.vector_env import ChessSelfPlayVectorEnv
-from tests.training.asking import Asking, run
+from tests.training.recording_algorithm import RecordingAlgorithm, run
 
 CPU = torch.device("cpu")
 RolloutOf = Callable[..., RolloutBatch]
@@ -31,11 +31,11 @@ VecOf = Callable[..., ChessSelfPlayVectorEnv]
 def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(
     policy_of: PolicyOf, rollout_of: RolloutOf, tmp_path: Path
 ) -> None:
-    batch, algorithm, said = rollout_of(), Asking(), list[str]()
+    batch, algorithm, said = rollout_of(), RecordingAlgorithm(), list[str]()
     spoiled = batch.rewards.clone()
     spoiled[0, 0, 0] = torch.nan
     targets = Targets(spoiled, algorithm.weights(batch))
-    bad = BadBatches(tmp_path / "bad_batches", said.append)
+    bad = NonFiniteDump(tmp_path / "bad_batches", said.append)
     for number in (7, 8):
         metrics = run(
             policy_of(),
@@ -58,7 +58,7 @@ def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(
 def test_a_bad_batch_that_cannot_be_written_is_said(rollout_of: RolloutOf, tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / "file").write_text("")
-    bad = BadBatches(tmp_path / "file" / "bad_batches", said.append)
+    bad = NonFiniteDump(tmp_path / "file" / "bad_batches", said.append)
     bad.keep(3, rollout_of().flat(), {}, "loss nan")
     assert len(said) == 1 and "could not be written" in said[0]
 
@@ -70,7 +70,7 @@ def test_a_full_disk_costs_the_bad_batch_and_not_the_run(
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
-        BadBatches(tmp_path / "bad_batches", said.append).keep(
+        NonFiniteDump(tmp_path / "bad_batches", said.append).keep(
             3, rollout_of().flat(), {}, "loss nan"
         )
     finally:
@@ -95,7 +95,7 @@ def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
         generator=torch.Generator().manual_seed(0),
         device=CPU,
     )
-    metrics = run(policy, batch, Asking())
+    metrics = run(policy, batch, RecordingAlgorithm())
     assert metrics["ratio/std"] < 0.01
     assert metrics["ratio/mismatch"] < 0.05
 
@@ -106,8 +106,8 @@ def test_a_stale_batch_is_relabelled_by_the_policy_that_sampled_it(
     batch, learner = rollout_of(), policy_of()
     with torch.no_grad():
         learner.action_bias.mul_(1.2)
-    exact = run(learner, batch, Asking())
+    exact = run(learner, batch, RecordingAlgorithm())
     monkeypatch.setattr(PolicyNet, "reduced_precision", lambda self, device: True)
-    stale = run(learner, batch, Asking(), behaviour=policy_of())
+    stale = run(learner, batch, RecordingAlgorithm(), behaviour=policy_of())
     assert stale["ratio/std"] == pytest.approx(exact["ratio/std"], rel=1e-3)
-    assert run(learner, batch, Asking())["ratio/std"] < 1e-5 < exact["ratio/std"]
+    assert run(learner, batch, RecordingAlgorithm())["ratio/std"] < 1e-5 < exact["ratio/std"]

@@ -147,9 +147,9 @@ def test_check_reports_every_part_and_is_usable_here(
 def test_check_fails_with_a_remedy_when_a_package_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from algorithms.run_folder import environment as machine
+    from algorithms.run_folder import environment
 
-    monkeypatch.setattr(machine, "PACKAGES", ("torch", "no-such-package"))
+    monkeypatch.setattr(environment, "PACKAGES", ("torch", "no-such-package"))
     assert cli.main(["check"]) == 1
     output = capsys.readouterr().out
     assert "MISSING   no-such-package" in output and "pip install -e ." in output

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algorithms.diagnostics.entropy_prediction import (
-    EntropyProbe,
+    EntropyPrediction,
     ProbeStates,
     exact_pull,
     exact_rewards,
@@ -43,7 +43,7 @@ def moved(policy: PolicyNet, size: float, seed: int = 1) -> PolicyNet:
 def probe(
     before: PolicyNet, after: PolicyNet, states: ProbeStates, temperature: float = 1.3
 ) -> dict[str, float]:
-    earlier = EntropyProbe(float64_copy(before), states, temperature)
+    earlier = EntropyPrediction(float64_copy(before), states, temperature)
     return earlier.after(float64_copy(after), 0.01)[0]
 
 
@@ -138,7 +138,7 @@ def test_the_tabular_form_predicts_a_step_of_independent_logits(policy_of: Polic
         with torch.no_grad():
             for ids, change in zip(legal_ids, step, strict=True):
                 after.action_bias[ids[ids >= 0].long()] += change[ids >= 0]
-        result, _ = EntropyProbe(policy, states, temperature).after(after, eta)
+        result, _ = EntropyPrediction(policy, states, temperature).after(after, eta)
         errors.append(result["dh_tabular"] - result["measured"])
         assert abs(errors[-1]) < 0.05 * abs(result["measured"])
     assert errors[0] / errors[1] == pytest.approx(100, rel=0.2)
@@ -190,8 +190,8 @@ def test_a_state_that_is_not_counted_is_in_no_mean(
         )
         for rows in ([3], [3, 9])
     )
-    alone, logprobs = EntropyProbe(policy, one, 1.3).after(after, 0.01)
-    beside, _ = EntropyProbe(policy, two, 1.3).after(after, 0.01)
+    alone, logprobs = EntropyPrediction(policy, one, 1.3).after(after, 0.01)
+    beside, _ = EntropyPrediction(policy, two, 1.3).after(after, 0.01)
     assert alone == pytest.approx(beside, rel=1e-9)
     assert alone["measured"] != 0.0
     assert logprobs.exp().sum().item() == pytest.approx(1.0)
@@ -206,7 +206,7 @@ def test_the_float64_copy_computes_in_float64_and_leaves_the_policy_alone(
     tiny = copy.deepcopy(twin)
     with torch.no_grad():
         tiny.stem.bias += 1e-12  # far below what float32 can hold
-    result, _ = EntropyProbe(twin, states, 1.0).after(tiny, 0.0)
+    result, _ = EntropyPrediction(twin, states, 1.0).after(tiny, 0.0)
     assert 0 < abs(result["measured"]) < 1e-9
     assert all(torch.equal(before[name], v) for name, v in policy.state_dict().items())
     assert all(parameter.grad is None for parameter in policy.parameters())

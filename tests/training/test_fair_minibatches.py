@@ -18,8 +18,13 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.targets import Targets, make_targets
-from algorithms.updates.training_batch import learned_advantages, make_material
-from tests.training.asking import Asking, critic_and_batch, flat_weights, run
+from algorithms.updates.training_batch import learned_advantages, make_training_batch
+from tests.training.recording_algorithm import (
+    RecordingAlgorithm,
+    critic_and_batch,
+    flat_weights,
+    run,
+)
 
 RolloutOf = Callable[..., RolloutBatch]
 PolicyOf = Callable[..., PolicyNet]
@@ -27,7 +32,7 @@ VecOf = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class LossIsAdvantage(Asking):
+class LossIsAdvantage(RecordingAlgorithm):
     """Each sample's loss is its advantage, whatever the policy."""
 
     def policy_loss(
@@ -74,7 +79,9 @@ def test_the_gradients_of_whole_games_add_up_to_the_batch_s(
         policy = policy_of()
         needs = Needs(whole_games=True, single_step=True)
         optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
-        metrics = run(policy, batch, Asking(needs), optimizer=optimizer, minibatch_size=size)
+        metrics = run(
+            policy, batch, RecordingAlgorithm(needs), optimizer=optimizer, minibatch_size=size
+        )
         assert metrics["train/steps"] == 1
         moved.append((flat_weights(policy), metrics["train/loss"]))
     torch.testing.assert_close(moved[0][0], moved[1][0], atol=1e-6, rtol=1e-4)
@@ -86,7 +93,7 @@ def shares(coef: float, algorithm: PPO, batch: RolloutBatch) -> tuple[Tensor, Te
     regularizer = Regularizer(RegularizerConfig(repo_coef=coef), batch.temperature)
     targets: Targets = make_targets(algorithm, regularizer, batch)
     generator = torch.Generator().manual_seed(0)
-    part = make_material(algorithm, batch, targets, generator)
+    part = make_training_batch(algorithm, batch, targets, generator)
     read = learned_advantages(algorithm, regularizer, part)
     raw = batch.flatten(algorithm.advantages(batch))
     scaled = normalized(raw, part.flat.valid) if algorithm.normalize_advantages else raw

@@ -101,7 +101,7 @@ def test_a_run_is_the_same_in_every_bit_with_and_without_it(tmp_path: Path, name
 def test_looking_leaves_the_session_and_the_global_random_state_alone() -> None:
     with session_of(algorithm=GRPO(group_size=4, update_epochs=2)) as session:
         batch = rolled(session)
-        session.questions.count(session.progress)
+        session.usage.count(session.progress)
         before = session.state(), torch.get_rng_state(), dataclasses.replace(batch)
         weights = {name: value.clone() for name, value in session.policy.state_dict().items()}
         asked = session.evaluator.counters()["queries"]
@@ -112,7 +112,7 @@ def test_looking_leaves_the_session_and_the_global_random_state_alone() -> None:
         assert all(parameter.requires_grad for parameter in session.policy.parameters())
         assert session.evaluator.counters()["queries"] > asked
         evaluations = session.progress.evaluations
-        session.questions.count(session.progress)
+        session.usage.count(session.progress)
         assert session.progress.evaluations == evaluations
 
 

@@ -12,7 +12,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -126,7 +126,7 @@ def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf, policy_of: Poli
     whole, _ = collect_positions(vec, policy, start_rollout(vec, 4), **options(num_plies=6))
     settings = options(num_plies=3)
     first, state = collect_positions(twin, policy, start_rollout(twin, 4), **settings)
-    restored = RolloutState.from_arrays(state.to_arrays())
+    restored = VecState.from_arrays(state.to_arrays())
     second, _ = collect_positions(twin, policy, restored, **settings)
     assert torch.equal(torch.cat([first.actions, second.actions], 1), whole.actions)
     assert torch.equal(torch.cat([first.rewards, second.rewards], 1), whole.rewards)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.run_folder import environment as machine
+from algorithms.run_folder import environment
 from algorithms.run_folder import log as run_log
 from algorithms.run_folder.log import RunFolderError, RunLog, read_rows
 
@@ -102,21 +102,21 @@ def test_a_tracker_that_fails_does_not_cost_a_row(
 
 def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:
     code = "import time\nwhile time.process_time() < .4: pass\nprint(1, flush=True); input()"
-    before = machine.cpu_seconds()
+    before = environment.cpu_seconds()
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdout is not None
     child.stdout.readline()
     time.sleep(0.05)
-    running = machine.cpu_seconds() - before
+    running = environment.cpu_seconds() - before
     child.communicate(b"\n")
-    ended = machine.cpu_seconds() - before
+    ended = environment.cpu_seconds() - before
     assert 0.35 < running < 1.5
     assert running - 0.05 < ended < 1.5
 
 
 def test_the_environment_record_is_json_and_names_the_evaluator() -> None:
-    record = machine.record(evaluator="builtin-1", device="cpu", num_threads=2)
+    record = environment.record(evaluator="builtin-1", device="cpu", num_threads=2)
     assert json.loads(json.dumps(record))["evaluator"] == "builtin-1"
     assert record["packages"]["torch"] and record["cpu"]

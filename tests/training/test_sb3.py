@@ -21,16 +21,16 @@ from algorithms.core.advantages import gae
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.grpo import GRPO
 from algorithms.integrations.sb3.policy import PlanesPolicy
-from algorithms.integrations.sb3.session import make_outside
+from algorithms.integrations.sb3.session import make_sb3_session
 from algorithms.integrations.sb3.settings import learning_rate_schedule, maskable_ppo_arguments
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from tests.training.outside import one_ply, opened, sample, versus
+from tests.training.sb3_runs import one_ply, opened, sample, versus
 
 Make = Callable[..., TrainConfig]
 MODES = pytest.mark.parametrize("make", [one_ply, versus])
@@ -40,7 +40,7 @@ MODES = pytest.mark.parametrize("make", [one_ply, versus])
 def test_the_first_weights_are_those_of_our_own_run(make: Make) -> None:
     config = make(seed=3)
     own = build_policy(config.policy, seed=3, device=torch.device("cpu"), critic=True)
-    outside = make_outside(config)
+    outside = make_sb3_session(config)
     try:
         for name, tensor in outside.policy.state_dict().items():
             assert torch.equal(tensor, own.state_dict()[name]), name
@@ -142,7 +142,7 @@ def test_an_update_of_maskable_ppo_leaves_the_policy_that_ours_leaves(make: Make
             batch,
             sampled.targets,
             controls=config.algorithm.controls(),
-            guard=StepGuard(),
+            guard=NonFiniteGuard(),
             generator=torch.Generator().manual_seed(0),
             minibatch_size=config.optimizer.minibatch_size,
             max_grad_norm=config.optimizer.max_grad_norm,
@@ -211,7 +211,7 @@ def test_every_setting_of_ppo_has_its_place_among_the_arguments() -> None:
             r"ent_estimator is 'sampled'",
         ),
         ({"seed": 2**40}, r"seed is 1099511627776: NumPy's"),
-        ({"trainer": "own"}, r"trainer is 'own': this is MaskablePPO's loop"),
+        ({"loop": "native"}, r"loop is 'native': this is MaskablePPO's; set loop to sb3"),
         ({"total_moves": 31}, r"total_moves is 31, one rollout scores 32"),
     ],
 )
@@ -219,7 +219,7 @@ def test_what_maskable_ppo_cannot_do_is_refused_by_name(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        make_outside(one_ply(**changes))
+        make_sb3_session(one_ply(**changes))
 
 
 def test_sb3s_own_wrappers_evaluation_and_file_of_a_policy_work(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_frozen_layers_stay_and_given_weights_are_taken() -> None:
         assert torch.equal(outside.policy.stem.weight, stem)
         assert not torch.equal(outside.policy.to_vector.weight, rest)
     default = dataclasses.replace(one_ply(), policy=PolicyConfig(), init_from="warm")
-    warm = make_outside(default)
+    warm = make_sb3_session(default)
     try:
         fresh = build_policy(PolicyConfig(), seed=0, device=torch.device("cpu"), critic=True)
         assert not torch.equal(warm.policy.stem.weight, fresh.stem.weight)

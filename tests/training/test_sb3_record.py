@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from algorithms.cli import main
-from algorithms.comparison.grid_runs import Cell
+from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.readings import read_cell
-from algorithms.comparison.variants import base_config, make_columns, train_arguments
+from algorithms.comparison.readings import read_run
+from algorithms.comparison.variants import base_config, make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainConfig
@@ -23,12 +23,12 @@ from algorithms.run_folder import checkpoint
 from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from tests.test_metrics_page import defined_names, family
-from tests.training.outside import one_ply, versus
 from tests.training.runs import Watcher
+from tests.training.sb3_runs import one_ply, versus
 
 
 def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:
-    return dataclasses.replace(config, trainer="own", run_dir=run_dir)
+    return dataclasses.replace(config, loop="native", run_dir=run_dir)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_settings_weights_and_probes_are_kept(
     folder, own = runs[mode]
     kept = config_file.load(folder / "config.json")
     assert config_file.differences(kept, config_file.load(own / "config.json")).keys() == {
-        "trainer", "run_dir",
+        "loop", "run_dir",
     }  # fmt: skip
     versions = json.loads((folder / "environment.json").read_text())["packages"]
     assert versions["sb3_contrib"] and versions["torch"]
@@ -115,8 +115,8 @@ def test_report_diagnose_and_the_comparisons_reading_read_it(
     assert "eval/regret_cp" in page.read_text() or "regret" in page.read_text()
     assert main(["diagnose", str(folder)]) in (0, 1)
     assert "Traceback" not in capsys.readouterr().err
-    cell = Cell("x/seed-0", ("train", "ppo"), folder)
-    reading = read_cell(cell, "x", 0, config_file.load(folder / "config.json"))
+    cell = GridRun("x/seed-0", ("train", "ppo"), folder)
+    reading = read_run(cell, "x", 0, config_file.load(folder / "config.json"))
     assert len(reading.regret_cp) == 3 and reading.grad_share is not None
 
 
@@ -133,21 +133,21 @@ def test_a_signal_ends_the_run_after_its_update_with_a_last_evaluation(tmp_path:
 
 def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> None:
     plan = Plan(("ppo", "sb3_maskable_ppo"), treatments=("none", "share"))
-    columns = {column.name: column for column in make_columns(plan)}
+    columns = {column.name: column for column in make_variants(plan)}
     ours, theirs = (columns[f"{name}+none"].config for name in plan.presets)
-    assert config_file.differences(ours, theirs).keys() == {"preset", "trainer"}
+    assert config_file.differences(ours, theirs).keys() == {"preset", "loop"}
     assert train_arguments(theirs)[:2] == ("train", "sb3_maskable_ppo")
     with pytest.raises(
         ValueError, match=r"rollout.form is 'games' and cannot be given to Maskable"
     ):
-        make_columns(dataclasses.replace(plan, form="games", gamma=0.0))
+        make_variants(dataclasses.replace(plan, form="games", gamma=0.0))
     with pytest.raises(ValueError, match=r"did you mean 'sb3_maskable_ppo'"):
         Plan(("sb3_ppo",))
 
 
 def test_the_name_stands_for_a_run_against_a_random_mover_and_the_rest_for_themselves() -> None:
     config = named_run("sb3_maskable_ppo")
-    assert (config.trainer, config.env.opponent, config.label) == (
+    assert (config.loop, config.env.opponent, config.label) == (
         "sb3",
         "random",
         "sb3_maskable_ppo",

@@ -89,7 +89,7 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path: Path) -> No
     config_file.save(tiny(killed, updates=10_000), tmp_path / "config.json")
     code = (
         "import sys; from pathlib import Path\n"
-        "from algorithms.training import config_file, trainer\n"
+        "from algorithms.config import files as config_file\nfrom algorithms.training import trainer\n"
         "trainer.train(config_file.load(Path(sys.argv[1])))"
     )
     process = subprocess.Popen(

@@ -13,7 +13,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import NonFiniteError, StepGuard
+from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
 from algorithms.updates.targets import Targets
 from algorithms.updates.update import update
 
@@ -33,7 +33,7 @@ def run(
     algorithm = algorithm or GRPO(group_size=4)
     settings: dict[str, Any] = {
         "controls": algorithm.controls(),
-        "guard": StepGuard(),
+        "guard": NonFiniteGuard(),
         "generator": torch.Generator().manual_seed(0),
         "minibatch_size": 5,
         "max_grad_norm": 1e9,
@@ -163,7 +163,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises
     policy, batch = policy_of(), rollout_of()
     before = weights(policy)
     spoiled = torch.full_like(batch.rewards, torch.nan)
-    guard = StepGuard()
+    guard = NonFiniteGuard()
     for total in (1, 2):
         optimizer = torch.optim.Adam(policy.parameters(), lr=0.1)
         metrics = run(
@@ -183,13 +183,13 @@ def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means
     batch = rollout_of()
     advantages = GRPO(group_size=4).advantages(batch)
     advantages[0, 0, 0] = torch.nan
-    guard = StepGuard(in_row=1)
+    guard = NonFiniteGuard(in_row=1)
     metrics = run(policy_of(), batch, advantages=advantages, guard=guard, minibatch_size=3)
     assert metrics["train/skipped_steps"] == 1
     assert metrics["train/steps"] == 3
     assert guard.in_row <= 1
     assert all(math.isfinite(value) for value in metrics.values())
-    restored = StepGuard()
+    restored = NonFiniteGuard()
     restored.load_state_dict(guard.state_dict())
     assert restored == guard
 

@@ -18,7 +18,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -87,7 +87,7 @@ def one_update(
         batch,
         targets,
         controls=controls,
-        guard=StepGuard(),
+        guard=NonFiniteGuard(),
         generator=torch.Generator().manual_seed(0),
         minibatch_size=64,
         max_grad_norm=1e9,

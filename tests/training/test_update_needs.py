@@ -16,11 +16,16 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import shuffled
 from chess_env.vector_env import ChessSelfPlayVectorEnv
-from tests.training.asking import Asking, critic_and_batch, flat_weights, run
+from tests.training.recording_algorithm import (
+    RecordingAlgorithm,
+    critic_and_batch,
+    flat_weights,
+    run,
+)
 
 CPU = torch.device("cpu")
 RolloutOf = Callable[..., RolloutBatch]
@@ -33,7 +38,7 @@ def test_the_value_loss_is_the_weighted_mean_of_half_the_squared_errors(
     vec_of: VecOf, form: str
 ) -> None:
     policy, batch = critic_and_batch(vec_of, form)
-    algorithm = Asking(Needs(critic=Critic(vf_coef=0.7)))
+    algorithm = RecordingAlgorithm(Needs(critic=Critic(vf_coef=0.7)))
     assert batch.values is not None
     values = batch.values.unsqueeze(-1) if form == "positions" else batch.values
     expected = 0.5 * torch.where(batch.valid, batch.rewards, 0.0).square()  # A = r, so R - V = r
@@ -54,19 +59,21 @@ def test_a_critic_learns_what_a_position_pays(vec_of: VecOf) -> None:
     policy, batch = critic_and_batch(vec_of)
     pay = (batch.obs.flatten(2).float().mean(-1) > batch.obs.float().mean()).float()
     batch = dataclasses.replace(batch, rewards=pay[..., None].expand_as(batch.rewards))
-    algorithm = Asking(Needs(critic=Critic(vf_coef=1.0)), update_epochs=40)
+    algorithm = RecordingAlgorithm(Needs(critic=Critic(vf_coef=1.0)), update_epochs=40)
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
-    before = run(policy, batch, Asking(algorithm.asked))["train/value_loss"]
+    before = run(policy, batch, RecordingAlgorithm(algorithm.asked))["train/value_loss"]
     targets = make_targets(algorithm, Regularizer(RegularizerConfig(), 1.3), batch)
     run(policy, batch, algorithm, optimizer=optimizer, targets=targets)
-    after = run(policy, batch, Asking(algorithm.asked), targets=targets)["train/value_loss"]
+    after = run(policy, batch, RecordingAlgorithm(algorithm.asked), targets=targets)[
+        "train/value_loss"
+    ]
     assert after < 0.5 * before
 
 
 def test_an_algorithm_with_a_critic_refuses_a_batch_without_values(
     rollout_of: RolloutOf, policy_of: PolicyOf
 ) -> None:
-    algorithm = Asking(Needs(critic=Critic()))
+    algorithm = RecordingAlgorithm(Needs(critic=Critic()))
     with pytest.raises(ValueError, match="asking learns a critic and the batch has no values"):
         run(policy_of(), rollout_of(), algorithm)
 
@@ -80,7 +87,11 @@ def test_a_single_step_is_that_of_the_whole_batch_whatever_the_minibatches(
         policy = policy_of()
         optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
         metrics = run(
-            policy, batch, Asking(Needs(single_step=True)), optimizer=optimizer, minibatch_size=size
+            policy,
+            batch,
+            RecordingAlgorithm(Needs(single_step=True)),
+            optimizer=optimizer,
+            minibatch_size=size,
         )
         assert metrics["train/steps"] == 1
         assert metrics["policy/ratio_out_of_range"] == 0
@@ -102,7 +113,7 @@ def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once(
     assert sum(map(len, homes)) == len(set().union(*homes)) == 8
     again = list(shuffled(flat, 6, generator, whole_games=True))
     assert [p.tolist() for p in again] != [p.tolist() for p in parts]
-    algorithm = Asking(Needs(whole_games=True))
+    algorithm = RecordingAlgorithm(Needs(whole_games=True))
     run_on = rollout_of("games")
     assert len({len(set(f.games.tolist())) for f in algorithm.given}) == 0
     run(build_policy(PolicyConfig(channels=8, blocks=1), seed=0, device=CPU), run_on, algorithm)
@@ -114,7 +125,7 @@ def test_uniforms_are_drawn_only_where_they_are_needed(
     policy_of: PolicyOf, rollout_of: RolloutOf
 ) -> None:
     batch = rollout_of()
-    plain, random = Asking(), Asking(Needs(uniforms=True))
+    plain, random = RecordingAlgorithm(), RecordingAlgorithm(Needs(uniforms=True))
     generators = [torch.Generator().manual_seed(0) for _ in range(3)]
     run(policy_of(), batch, plain, generator=generators[0])
     run(policy_of(), batch, random, generator=generators[1])
@@ -132,11 +143,11 @@ def test_gate_and_delight_are_means_over_the_valid_samples(
     valid = batch.valid.clone()
     valid[0, 0] = False
     batch = dataclasses.replace(batch, valid=valid)
-    metrics = run(policy_of(), batch, Asking(gate_at=0.25))
+    metrics = run(policy_of(), batch, RecordingAlgorithm(gate_at=0.25))
     assert metrics["policy/gate_mean"] == pytest.approx(0.25)
     delight = -(batch.rewards * batch.old_logprobs)[valid].mean()
     assert metrics["policy/delight_mean"] == pytest.approx(float(delight), rel=1e-4)
-    assert "policy/gate_mean" not in run(policy_of(), batch, Asking())
+    assert "policy/gate_mean" not in run(policy_of(), batch, RecordingAlgorithm())
 
 
 def test_the_passes_that_remain_are_left_out_beyond_the_target_kl(
@@ -146,7 +157,7 @@ def test_the_passes_that_remain_are_left_out_beyond_the_target_kl(
     for target in (math.inf, 1e9, 1e-3):
         policy = policy_of()
         optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
-        algorithm = Asking(update_epochs=6, target_kl=target)
+        algorithm = RecordingAlgorithm(update_epochs=6, target_kl=target)
         passes[target] = run(policy, batch, algorithm, optimizer=optimizer)["train/passes"]
     assert passes[math.inf] == passes[1e9] == 6
     assert 1 <= passes[1e-3] < 6
@@ -161,17 +172,21 @@ def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass(
     flat = batch.flat()
     moved = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.logprobs
     kl = MaskedCategorical(flat.old_legal_logprobs, flat.legal, 1.0).kl(moved)
-    algorithm = Asking(update_epochs=2, target_kl=0.9 * float(kl[6:].detach().mean()) / 1.5)
+    algorithm = RecordingAlgorithm(
+        update_epochs=2, target_kl=0.9 * float(kl[6:].detach().mean()) / 1.5
+    )
     advantages = batch.rewards.clone()
     advantages[:2] = torch.nan  # 6 of the 12 states
     targets = Targets(advantages, algorithm.weights(batch))
-    metrics = run(learner, batch, algorithm, targets=targets, minibatch_size=1, guard=StepGuard(99))
+    metrics = run(
+        learner, batch, algorithm, targets=targets, minibatch_size=1, guard=NonFiniteGuard(99)
+    )
     assert (metrics["train/skipped_steps"], metrics["train/passes"]) == (6, 1)
 
 
 def test_returns_that_are_all_equal_have_no_explained_variance(vec_of: VecOf) -> None:
     policy, batch = critic_and_batch(vec_of)
-    algorithm = Asking(Needs(critic=Critic()))
+    algorithm = RecordingAlgorithm(Needs(critic=Critic()))
     zeros = torch.zeros_like(batch.rewards)
     targets = Targets(zeros, algorithm.weights(batch), returns=zeros + 1.0)
     assert math.isnan(run(policy, batch, algorithm, targets=targets)["train/explained_variance"])
@@ -186,9 +201,9 @@ def test_rewards_that_are_not_finite_are_counted_in_the_error(
     rewards[1, 0, 0] = torch.nan
     broken = dataclasses.replace(batch, rewards=rewards)
     with pytest.raises(ValueError, match="3 of 48 rewards are not finite"):
-        run(policy_of(), broken, Asking())
+        run(policy_of(), broken, RecordingAlgorithm())
     hidden = dataclasses.replace(broken, valid=rewards.isfinite())
-    run(policy_of(), hidden, Asking())
+    run(policy_of(), hidden, RecordingAlgorithm())
 
 
 def test_returns_hold_the_shaped_rewards_and_no_reward_is_overwritten(vec_of: VecOf) -> None:
@@ -196,7 +211,9 @@ def test_returns_hold_the_shaped_rewards_and_no_reward_is_overwritten(vec_of: Ve
     batch = batch.with_reference(torch.where(batch.legal_ids >= 0, 0.0, -torch.inf).log_softmax(-1))
     config = RegularizerConfig(kl_ref_coef=0.5, kl_ref_estimator="k1", kl_ref_placement="reward")
     rewards = batch.rewards.clone()
-    targets = make_targets(Asking(Needs(critic=Critic())), Regularizer(config, 1.3), batch)
+    targets = make_targets(
+        RecordingAlgorithm(Needs(critic=Critic())), Regularizer(config, 1.3), batch
+    )
     assert batch.values is not None and targets.returns is not None
     torch.testing.assert_close(targets.returns - batch.values[..., None], targets.advantages)
     assert not torch.allclose(targets.advantages, rewards)

@@ -87,7 +87,7 @@ def test_a_batch_of_games_always_holds_both_players(rollout_of: Callable[..., An
 
 
 def test_our_own_loop_refuses_a_run_that_is_for_maskable_ppo(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"trainer is 'sb3': this is the project's own loop"):
-        train(against(tmp_path, trainer="sb3"), display=Watcher())
-    with pytest.raises(ValueError, match=r"trainer is 'sb4': expected one of 'own', 'sb3'"):
-        against(tmp_path, trainer="sb4")
+    with pytest.raises(ValueError, match=r"loop is 'sb3': this is the project's own; call"):
+        train(against(tmp_path, loop="sb3"), display=Watcher())
+    with pytest.raises(ValueError, match=r"loop is 'sb4': expected one of 'native', 'sb3'"):
+        against(tmp_path, loop="sb4")

@@ -26,7 +26,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
@@ -56,7 +56,7 @@ def step(
     before = torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
     settings: dict[str, Any] = {
         "controls": algorithm.controls(),
-        "guard": StepGuard(),
+        "guard": NonFiniteGuard(),
         "generator": torch.Generator().manual_seed(3),
         "minibatch_size": 1000,
         "max_grad_norm": 1e9,

@@ -24,19 +24,19 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
-from algorithms.regularization import Reading, Regularizer, RegularizerConfig, Signals
+from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
 from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.log import read_rows
 from algorithms.training import session as session_module
 from algorithms.training.trainer import train
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
-Move = Callable[[Reading, Controls], None]
+Move = Callable[[Measurements, Controls], None]
 Shape = Callable[[RolloutBatch], Tensor]
 
 
@@ -80,7 +80,7 @@ class Extended:
     ) -> dict[str, Tensor]:
         return self._inner.terms(dist, batch, advantages)
 
-    def update(self, reading: Reading, controls: Controls) -> Signals:
+    def update(self, reading: Measurements, controls: Controls) -> Signals:
         if self._move is not None:
             self._move(reading, controls)
         return self._inner.update(reading, controls)
@@ -95,7 +95,7 @@ class Extended:
         self._inner.load_state_dict(state)
 
 
-def adapo(reading: Reading, controls: Controls, *, target: float) -> None:
+def adapo(reading: Measurements, controls: Controls, *, target: float) -> None:
     """The upper clip bound a tenth wider below the entropy target, a tenth narrower above it."""
     factor = 1.1 if reading.entropy < target else 1 / 1.1
     controls.clip_high = min(max(controls.clip_high * factor, 0.1), 1.0)
@@ -153,7 +153,7 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
     extended: Any = Extended(
         RegularizerConfig(), batch.temperature, move=functools.partial(adapo, target=3.0)
     )
-    controls, reading = ADAPO.controls(), Reading(0.0, 0, 2.0, 0.5, 0.0, None)
+    controls, reading = ADAPO.controls(), Measurements(0.0, 0, 2.0, 0.5, 0.0, None)
     for _ in range(5):
         extended.update(reading, controls)
     extended.update(dataclasses.replace(reading, entropy=3.5), controls)
@@ -168,7 +168,7 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
         batch,
         targets,
         controls=controls,
-        guard=StepGuard(),
+        guard=NonFiniteGuard(),
         generator=torch.Generator().manual_seed(0),
         minibatch_size=5,
         max_grad_norm=1.0,

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.core.algorithm import Controls
-from algorithms.regularization import Reading, Regularizer, RegularizerConfig, Signals
+from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
 from algorithms.regularization.config import COEF_MIN
 
-CALM = Reading(progress=0.0, update=0, entropy=3.0, entropy_normalized=0.9, kl_old=0.0, kl_ref=0.0)
+CALM = Measurements(
+    progress=0.0, update=0, entropy=3.0, entropy_normalized=0.9, kl_old=0.0, kl_ref=0.0
+)
 RECOVERY: dict[str, Any] = {"ent_controller": "recovery", "ent_coef": 0.1, "ent_patience": 3}
 ADAPTIVE: dict[str, Any] = {"kl_ref_coef": 0.1, "kl_target": 0.02}
 
@@ -230,7 +232,7 @@ def test_the_reference_is_refreshed_at_its_interval_but_not_at_the_start() -> No
 
 
 READINGS = st.builds(
-    Reading,
+    Measurements,
     progress=st.floats(0, 1),
     update=st.integers(0, 20),
     entropy=st.floats(0, 3),
@@ -256,7 +258,7 @@ CONFIGS = (
     data=st.data(),
 )
 def test_an_interrupted_run_goes_on_exactly_like_an_uninterrupted_one(
-    readings: list[Reading], config: RegularizerConfig, data: st.DataObject
+    readings: list[Measurements], config: RegularizerConfig, data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(readings)))
     whole = Regularizer(config, 1.3)

@@ -27,7 +27,7 @@ class Predicate:
     """What a run with the cause shows and its cured twin does not; written down before the runs.
 
     Attributes:
-        reading: what is read off a run's record ("last eval/entropy", see readings.py).
+        reading: what is read off a run's record ("last eval/entropy", see reports/summaries.py).
         direction: on which side of the bound the run with the cause lies.
         bound: what the run is beyond, and the twin is not.
         margin: least distance of the two on the same seed.

@@ -12,8 +12,8 @@ import torch
 from algorithms.collapse.causes.cause import Cause
 from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.config.run import TrainConfig
-from algorithms.reports.readings import read
 from algorithms.reports.run_files import read_run
+from algorithms.reports.summaries import read
 from algorithms.training.result import TrainResult
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

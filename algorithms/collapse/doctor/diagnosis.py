@@ -10,8 +10,8 @@ from typing import Any
 from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_rules, step_rules
 from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record
 from algorithms.reports.peaks import judge_peak
-from algorithms.reports.readings import Rows
 from algorithms.reports.run_files import read_metrics
+from algorithms.reports.summaries import Rows
 
 RULES = (
     sampler_rules.temperature_mismatch,

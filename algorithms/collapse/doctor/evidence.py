@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Mapping
 
-from algorithms.reports.readings import Rows, read, series
+from algorithms.reports.summaries import Rows, read, series
 
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 Infos = list[dict[str, Any]]
@@ -21,7 +21,7 @@ MASKS = "action_masks"
 
 
 @dataclasses.dataclass(frozen=True)
-class StepMade:
+class StepPaid:
     """What one step paid, before SB3 adds a bootstrap to the rewards of truncated games.
 
     Attributes:
@@ -78,8 +78,8 @@ class BoardsVecEnv(VecEnv):
             )
         self.vec = vec
         self.moves_per_position = moves_per_position
-        self.state: RolloutState | None = None
-        self.last: StepMade | None = None
+        self.state: VecState | None = None
+        self.last: StepPaid | None = None
         self._actions: NDArray[np.int64] | None = None
         rows = vec.num_envs * (moves_per_position or 1)
         super().__init__(rows, vec.single_observation_space, vec.single_action_space)
@@ -100,7 +100,7 @@ class BoardsVecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
-        self.state, self.last = RolloutState.of(self.vec, info), None
+        self.state, self.last = VecState.of(self.vec, info), None
         return self._by_row(observations)
 
     def step_async(self, actions: NDArray[np.integer]) -> None:
@@ -129,8 +129,8 @@ class BoardsVecEnv(VecEnv):
             infos[row]["terminal_observation"] = info["final_obs"][row].copy()
             self.reset_infos[row] = {}
         paid = rewards.astype(np.float32)
-        self.state = RolloutState.of(self.vec, info)
-        self.last = StepMade(paid, terminated, cut, None)
+        self.state = VecState.of(self.vec, info)
+        self.last = StepPaid(paid, terminated, cut, None)
         return observations, paid.copy(), ended, infos
 
     def _score(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Infos]:
@@ -138,8 +138,8 @@ class BoardsVecEnv(VecEnv):
         scored = self.vec.score_actions(actions)
         observations, _, terminated, truncated, info = self.vec.step(actions[:, 0])
         rewards, score_cp = scored["rewards"].reshape(-1), scored.get("score_cp")
-        self.state = RolloutState.of(self.vec, info)
-        self.last = StepMade(
+        self.state = VecState.of(self.vec, info)
+        self.last = StepPaid(
             rewards,
             scored["terminated"].reshape(-1),
             truncated & ~terminated,

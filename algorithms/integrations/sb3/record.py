@@ -19,26 +19,26 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.run_evaluation import RunEvaluation
-from algorithms.integrations.sb3.boards import StepMade
+from algorithms.integrations.sb3.boards import StepPaid
 from algorithms.integrations.sb3.settings import updates_in_budget
-from algorithms.regularization import Reading, Regularizer
+from algorithms.regularization import Measurements, Regularizer
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.ply import to_device
-from algorithms.rollouts.state import RolloutState
+from algorithms.rollouts.state import VecState
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.stopping import Stop
 from algorithms.training.learner import Learner
-from algorithms.training.record import RowWriter, account
+from algorithms.training.record import RowWriter, count_update
 from algorithms.updates.targets import Targets
 from chess_env.rules.rules import hash_batch
 
 if TYPE_CHECKING:
-    from algorithms.integrations.sb3.session import Outside
+    from algorithms.integrations.sb3.session import SB3Session
 
 
 @torch.no_grad()
 def rollout_batch(
-    learner: Learner, buffer: Any, states: list[RolloutState], steps: list[StepMade]
+    learner: Learner, buffer: Any, states: list[VecState], steps: list[StepPaid]
 ) -> tuple[RolloutBatch, Targets]:
     """(what MaskablePPO sampled, what it learns from it) in this project's terms, `positions` form.
 
@@ -149,7 +149,7 @@ class Record(BaseCallback):
 
     def __init__(
         self,
-        outside: Outside,
+        outside: SB3Session,
         rows: RowWriter,
         run_dir: Path,
         stop: Stop,
@@ -166,8 +166,8 @@ class Record(BaseCallback):
         self._learner, self._env, self._ppo, self._rows = outside, outside.env, outside.model, rows
         self._folder, self._stop, self._say = run_dir / "checkpoints", stop, say
         self._updates = updates_in_budget(config)
-        self._states: list[RolloutState] = []
-        self._steps: list[StepMade] = []
+        self._states: list[VecState] = []
+        self._steps: list[StepPaid] = []
         self._collected: Collected | None = None
         self._sampled: dict[str, float] = {}
         self._rollout_s = 0.0
@@ -207,7 +207,7 @@ class Record(BaseCallback):
         )
         row = batch_metrics(batch, targets.advantages)
         row["rollout/temperature"] = batch.temperature
-        reading = Reading(
+        reading = Measurements(
             progress=done.scored_moves / learner.config.total_moves,
             update=done.update,
             entropy=row["policy/entropy"],
@@ -260,7 +260,7 @@ class Record(BaseCallback):
         row |= self._regularizer.metrics()
         if "time/diagnostics_s" in row:
             row |= self._look_after(row["train/learning_rate"])
-        row |= account(learner, self._collected, self._rollout_s, update_s)
+        row |= count_update(learner, self._collected, self._rollout_s, update_s)
         self._collected = None
         last = last or done.update >= self._updates
         lowest, best = done.best_regret_cp, False
@@ -278,6 +278,6 @@ class Record(BaseCallback):
             self._folder,
             learner.progress.update,
             weights=learner.policy.state_dict(),
-            state={"trainer": learner.config.trainer, "evaluator": learner.evaluator.id},
+            state={"loop": learner.config.loop, "evaluator": learner.evaluator.id},
             best=best,
         )

@@ -28,7 +28,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
-from algorithms.run_folder.progress import Progress, Questions
+from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.stopping import stop_on_signal
 from algorithms.training.record import RowWriter
 from algorithms.training.result import TrainResult, describe, result_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass
-class Outside:
+class SB3Session:
     """The parts of a run of MaskablePPO; a `Learner`.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outside:
         model: the MaskablePPO.
         env: its boards.
         policy: the network inside it.
-        device, evaluator, questions, progress, seen: as of `Learner`.
+        device, evaluator, usage, progress, seen: as of `Learner`.
     """
 
     config: TrainConfig
@@ -57,7 +57,7 @@ class Outside:
     policy: PolicyNet
     device: torch.device
     evaluator: Evaluator
-    questions: Questions
+    usage: EvaluatorUsage
     progress: Progress = dataclasses.field(default_factory=Progress)
     seen: SeenPositions = dataclasses.field(default_factory=SeenPositions)
 
@@ -67,7 +67,7 @@ class Outside:
         self.evaluator.close()
 
 
-def make_outside(config: TrainConfig) -> Outside:
+def make_sb3_session(config: TrainConfig) -> SB3Session:
     """A MaskablePPO with this run's boards, network and settings, ready to learn.
 
     SB3 seeds the global generators of Python, NumPy and torch.
@@ -77,8 +77,8 @@ def make_outside(config: TrainConfig) -> Outside:
         ModuleNotFoundError: sb3-contrib is not installed; the message says how to install it.
     """
     require(
-        config.trainer == "sb3",
-        f"trainer is {config.trainer!r}: this is MaskablePPO's loop; set trainer to sb3",
+        config.loop == "sb3",
+        f"loop is {config.loop!r}: this is MaskablePPO's; set loop to sb3",
     )
     check_settings(config)
     arguments = maskable_ppo_arguments(config)
@@ -124,7 +124,7 @@ def make_outside(config: TrainConfig) -> Outside:
         raise
     assert isinstance(model.policy, PlanesPolicy)
     net = model.policy.net
-    return Outside(config, model, boards, net, device, evaluator, Questions(evaluator))
+    return SB3Session(config, model, boards, net, device, evaluator, EvaluatorUsage(evaluator))
 
 
 def train_sb3(
@@ -139,7 +139,7 @@ def train_sb3(
     has no preflight, leaves out what SB3 does not tell, and cannot be continued.
 
     Args:
-        config: the run, with `trainer` "sb3".
+        config: the run, with `loop` "sb3".
         display: what to show; None chooses a live table or plain lines.
         watch: is given every row of the record and says in a line how the run does.
 
@@ -154,9 +154,9 @@ def train_sb3(
     threads = torch.get_num_threads()
     torch.set_num_threads(config.num_threads)
     log: RunLog | None = None
-    outside: Outside | None = None
+    outside: SB3Session | None = None
     try:
-        outside = make_outside(config)
+        outside = make_sb3_session(config)
         log = RunLog(run_dir, track=config.track, config=config_file.to_dict(config))
         describe(outside, display, run_dir, resumed=False)
         with stop_on_signal() as stop:

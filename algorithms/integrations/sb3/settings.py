@@ -11,7 +11,7 @@ from typing import Any
 
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.checks import require
-from algorithms.presets import OUTSIDE, PRESETS, SB3
+from algorithms.presets import EXTERNAL, PRESETS, SB3
 from algorithms.regularization import RegularizerConfig
 
 ADAM_EPS = 1e-8
@@ -23,11 +23,11 @@ _SCHEDULED = ("ent_coef", "ent_coef_final")
 def check_mappable(config: TrainConfig) -> None:
     """Raises ValueError, saying what to change, where MaskablePPO cannot do what the run asks for."""
     algorithm, policy, rollout = config.algorithm, config.policy, config.rollout
-    same = PRESETS[OUTSIDE[SB3]][0]
+    same = PRESETS[EXTERNAL[SB3]][0]
     require(
         type(algorithm) is type(same),
-        f"trainer is 'sb3' and the algorithm {algorithm.name!r}: MaskablePPO is {same.name!r}; train "
-        "that, or set trainer to own",
+        f"loop is 'sb3' and the algorithm {algorithm.name!r}: MaskablePPO is {same.name!r}; train "
+        "that, or set loop to native",
     )
     require(
         algorithm.gamma == 0 or config.env.opponent is not None,
@@ -60,7 +60,7 @@ def check_mappable(config: TrainConfig) -> None:
         require(
             value == wanted,
             f"{name} is {value!r} and cannot be given to MaskablePPO ({why}): set it to {wanted!r}, "
-            "or trainer to own",
+            "or loop to native",
         )
     default = RegularizerConfig()
     for field in dataclasses.fields(config.regularizer):
@@ -68,7 +68,7 @@ def check_mappable(config: TrainConfig) -> None:
         require(
             field.name in _SCHEDULED or value == wanted,
             f"regularizer.{field.name} is {value!r}: MaskablePPO has an exact entropy bonus and no "
-            f"other term; set it to {wanted!r}, or trainer to own",
+            f"other term; set it to {wanted!r}, or loop to native",
         )
 
 

@@ -1,15 +1,15 @@
 """A page of run folders: one self-contained, offline HTML file. No torch, no chess, no script."""
 
 from algorithms.reports.page.boards import MoveChance, PolicyPicture, Probe
-from algorithms.reports.page.build import Findings, build_page
+from algorithms.reports.page.build import PageNotes, build_page
 from algorithms.reports.page.claims import Claims, read_claims
 from algorithms.reports.page.columns import Column, flatten, group_runs
 
 __all__ = [
     "Claims",
     "Column",
-    "Findings",
     "MoveChance",
+    "PageNotes",
     "PolicyPicture",
     "Probe",
     "build_page",

@@ -24,7 +24,7 @@ _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 
 @dataclass(frozen=True)
-class Findings:
+class PageNotes:
     """What a page shows beside the run folders' own files: all of it optional, each by the run's folder.
 
     Attributes:
@@ -52,20 +52,20 @@ class _Section:
     sentences: Sequence[str]
 
 
-def build_page(title: str, runs: Sequence[RunRecord], findings: Findings | None = None) -> str:
+def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | None = None) -> str:
     """The HTML of the page; the same files give the same page, byte for byte.
 
     Args:
         title: heading, escaped like every other text.
         runs: at least one.
-        findings: what the caller knows besides.
+        page_notes: what the caller knows besides.
 
     Raises:
         ValueError: no run.
     """
     if not runs:
         raise ValueError("0 runs: a page needs at least one")
-    findings = Findings() if findings is None else findings
+    page_notes = PageNotes() if page_notes is None else page_notes
     columns = group_runs(runs)
     template, style = _sources()
     return template.render(
@@ -73,19 +73,19 @@ def build_page(title: str, runs: Sequence[RunRecord], findings: Findings | None 
         style=Markup(style),  # our own file
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         headline=summary.headline(columns),
-        cards=summary.cards(columns, findings.diagnoses),
-        claims=findings.claims,
+        cards=summary.cards(columns, page_notes.diagnoses),
+        claims=page_notes.claims,
         sections=[*_curves(columns)],
-        causes=summary.cause_rows(columns, findings.diagnoses),
-        cause_notes=summary.diagnosis_notes(columns, findings.diagnoses),
+        causes=summary.cause_rows(columns, page_notes.diagnoses),
+        cause_notes=summary.diagnosis_notes(columns, page_notes.diagnoses),
         mechanism=[*_mechanism(columns)],
-        definitions=boards.definitions() if findings.probes else "",
-        boards=_boards(columns, findings.probes),
-        settings=_settings(columns, findings),
+        definitions=boards.definitions() if page_notes.probes else "",
+        boards=_boards(columns, page_notes.probes),
+        settings=_settings(columns, page_notes),
         several=len(columns) > 1,
         provenance=tables.provenance_table(columns),
         machine=tables.machine_table(columns),
-        notes=_notes(columns, findings),
+        notes=_notes(columns, page_notes),
     )
 
 
@@ -171,13 +171,13 @@ def _boards(columns: Sequence[Column], probes: Mapping[str, Sequence[Probe]]) ->
     return shown
 
 
-def _settings(columns: Sequence[Column], findings: Findings) -> tables.Table:
+def _settings(columns: Sequence[Column], page_notes: PageNotes) -> tables.Table:
     first = columns[0].runs[0]
-    return tables.settings_table(columns, findings.presets.get(str(first.path)))
+    return tables.settings_table(columns, page_notes.presets.get(str(first.path)))
 
 
-def _notes(columns: Sequence[Column], findings: Findings) -> list[str]:
-    notes = list(findings.notes)
+def _notes(columns: Sequence[Column], page_notes: PageNotes) -> list[str]:
+    notes = list(page_notes.notes)
     notes += filter(None, [tables.mixed_evaluators(columns)])
     for column in columns:
         if column.repeated_seeds:

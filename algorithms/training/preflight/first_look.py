@@ -52,7 +52,7 @@ def preflight(session: Session, batch: RolloutBatch) -> Report:
     The session, its random streams and its record stay as they are: what has to be changed is a
     copy, and what the evaluator is asked does not count.
     """
-    with _random_state_kept(session), session.questions.aside():
+    with _random_state_kept(session), session.usage.untracked():
         return _preflight(session, batch)
 
 

@@ -16,7 +16,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
 from algorithms.training.preflight.findings import Finding
 from algorithms.training.preflight.step0 import recompute
-from algorithms.updates.nonfinite import NonFiniteError, StepGuard
+from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 
@@ -65,7 +65,7 @@ def dry_run(
     learner = copy.deepcopy(policy).requires_grad_(True)
     mover = _copy_of(optimizer, policy, learner, config.optimizer.learning_rate)
     terms, bounds = copy.deepcopy(regularizer), dataclasses.replace(controls)
-    generator, guard = torch.Generator().manual_seed(config.seed), StepGuard()
+    generator, guard = torch.Generator().manual_seed(config.seed), NonFiniteGuard()
     most = MAX_OUT_OF_RANGE if interval > 1 else MAX_OUT_OF_RANGE_ON_POLICY
     settings = f"{interval} updates between synchronisations, {algorithm.update_epochs} passes each"
     part, minibatch_size = _thinned(

@@ -16,7 +16,7 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, Tra
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.credit import ended
 from algorithms.integrations.sb3.record import rollout_batch
-from algorithms.integrations.sb3.session import Outside, make_outside
+from algorithms.integrations.sb3.session import SB3Session, make_sb3_session
 from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
@@ -36,7 +36,7 @@ def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
         eval_interval_updates=2,
         device="cpu",
         run_dir=run_dir,
-        trainer="sb3",
+        loop="sb3",
         preset="ppo",
     )
     return dataclasses.replace(config, **changes)
@@ -54,9 +54,9 @@ def versus(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
 
 
 @contextmanager
-def opened(config: TrainConfig) -> Iterator[Outside]:
+def opened(config: TrainConfig) -> Iterator[SB3Session]:
     """The parts of a run, with weights whose policy is far from uniform and whose critic says something."""
-    outside = make_outside(config)
+    outside = make_sb3_session(config)
     outside.model.set_logger(Logger(folder=None, output_formats=[]))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -72,7 +72,7 @@ def opened(config: TrainConfig) -> Iterator[Outside]:
 class _Watch(BaseCallback):
     """Keeps what `rollout_batch` needs, and the values of the last positions of games cut short."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: SB3Session) -> None:
         super().__init__()
         self.outside, self.steps = outside, []
         self.cut_values: list[torch.Tensor] = []
@@ -103,7 +103,7 @@ class Sampled:
     targets: Targets
 
 
-def sample(outside: Outside) -> Sampled:
+def sample(outside: SB3Session) -> Sampled:
     """One rollout."""
     model, watch = outside.model, _Watch(outside)
     model._setup_learn(1, watch)

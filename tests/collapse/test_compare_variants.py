@@ -11,8 +11,8 @@ import tyro
 from algorithms import PRESETS, cli
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import (
-    Column,
-    make_columns,
+    Variant,
+    make_variants,
     mixed_settings,
     train_arguments,
 )
@@ -23,31 +23,31 @@ FOUR = ("grpo", "ppo", "rloo", "delightful_pg")
 
 
 def test_all_columns_share_budget_network_starts_and_credit_horizon() -> None:
-    columns = make_columns(Plan(FOUR))
-    assert [column.name for column in columns[:4]] == [f"{name}+none" for name in FOUR]
-    assert len(columns) == 12 and mixed_settings(columns) == []
-    for column in columns:
-        config = column.config
+    variants = make_variants(Plan(FOUR))
+    assert [variant.name for variant in variants[:4]] == [f"{name}+none" for name in FOUR]
+    assert len(variants) == 12 and mixed_settings(variants) == []
+    for variant in variants:
+        config = variant.config
         assert config.algorithm.gamma == 0 and config.algorithm.group_size == 8
         states = config.rollout.num_envs * config.rollout.num_plies
         assert config.optimizer.minibatch_size == states and config.rollout.form == "positions"
-    assert {c.config.regularizer.ent_coef for c in columns if c.family == "none"} == {0}
-    assert {c.config.regularizer.ent_coef for c in columns if c.family == "equal"} == {0.03}
+    assert {c.config.regularizer.ent_coef for c in variants if c.family == "none"} == {0}
+    assert {c.config.regularizer.ent_coef for c in variants if c.family == "equal"} == {0.03}
 
 
 def test_in_games_the_credit_reaches_the_end_of_the_game_in_all_columns() -> None:
-    columns = make_columns(Plan(FOUR, form="games", treatments=("none",)))
-    assert {column.config.algorithm.gamma for column in columns} == {1.0}
-    assert {getattr(column.config.algorithm, "credit", "return_to_go") for column in columns} == {
-        "return_to_go"
-    }
-    assert {column.config.rollout.form for column in columns} == {"games"}
+    variants = make_variants(Plan(FOUR, form="games", treatments=("none",)))
+    assert {variant.config.algorithm.gamma for variant in variants} == {1.0}
+    assert {
+        getattr(variant.config.algorithm, "credit", "return_to_go") for variant in variants
+    } == {"return_to_go"}
+    assert {variant.config.rollout.form for variant in variants} == {"games"}
 
 
 def test_a_presets_other_regularisation_stays_and_its_own_bonus_is_an_option() -> None:
-    none, preset = make_columns(Plan(("kl_cov",), treatments=("none", "preset")))
+    none, preset = make_variants(Plan(("kl_cov",), treatments=("none", "preset")))
     assert none.config.regularizer.kl_cov_coef == preset.config.regularizer.kl_cov_coef == 1.0
-    (grpo,) = make_columns(Plan(("grpo",), treatments=("preset",)))
+    (grpo,) = make_variants(Plan(("grpo",), treatments=("preset",)))
     assert grpo.config.regularizer == PRESETS["grpo"][1]
 
 
@@ -55,7 +55,7 @@ def test_the_grid_multiplies_the_columns_that_have_the_setting() -> None:
     plan = Plan(
         ("grpo", "ppo"), grid=("advantage_scale=group,none", "temperature=1"), treatments=("none",)
     )
-    names = [column.name for column in make_columns(plan)]
+    names = [variant.name for variant in make_variants(plan)]
     assert names == [
         "grpo+advantage_scale=group+temperature=1.0+none",
         "grpo+advantage_scale=none+temperature=1.0+none",
@@ -71,7 +71,7 @@ def test_the_grid_multiplies_the_columns_that_have_the_setting() -> None:
     ],
 )
 def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
-    config = dataclasses.replace(make_columns(plan)[which].config, seed=7)
+    config = dataclasses.replace(make_variants(plan)[which].config, seed=7)
     arguments = train_arguments(config)
     default = TrainConfig(*PRESETS[arguments[1]], preset=arguments[1])
     parsed = tyro.cli(
@@ -85,11 +85,11 @@ def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
 
 
 def test_columns_that_differ_in_what_they_share_are_named() -> None:
-    (column,) = make_columns(Plan(("grpo",), treatments=("none",)))
-    other = column.with_settings({"policy.channels": 32, "total_moves": 10_000})
+    (variant,) = make_variants(Plan(("grpo",), treatments=("none",)))
+    other = variant.with_settings({"policy.channels": 32, "total_moves": 10_000})
     other = dataclasses.replace(other, name="other")
-    assert isinstance(other, Column)
-    assert mixed_settings([column, other]) == [
+    assert isinstance(other, Variant)
+    assert mixed_settings([variant, other]) == [
         "the columns differ in policy.channels (64 in grpo+none, 32 in other)",
         "the columns differ in total_moves (150000 in grpo+none, 10000 in other)",
     ]

@@ -16,19 +16,19 @@ import torch
 
 from algorithms import cli
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.variants import make_columns, train_arguments
+from algorithms.comparison.variants import make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
-from algorithms.config.custom import cannot_be_resumed, own_names
+from algorithms.config.custom import cannot_be_resumed, custom_names
 from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
-from algorithms.networks.custom import OwnPolicy
+from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
-from tests.training import own_parts
-from tests.training.own_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
+from tests.training import custom_parts
+from tests.training.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
 
 ROOT = Path(__file__).parents[2]
 ALL_OWN = ["--env.evaluator", f"{HERE}:Material", "--env.reward", f"win_prob_delta+0.5*{HERE}:pawns",
@@ -54,7 +54,7 @@ def test_the_record_names_every_part_and_the_hash_of_its_file(run: Path) -> None
     assert config["env"]["evaluator"] == f"{HERE}:Material"
     environment = json.loads((run / "environment.json").read_text())
     assert environment["evaluator"] == "own-material"
-    digest = hashlib.sha256(Path(own_parts.__file__).read_bytes()).hexdigest()
+    digest = hashlib.sha256(Path(custom_parts.__file__).read_bytes()).hexdigest()
     parts = environment["own_objects"]
     assert set(parts) == {f"{HERE}:{name}" for name in
                           ("Mine", "Linear", "Material", "pawns", "KingsAndPawns")}  # fmt: skip
@@ -66,7 +66,7 @@ def test_the_run_is_resumed_and_its_network_plays(run: Path) -> None:
     assert cli.main(longer) == 0
     assert config_file.load(run / "config.json").algorithm == Mine(some_field=2)
     policy = load_policy(str(run))
-    assert isinstance(policy, OwnPolicy) and isinstance(policy.network, Linear)
+    assert isinstance(policy, CustomPolicy) and isinstance(policy.network, Linear)
     weights = load_policy(str(run / "checkpoints" / "best")).state_dict()
     assert set(weights) == {"network.actions.weight", "network.actions.bias"}
 
@@ -142,9 +142,9 @@ def test_classes_and_functions_are_recorded_as_their_names() -> None:
     assert env.reward == f"cp_delta-0.25*{HERE}:pawns"
     config = TrainConfig(Mine(), env=env, policy=PolicyConfig(network=Linear))  # type: ignore[arg-type]
     assert config_file.from_dict(json.loads(json.dumps(config_file.to_dict(config)))) == config
-    assert set(own_names(config)) == {"algorithm", "policy.network", "env.evaluator", "env.reward",
+    assert set(custom_names(config)) == {"algorithm", "policy.network", "env.evaluator", "env.reward",
                                       "env.start_positions"}  # fmt: skip
-    assert own_names(named_run("grpo")) == {} and cannot_be_resumed(config) == ""
+    assert custom_names(named_run("grpo")) == {} and cannot_be_resumed(config) == ""
 
 
 def test_an_instance_has_no_name_to_record() -> None:
@@ -182,10 +182,10 @@ def test_a_class_of_the_script_that_was_started_is_found_by_that_script_alone(
 
 def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
     plan = Plan(("grpo", f"{HERE}:Mine"), grid=("some_field=1.0,3.0",), treatments=("none",))
-    columns = make_columns(plan)
+    columns = make_variants(plan)
     names = [column.name for column in columns]
-    assert names == ["grpo+none", "tests.training.own_parts-Mine+some_field=1.0+none",
-                     "tests.training.own_parts-Mine+some_field=3.0+none"]  # fmt: skip
+    assert names == ["grpo+none", "tests.training.custom_parts-Mine+some_field=1.0+none",
+                     "tests.training.custom_parts-Mine+some_field=3.0+none"]  # fmt: skip
     arguments = train_arguments(columns[2].config)
     assert arguments[:2] == ("train", f"{HERE}:Mine")
     assert arguments[arguments.index("--algorithm.some-field") + 1] == "3.0"

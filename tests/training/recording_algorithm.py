@@ -21,7 +21,7 @@ from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import StepGuard
+from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -34,7 +34,7 @@ VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asking:
+class RecordingAlgorithm:
     """The score function on the raw rewards, with any needs; remembers what it was given."""
 
     name: ClassVar[str] = "asking"
@@ -73,7 +73,7 @@ def run(policy: PolicyNet, batch: RolloutBatch, algorithm: Any, **changes: Any) 
     targets = changes.pop("targets", None) or make_targets(algorithm, regularizer, batch)
     settings: dict[str, Any] = {
         "controls": algorithm.controls(),
-        "guard": StepGuard(),
+        "guard": NonFiniteGuard(),
         "generator": torch.Generator().manual_seed(0),
         "minibatch_size": 5,
         "max_grad_norm": 1e9,
