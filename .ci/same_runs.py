@@ -18,6 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from algorithms.moved import settings_today
+
 SMALL = (
     *("--env.evaluator", "builtin", "--num-threads", "1", "--device", "cpu"),
     *("--policy.channels", "16", "--policy.blocks", "1", "--rollout.num-plies", "4"),
@@ -105,6 +109,7 @@ def record(run_dir: Path) -> dict[str, str]:
         elif path.name == "config.json":
             values = json.loads(path.read_text())
             values.pop("run_dir", None)
+            values = settings_today(values)  # where a name changed on purpose, it is no difference
             found[name] = json.dumps(flat(values), indent=0, sort_keys=True)
         elif path.suffix in (".safetensors", ".npz"):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()

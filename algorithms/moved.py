@@ -68,6 +68,7 @@ _HOMES = {
     "training.gradient_share": "diagnostics.gradient_shares",
     "training.initial_weights": "networks.weights",
     "training.invariants": "training.preflight.step0",
+    "training.learner": "training.record",
     "training.machine": "run_folder.environment",
     "training.match_play": "evaluation.match_play",
     "training.minibatches": "updates.training_batch",
@@ -86,7 +87,7 @@ _HOMES = {
     "training.probe_record": "diagnostics.probe_record",
     "training.probe_set": "diagnostics.probe_set",
     "training.progress": "run_folder.progress",
-    "training.rollout": "rollouts.positions",
+    "training.rollout": "rollouts.positions rollouts.worker rollouts.worker rollouts.worker",
     "training.rows": "training.record",
     "training.run_evaluation": "evaluation.run_evaluation",
     "training.run_log": "run_folder.log run_folder.trackers run_folder.trackers run_folder.trackers",
@@ -101,7 +102,7 @@ _HOMES = {
     "training.stopping": "run_folder.stopping",
     "training.strong": "config.names",
     "training.targets": "updates.targets",
-    "training.update": "updates.update",
+    "training.update": "updates.update updates.loss updates.update_metrics updates.loss updates.update_metrics updates.loss updates.update_metrics",
     "training.update_diagnostics": "diagnostics.update_diagnostics",
 }
 

@@ -30,8 +30,8 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.updates import update as update_module
 from algorithms.updates.targets import make_targets
+from algorithms.updates.update_metrics import UpdateMetrics
 from benchmarks.entropy_prediction import CPU, Loop
 from benchmarks.report import print_table, save
 
@@ -58,25 +58,25 @@ def one_round(
 ) -> dict[str, float]:
     """CPU seconds of the parts of one update, done once `with` and once `without` its metrics."""
     times: dict[str, float] = {}
-    rate = loop.optimization.learning_rate
+    learner = loop.learner
+    rate = learner.settings.learning_rate
     times["rollout"], batch = seconds(loop.rollout)
-    targets = make_targets(loop.algorithm, loop.regularizer, batch)
+    targets = make_targets(learner.algorithm, learner.regularizer, batch)
     times["metrics"], _ = seconds(lambda: batch_metrics(batch, targets.advantages))
     times["seen"], _ = seconds(lambda: seen.fraction(batch.position_hash))
-    arguments = loop.algorithm, loop.regularizer, loop.controls, batch, targets
-    times["before"], _ = seconds(lambda: diagnostics.before(loop.policy, *arguments))
-    weights, moments = loop.policy.state_dict(), loop.optimizer.state_dict()
-    start = copy.deepcopy((weights, moments, loop.shuffling.get_state()))
+    times["before"], _ = seconds(lambda: diagnostics.before(learner, batch, targets))
+    weights, moments = learner.policy.state_dict(), learner.optimizer.state_dict()
+    start = copy.deepcopy((weights, moments, learner.shuffling.get_state()))
     for kind in (first, second):
-        loop.policy.load_state_dict(start[0])
-        loop.optimizer.load_state_dict(copy.deepcopy(start[1]))
-        loop.shuffling.set_state(start[2])
+        learner.policy.load_state_dict(start[0])
+        learner.optimizer.load_state_dict(copy.deepcopy(start[1]))
+        learner.shuffling.set_state(start[2])
         if kind == "with":
             times[kind], _ = seconds(lambda: loop.update(batch, rate))
         else:
-            with mock.patch.object(update_module, "_measure", lambda *args: None):
+            with mock.patch.object(UpdateMetrics, "add_loss", lambda *args: None):
                 times[kind], _ = seconds(lambda: loop.update(batch, rate))
-    times["after"], _ = seconds(lambda: diagnostics.after(loop.policy, rate))
+    times["after"], _ = seconds(lambda: diagnostics.after(learner.policy, rate))
     logprobs = diagnostics.logprobs
     assert logprobs is not None
     times["written"], _ = seconds(lambda: record.write(1, logprobs))
@@ -86,18 +86,18 @@ def one_round(
 def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Medians over the rounds, and the shares of an update."""
     loop = Loop(preset, num_envs, seed)
-    probe = PolicyProbe(None, loop.settings.temperature, CPU)
+    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU)
     diagnostics = UpdateDiagnostics(probe)
     seen = SeenPositions()
     kept = []
     with tempfile.TemporaryDirectory() as folder:
         record = ProbeRecord(Path(folder), probe, print)
-        record.begin(loop.policy)
+        record.begin(loop.learner.policy)
         for number in range(rounds + WARM_UP):
             first, second = ("with", "without") if number % 2 else ("without", "with")
             times = one_round(loop, diagnostics, record, seen, first=first, second=second)
             kept += [times] if number >= WARM_UP else []
-    loop.vec.close()
+    loop.session.close()
     middle = {name: statistics.median(times[name] for times in kept) for name in kept[0]}
     inside = statistics.median(times["with"] - times["without"] for times in kept)
     update_s = middle["rollout"] + middle["without"]

@@ -18,23 +18,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import gymnasium as gym
 import numpy as np
 import torch
 
-import chess_env  # noqa: F401 - registers the environment
 from algorithms import PRESETS
-from algorithms.config.run import OptimizerConfig, RolloutConfig
+from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
-from algorithms.networks.build import build_policy
-from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
-from algorithms.regularization import Regularizer
-from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.training.session import Session
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from benchmarks.report import print_table, save
@@ -55,67 +48,29 @@ class Loop:
     """
 
     def __init__(self, preset: str, num_envs: int, seed: int) -> None:
-        self.algorithm, config = PRESETS[preset]
-        self.settings, self.optimization = RolloutConfig(num_envs=num_envs), OptimizerConfig()
-        critic = self.algorithm.needs().critic is not None
-        self.policy: PolicyNet = build_policy(PolicyConfig(), seed=seed, device=CPU, critic=critic)
-        self.optimizer = torch.optim.Adam(
-            self.policy.parameters(), lr=self.optimization.learning_rate
-        )
-        self.regularizer = Regularizer(config, self.settings.temperature)
-        self.controls = self.algorithm.controls()
-        self.sampling = torch.Generator().manual_seed(seed)
-        self.shuffling = torch.Generator().manual_seed(seed)
-        self.vec: Any = gym.make_vec(
-            "ChessSelfPlay-v0",
-            num_envs=num_envs,
-            evaluator="builtin",
-            start_positions="random_plies:2-40",
-            max_plies=self.settings.num_plies,
-        )
-        self.boards = start_rollout(self.vec, seed)
+        rollout = RolloutConfig(num_envs=num_envs)
+        env = EnvConfig(evaluator="builtin", start_positions="random_plies:2-40")
+        config = TrainConfig(*PRESETS[preset], rollout=rollout, env=env, seed=seed, device="cpu")
+        self.session = Session(config)
+        self.learner = self.session.learner
+        self.session.worker.start()
 
     def rollout(self) -> RolloutBatch:
         """The next batch."""
-        needs = self.algorithm.needs()
-        batch, self.boards = collect_positions(
-            self.vec,
-            self.policy,
-            self.boards,
-            num_plies=self.settings.num_plies,
-            group_size=None if needs.all_moves else self.algorithm.group_size,
-            temperature=self.settings.temperature,
-            generator=self.sampling,
-            device=CPU,
-        )
-        return batch
+        return self.session.rollout().batch
 
     def update(
         self, batch: RolloutBatch, rate: float, diagnostics: UpdateDiagnostics | None = None
     ) -> dict[str, float]:
         """Trains on the batch; what the diagnostics saw around it."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        targets = make_targets(self.algorithm, self.regularizer, batch)
+        learner = self.learner
+        learner.learning_rate = rate
+        targets = make_targets(learner.algorithm, learner.regularizer, batch)
         seen: dict[str, float] = {}
         if diagnostics is not None:
-            seen = diagnostics.before(
-                self.policy, self.algorithm, self.regularizer, self.controls, batch, targets
-            )
-        update(
-            self.policy,
-            self.optimizer,
-            self.algorithm,
-            self.regularizer,
-            batch,
-            targets,
-            controls=self.controls,
-            guard=NonFiniteGuard(),
-            generator=self.shuffling,
-            minibatch_size=self.optimization.minibatch_size,
-            max_grad_norm=self.optimization.max_grad_norm,
-        )
-        return seen | (diagnostics.after(self.policy, rate) if diagnostics is not None else {})
+            seen = diagnostics.before(learner, batch, targets)
+        update(learner, batch, targets)
+        return seen | (diagnostics.after(learner.policy, rate) if diagnostics is not None else {})
 
 
 def agreement(measured: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -164,20 +119,21 @@ def main() -> None:
         warmup, updates, num_envs = 1, 3, 8
     start = Loop(arguments.preset, num_envs, arguments.seed)
     for _ in range(warmup):
-        start.update(start.rollout(), start.optimization.learning_rate)
+        start.update(start.rollout(), start.learner.settings.learning_rate)
     batch = start.rollout()
     entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
     print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)
 
-    probe = PolicyProbe(None, start.settings.temperature, CPU)
+    probe = PolicyProbe(None, start.session.config.rollout.temperature, CPU)
     diagnostics = UpdateDiagnostics(probe, size=TRAINED_STATES)
     rows: list[dict[str, Any]] = []
     for rate in arguments.rates:
         loop = Loop(arguments.preset, num_envs, arguments.seed + 1)
-        loop.policy.load_state_dict(start.policy.state_dict())
-        loop.optimizer.load_state_dict(copy.deepcopy(start.optimizer.state_dict()))
+        loop.learner.policy.load_state_dict(start.learner.policy.state_dict())
+        moments = copy.deepcopy(start.learner.optimizer.state_dict())
+        loop.learner.optimizer.load_state_dict(moments)
         seen = [loop.update(loop.rollout(), rate, diagnostics) for _ in range(updates)]
-        loop.vec.close()
+        loop.session.close()
         rows += rows_of(rate, seen)
         print_table(rows[-len(STATES) * len(PREDICTORS) :])
         sys.stdout.flush()
@@ -192,7 +148,7 @@ def main() -> None:
             seed=arguments.seed,
             warm_start_entropy=round(entropy, 3),
         )
-    start.vec.close()
+    start.session.close()
 
 
 if __name__ == "__main__":

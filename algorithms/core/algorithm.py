@@ -12,9 +12,9 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Controls:
-    """Current values of what schedules and controllers may move.
+    """Current values of what schedules and controllers may move; a controller hands on a new record.
 
     An algorithm's loss reads them here, never from its own fields.
 
@@ -40,16 +40,6 @@ class Controls:
             raise ValueError(f"clip_high is {self.clip_high}: set clip_high > 0")
         if not self.target_kl > 0 or math.isnan(self.target_kl):
             raise ValueError(f"target_kl is {self.target_kl}: set target_kl > 0")
-
-    def state_dict(self) -> dict[str, float]:
-        """The current values, for a checkpoint."""
-        return dataclasses.asdict(self)
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        """Takes the values over from `state_dict()`."""
-        loaded = Controls(**state)
-        for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(loaded, field.name))
 
 
 @dataclasses.dataclass(frozen=True)

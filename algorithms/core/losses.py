@@ -9,6 +9,11 @@ import torch
 from torch import Tensor
 
 
+def weighted_sum(samples: Tensor, weights: Tensor, valid: Tensor) -> Tensor:
+    """Scalar sum(weights * samples) over the valid samples; all `[N, K]`, and what is not valid may be anything."""
+    return torch.where(valid, weights * samples, 0.0).sum()
+
+
 def clipped_ratio(
     logprobs: Tensor,
     old_logprobs: Tensor,

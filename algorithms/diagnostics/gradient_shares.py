@@ -7,21 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import Algorithm, Controls
-from algorithms.core.losses import value_loss
 from algorithms.core.ratio_metrics import to_floats
-from algorithms.networks.policy_net import PolicyNet
-from algorithms.regularization import Regularizer
-from algorithms.updates.training_batch import TrainingBatch, learned_advantages
+from algorithms.updates.learner import Learner
+from algorithms.updates.loss import loss_of
+from algorithms.updates.training_batch import TrainingBatch
 
 
-def gradient_shares(
-    policy: PolicyNet,
-    algorithm: Algorithm,
-    regularizer: Regularizer,
-    controls: Controls,
-    part: TrainingBatch,
-) -> dict[str, float]:
+def gradient_shares(learner: Learner, minibatch: TrainingBatch) -> dict[str, float]:
     """Gradient norm, share and cosine, and share of the loss value, of every active loss term.
 
     See docs/metrics.md. The terms are `policy`, those of the regulariser, and `value` where there is
@@ -29,32 +21,14 @@ def gradient_shares(
     are left alone.
 
     Args:
-        policy: before the update.
-        algorithm: gives the policy loss.
-        regularizer: gives the entropy and KL terms.
-        controls: current clip bounds.
-        part: the states that are looked at.
+        learner: before the update.
+        minibatch: the states that are looked at.
 
     Raises:
         ValueError: the algorithm learns a critic, and policy or batch have no values.
     """
-    flat = part.flat
-    outputs = policy.outputs(flat.obs, flat.legal_ids, flat.temperature)
-    advantages = learned_advantages(algorithm, regularizer, part)
-    samples = algorithm.policy_loss(outputs.dist, flat, advantages, controls)
-    terms = {"policy": torch.where(flat.valid, part.weights * samples, 0.0).sum()}
-    for name, penalty in regularizer.terms(outputs.dist, flat, advantages).items():
-        terms[name] = penalty.mean() * part.penalty_scale
-    critic = algorithm.needs().critic
-    if critic is not None:
-        if outputs.values is None or flat.old_values is None or flat.returns is None:
-            raise ValueError(
-                f"{algorithm.name} learns a critic: build the policy with critic=True, and sample "
-                "the batch and make its targets with it"
-            )
-        each = value_loss(outputs.values, flat.old_values, flat.returns, critic.clip_range_vf)
-        terms["value"] = critic.vf_coef * torch.where(flat.valid, part.weights * each, 0.0).sum()
-    return term_metrics(terms, [p for p in policy.parameters() if p.requires_grad])
+    trained = [p for p in learner.policy.parameters() if p.requires_grad]
+    return term_metrics(loss_of(learner, minibatch).terms(), trained)
 
 
 def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import Algorithm, Controls, Needs
+from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.diagnostics.entropy_prediction import (
     EntropyPrediction,
@@ -20,7 +20,7 @@ from algorithms.diagnostics.gradient_shares import gradient_shares
 from algorithms.diagnostics.probe_metrics import Floats
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.regularization import Regularizer
+from algorithms.updates.learner import Learner
 from algorithms.updates.targets import Targets
 from algorithms.updates.training_batch import TrainingBatch, make_training_batch
 
@@ -64,10 +64,7 @@ class UpdateDiagnostics:
 
     def before(
         self,
-        policy: PolicyNet,
-        algorithm: Algorithm,
-        regularizer: Regularizer,
-        controls: Controls,
+        learner: Learner,
         batch: RolloutBatch,
         targets: Targets,
         reference: PolicyNet | None = None,
@@ -77,31 +74,28 @@ class UpdateDiagnostics:
         With them the entropy of the regularised optimum, where there is one.
 
         Args:
-            policy: not yet updated on `batch`.
-            algorithm: gives the policy loss.
-            regularizer: gives the other terms.
-            controls: current clip bounds.
+            learner: not yet updated on `batch`.
             batch: one rollout with at least one valid sample.
             targets: from `make_targets`.
             reference: the policy that `kl_ref` is measured to, where there is one.
         """
-        needs = algorithm.needs()
+        algorithm, needs = learner.algorithm, learner.algorithm.needs()
         # A stream of its own, so that the run draws what it would have drawn without this.
         generator = torch.Generator().manual_seed(0)
-        material = make_training_batch(algorithm, batch, targets, generator)
-        index = chosen_states(material.flat, self._size, whole_games=needs.whole_games)
-        part = material.select(index)
-        flat = part.flat
+        training = make_training_batch(algorithm, batch, targets, generator)
+        index = chosen_states(training.flat, self._size, whole_games=needs.whole_games)
+        minibatch = training.select(index)
+        flat = minibatch.flat
         everywhere = torch.ones(flat.num_states, dtype=torch.bool, device=flat.obs.device)
-        trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(part, needs), everywhere)
-        twin = float64_copy(policy)
+        trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(minibatch, needs), everywhere)
+        twin = float64_copy(learner.policy)
         self._before = _Before(
             fixed=EntropyPrediction(twin, self._probe.states, self._probe.temperature),
             trained=EntropyPrediction(twin, trained, batch.temperature),
-            controls=dataclasses.replace(controls),
+            controls=learner.controls,
         )
-        shares = gradient_shares(policy, algorithm, regularizer, controls, part)
-        return shares | self._probe.optimum(algorithm, regularizer, reference)
+        shares = gradient_shares(learner, minibatch)
+        return shares | self._probe.optimum(algorithm, learner.regularizer, reference)
 
     def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
         """What the update since `before` did: the entropy's change, and `probe/...`.
@@ -139,11 +133,11 @@ def chosen_states(flat: FlatBatch, size: int, *, whole_games: bool) -> Tensor:
     return spaced.round().long().to(flat.obs.device)
 
 
-def _batch_pull(part: TrainingBatch, needs: Needs) -> Callable[[Tensor], Tensor]:
+def _batch_pull(minibatch: TrainingBatch, needs: Needs) -> Callable[[Tensor], Tensor]:
     """pi A as the samples show it: each weighs 1 / K_s, or pi_old where all moves are scored."""
-    flat = part.flat
+    flat = minibatch.flat
     weights = flat.valid.double()
     if needs.all_moves:
         weights = torch.where(flat.valid, flat.old_logprobs.double().exp(), 0.0)
     weights = weights / weights.sum(-1, keepdim=True)
-    return sampled_pull(flat.slots, weights * part.advantages.double())
+    return sampled_pull(flat.slots, weights * minibatch.advantages.double())

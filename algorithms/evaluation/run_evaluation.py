@@ -17,14 +17,17 @@ class Evaluated(Protocol):
     """A run's parts that are evaluated.
 
     Attributes:
-        policy: the network.
-        device: where it lives.
+        device: where the network lives.
         progress: what has been done; keeps the lowest regret and entropy.
     """
 
-    policy: PolicyNet
     device: torch.device
     progress: Progress
+
+    @property
+    def policy(self) -> PolicyNet:
+        """The network."""
+        ...
 
 
 class RunEvaluation:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+from algorithms.core.algorithm import Controls
 from algorithms.regularization.config import COEF_MIN, RegularizerConfig
 
 
@@ -37,12 +38,14 @@ class Signals:
 
     Attributes:
         temperature: of the next rollouts.
+        controls: the algorithm's clip bounds and target KL from now on.
         warnings: for the user; each is said once per run.
         refresh_reference: copy the policy into the reference.
         stop: why the run must end, after a checkpoint; None to go on.
     """
 
     temperature: float
+    controls: Controls
     warnings: tuple[str, ...] = ()
     refresh_reference: bool = False
     stop: str | None = None

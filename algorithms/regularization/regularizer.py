@@ -103,6 +103,17 @@ class Regularizer:
         Raises:
             ValueError: `kl_ref_coef` is positive and there is no reference distribution.
         """
+        terms, parts = self.penalties(dist, batch, advantages)
+        return sum(terms.values(), torch.zeros_like(parts["reg/entropy"])), parts
+
+    def penalties(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """(`terms`, the parts of `loss`), both by name, `[N]`.
+
+        Raises:
+            ValueError: as of `loss`.
+        """
         estimates, terms = self._evaluate(dist, batch, advantages)
         raw = {name: value.detach() for name, value in estimates.items()}
         exact = _exact(dist, batch, raw)
@@ -110,7 +121,7 @@ class Regularizer:
         parts = {f"reg/{name}": value for name, value in (exact | raw).items()}
         for name in dict.fromkeys((*exact, *terms)):
             parts[f"reg/{name}_weighted"] = terms[name].detach() if name in terms else nothing
-        return sum(terms.values(), nothing), parts
+        return terms, parts
 
     def terms(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
@@ -139,7 +150,7 @@ class Regularizer:
         if self.needs_reference and batch.ref_legal_logprobs is None:
             raise ValueError(
                 f"kl_ref_coef is {state.kl_ref_coef} but the batch has no reference distribution: "
-                "compute it with rollout.reference_logprobs and RolloutBatch.with_reference, or "
+                "compute it with rollouts.worker.reference_logprobs and RolloutBatch.with_reference, or "
                 "set kl_ref_coef to 0"
             )
         ref = batch.ref_legal_logprobs
@@ -158,7 +169,7 @@ class Regularizer:
 
         Args:
             reading: measured on the fresh rollout.
-            controls: the algorithm's clip bounds; no controller moves them so far.
+            controls: the algorithm's clip bounds; handed on as they are, no controller moves them so far.
 
         Raises:
             ValueError: the progress is outside [0, 1], or what a controller follows is not finite.
@@ -177,6 +188,7 @@ class Regularizer:
         interval = config.ref_refresh_interval
         return Signals(
             temperature=self.state.temperature,
+            controls=controls,
             warnings=tuple(new.values()),
             refresh_reference=bool(interval and reading.update and reading.update % interval == 0),
             stop=controllers.stop_reason(reading, config),

@@ -46,7 +46,7 @@ def kl_ref_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
     if batch.ref_legal_logprobs is None:
         raise ValueError(
             "kl_ref is in the reward and the batch has no reference distribution: compute it with "
-            "rollout.reference_logprobs and RolloutBatch.with_reference, or set kl_ref_coef to 0"
+            "rollouts.worker.reference_logprobs and RolloutBatch.with_reference, or set kl_ref_coef to 0"
         )
     gap = batch.old_logprobs - _at_samples(batch, batch.ref_legal_logprobs)
     return PER_SAMPLE[estimator](gap.masked_fill(~batch.valid, 0.0))

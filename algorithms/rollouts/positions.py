@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
@@ -72,16 +71,3 @@ def collect_positions(
         **columns,
     )
     return batch, state
-
-
-@torch.no_grad()
-def reference_logprobs(policy: PolicyNet, batch: RolloutBatch, *, minibatch_size: int) -> Tensor:
-    """Log-probabilities float32 `[*S, L]` of `policy` at the batch's states and temperature."""
-    flat = batch.flat()
-    parts = [
-        policy.outputs(obs, legal_ids, batch.temperature).dist.logprobs
-        for obs, legal_ids in zip(
-            flat.obs.split(minibatch_size), flat.legal_ids.split(minibatch_size), strict=True
-        )
-    ]
-    return torch.cat(parts).reshape(batch.old_legal_logprobs.shape)

@@ -11,6 +11,7 @@ from torch import Tensor
 from algorithms.config.custom import MEMBERS
 from algorithms.core.algorithm import Algorithm, Controls, Needs
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.losses import weighted_sum
 from algorithms.testing.bandit import check_learning
 from algorithms.testing.cases import Case, forms_of, noise_like, random_case
 from chess_env.custom_objects import missing_members
@@ -172,9 +173,7 @@ def _gradient(case: Case, logits: Tensor, advantages: Tensor) -> Tensor:
         "policy_loss must depend on the distribution, or nothing is learned",
     )
     weights = case.batch.flatten(case.algorithm.weights(case.batch))
-    (gradient,) = torch.autograd.grad(
-        torch.where(case.flat.valid, weights * loss, 0.0).sum(), logits
-    )
+    (gradient,) = torch.autograd.grad(weighted_sum(loss, weights, case.flat.valid), logits)
     return gradient
 
 

@@ -11,6 +11,7 @@ from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import weighted_sum
 from chess_env.testing.contract import rule
 
 STATES, ARMS = 16, 4
@@ -51,7 +52,7 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
             optimizer.zero_grad()
             dist = MaskedCategorical(logits, flat.legal, batch.temperature)
             loss = algorithm.policy_loss(dist, flat, advantages, controls)
-            torch.where(flat.valid, weights * loss, 0.0).sum().backward()
+            weighted_sum(loss, weights, flat.valid).backward()
             optimizer.step()
     probs = torch.softmax(logits.detach(), -1)
     mean = float((probs * rewards).sum(-1).mean())  # 0 for the uniform policy, 1 for the best

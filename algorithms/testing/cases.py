@@ -11,6 +11,7 @@ from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import weighted_sum
 
 STARTS, PLIES, SLOTS = 3, 4, 7
 
@@ -50,7 +51,7 @@ class Case:
         loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls)
         assert loss.shape == self.flat.valid.shape
         weights = self.batch.flatten(self.algorithm.weights(self.batch))
-        return torch.where(self.flat.valid, weights * loss, 0.0).sum()
+        return weighted_sum(loss, weights, self.flat.valid)
 
     def gradient(self, controls: Controls | None = None) -> Tensor:
         """`[N, L]` d loss / d logits at the logits that sampled."""

@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from algorithms.config.run import TrainConfig
+from algorithms.evaluation.run_evaluation import Evaluated
 from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
-from algorithms.run_folder.progress import Progress
-from algorithms.training.learner import Learner
+from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from chess_env.evaluators import Evaluator
+
+
+class TrainingSession(Evaluated, Protocol):
+    """A run's parts that evaluation, record and report look at, whichever loop trains it.
+
+    Attributes:
+        config: what was asked for.
+        evaluator: who scores the moves.
+        usage: what the evaluator was asked.
+        seen: positions that were trained on.
+    """
+
+    config: TrainConfig
+    evaluator: Evaluator
+    usage: EvaluatorUsage
+    seen: SeenPositions
 
 
 def count_update(
-    session: Learner, collected: Collected, rollout_s: float, update_s: float
+    session: TrainingSession, collected: Collected, rollout_s: float, update_s: float
 ) -> dict[str, float]:
     """Adds an update to the session's progress; its amounts, speeds and the evaluator's counters.
 

@@ -16,7 +16,7 @@ from algorithms.config.custom import custom_names
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import WIDTH, Display, duration
-from algorithms.training.learner import Learner
+from algorithms.training.record import TrainingSession
 
 _OUTSIDE = ("stable_baselines3", "sb3_contrib")
 
@@ -129,7 +129,7 @@ def percent_interval(
     return float(low), float(high)
 
 
-def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool) -> None:
+def describe(session: TrainingSession, display: Display, run_dir: Path, *, resumed: bool) -> None:
     """None; writes config.json and environment.json, and says what is about to run."""
     config = session.config
     threads = torch.get_num_threads()
@@ -163,7 +163,7 @@ def describe(session: Learner, display: Display, run_dir: Path, *, resumed: bool
 
 
 def result_of(
-    session: Learner, regret: Regret, run_dir: Path, *, stopped_by: str | None
+    session: TrainingSession, regret: Regret, run_dir: Path, *, stopped_by: str | None
 ) -> TrainResult:
     """What the run came to.
 

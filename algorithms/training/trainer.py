@@ -131,7 +131,7 @@ class _Run:
 
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
-        self.session.start()
+        self.session.worker.start()
         row = self.evaluation.all_slices()
         assert self.evaluation.regret is not None
         self.session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
@@ -145,7 +145,7 @@ class _Run:
 
     def loop(self, stop: Stop) -> str | None:
         """Updates until the budget is used or a stop is asked for; a controller's reason for one."""
-        session = self.session
+        session, learner = self.session, self.session.learner
         checked: dict[str, float] = {}
         reason: str | None = None
         last = stop.asked(self.display.say) or not session.budget_left()
@@ -165,7 +165,7 @@ class _Run:
                 self.display.say(f"WARNING: {warning}")
 
             # [4] advantages
-            targets = make_targets(session.algorithm, session.regularizer, batch)
+            targets = make_targets(learner.algorithm, learner.regularizer, batch)
 
             # [5] surrogate  [6] regularisation  [7] update
             learned = self._update(collected, targets)
@@ -173,7 +173,7 @@ class _Run:
 
             # [8] diagnostics and evaluation
             row = {**batch_metrics(batch, targets.advantages), **row, **learned}
-            row.update(session.regularizer.metrics())
+            row.update(learner.regularizer.metrics())
             update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
             row.update(count_update(session, collected, rolled - began, update_s))
             row.update(checked if first else {})
@@ -194,35 +194,15 @@ class _Run:
         spent = time.monotonic()
         if looked:
             metrics = self._diagnostics.before(
-                session.policy,
-                session.algorithm,
-                session.regularizer,
-                session.controls,
-                batch,
-                targets,
-                session.reference,
+                session.learner, batch, targets, session.worker.reference
             )
         spent = time.monotonic() - spent
-        metrics |= update(
-            session.policy,
-            session.optimizer,
-            session.algorithm,
-            session.regularizer,
-            batch,
-            targets,
-            controls=session.controls,
-            guard=session.guard,
-            generator=session.shuffling,
-            minibatch_size=config.optimizer.minibatch_size,
-            max_grad_norm=config.optimizer.max_grad_norm,
-            behaviour=session.behaviour,
-            keep_bad=partial(self._bad.keep, number),
-        )
+        keep_bad = partial(self._bad.keep, number)
+        metrics |= update(session.learner, batch, targets, keep_bad)
         session.last_kl_old = metrics.get("reg/kl_old", session.last_kl_old)
         if looked:
             began = time.monotonic()
-            rate = session.optimizer.param_groups[0]["lr"]
-            metrics |= self._diagnostics.after(session.policy, rate)
+            metrics |= self._diagnostics.after(session.policy, session.learner.learning_rate)
             assert self._diagnostics.logprobs is not None
             self._probes.write(number + 1, self._diagnostics.logprobs)
             metrics["time/diagnostics_s"] = spent + time.monotonic() - began

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.regularization import Regularizer
 from algorithms.updates.targets import Targets
 
 
@@ -46,12 +45,14 @@ class TrainingBatch:
         The loss of a minibatch is so an unbiased share of the batch's: scaled by the number of games,
         not of states, where whole games are drawn, for those differ in length.
         """
-        part = TrainingBatch(
+        minibatch = TrainingBatch(
             self.flat.select(index), self.advantages[index], self.weights[index], self.whole_games
         )
-        scale = self.num_drawn / part.num_drawn
+        scale = self.num_drawn / minibatch.num_drawn
         shares = scale * index.numel() / self.flat.num_states if self.whole_games else 1.0
-        return dataclasses.replace(part, weights=part.weights * scale, penalty_scale=shares)
+        return dataclasses.replace(
+            minibatch, weights=minibatch.weights * scale, penalty_scale=shares
+        )
 
 
 def make_training_batch(
@@ -72,7 +73,7 @@ def make_training_batch(
     if targets.returns is not None:
         flat = dataclasses.replace(flat, returns=batch.flatten(targets.returns))
     needs = algorithm.needs()
-    material = TrainingBatch(
+    training = TrainingBatch(
         flat,
         batch.flatten(targets.advantages),
         batch.flatten(targets.weights),
@@ -86,11 +87,11 @@ def make_training_batch(
         )
     if used.numel() < flat.num_states:
         flat = flat.select(used)
-        material = dataclasses.replace(
-            material,
+        training = dataclasses.replace(
+            training,
             flat=flat,
-            advantages=material.advantages[used],
-            weights=material.weights[used],
+            advantages=training.advantages[used],
+            weights=training.weights[used],
         )
     # Padding may hold anything; a NaN there would reach the gradient through 0 * NaN.
     old_logprobs = flat.old_logprobs.masked_fill(~flat.valid, 0.0)
@@ -101,24 +102,11 @@ def make_training_batch(
         uniforms = torch.rand(flat.slots.shape, generator=generator).to(flat.obs.device)
         flat = dataclasses.replace(flat, uniforms=uniforms)
     return dataclasses.replace(
-        material,
+        training,
         flat=flat,
-        advantages=material.advantages.masked_fill(~flat.valid, 0.0),
-        weights=material.weights.masked_fill(~flat.valid, 0.0),
+        advantages=training.advantages.masked_fill(~flat.valid, 0.0),
+        weights=training.weights.masked_fill(~flat.valid, 0.0),
     )
-
-
-def learned_advantages(
-    algorithm: Algorithm, regularizer: Regularizer, part: TrainingBatch
-) -> Tensor:
-    """`[n, K]` the advantages that the policy loss of a minibatch reads; no gradient.
-
-    The minibatch's own, shaped by the regulariser already (`make_targets`); or, where the algorithm
-    asks for unit scale, first normalised and then shaped.
-    """
-    if not algorithm.needs().normalize_advantages:
-        return part.advantages
-    return regularizer.shape_advantage(normalized(part.advantages, part.flat.valid), part.flat)
 
 
 def shuffled(
@@ -150,18 +138,11 @@ def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor
     return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
 
 
-@torch.no_grad()
 def relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
     """(The batch with the learner's own old log-probabilities, the largest gap to the sampler's, a scalar)."""
-    gathered, legal = [], []
-    for index in torch.arange(flat.num_states, device=flat.obs.device).split(minibatch_size):
-        part = flat.select(index)
-        dist = policy.outputs(part.obs, part.legal_ids, flat.temperature).dist
-        gathered.append(dist.gather(part.slots))
-        legal.append(dist.logprobs)
-    old_logprobs = torch.cat(gathered)
+    size, temperature = minibatch_size, flat.temperature
+    legal = legal_logprobs(policy, flat.obs, flat.legal_ids, temperature, size)
+    old_logprobs = legal.gather(-1, flat.slots).masked_fill(~flat.valid, 0.0)
     gap = largest_gap(old_logprobs, flat.old_logprobs, flat.valid)
-    relabelled = dataclasses.replace(
-        flat, old_logprobs=old_logprobs, old_legal_logprobs=torch.cat(legal)
-    )
+    relabelled = dataclasses.replace(flat, old_logprobs=old_logprobs, old_legal_logprobs=legal)
     return relabelled, gap

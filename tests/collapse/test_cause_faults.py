@@ -15,7 +15,6 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment, faults
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.training.session import Session
 from tests.training.faults import SMALL, session_of
 
@@ -62,12 +61,12 @@ def test_a_learners_temperature_changes_only_the_number_in_the_batch() -> None:
     plain = plain_batches(2)
     with session_of(3, spread=1.0) as session:
         faults.learner_temperature(0.5)(session)
-        assert session.behaviour is session.policy and session.temperature == 1.0
+        assert session.learner.behaviour is session.policy and session.worker.temperature == 1.0
         for expected in plain:
             batch = session.rollout().batch
             assert batch.temperature == 0.5 and expected.temperature == 1.0
             assert differing(batch, expected) == {"temperature"}
-        assert session.temperature == 1.0  # what samples stays where it was
+        assert session.worker.temperature == 1.0  # what samples stays where it was
 
 
 SAMPLERS: dict[str, Callable[[Session], None]] = {
@@ -85,12 +84,12 @@ def test_a_samplers_fault_leaves_the_learner_alone_and_follows_its_weights(name:
         session.rollout()
         assert equal(weights(session.policy), before) == set(before)
         assert session.policy.config == config and not session.policy.training
-        assert session.behaviour is not session.policy
-        assert not any(p.requires_grad for p in session.behaviour.parameters())
+        assert session.learner.behaviour is not session.policy
+        assert not any(p.requires_grad for p in session.learner.behaviour.parameters())
         moved(session)
         session.progress.update += 1
         session.rollout()
-        own, learner = weights(session.behaviour), weights(session.policy)
+        own, learner = weights(session.learner.behaviour), weights(session.policy)
         assert not equal(learner, before) & {"action_bias", "stem.weight"}
         assert set(own) - equal(own, learner) == ({"action_bias"} if name == "noise" else set())
 
@@ -109,10 +108,10 @@ def test_a_coarser_head_samples_and_its_logprobs_are_kept() -> None:
     with session_of(3, spread=1.0) as session:
         faults.sampler_precision(head_dtype="bfloat16")(session)
         batch = session.rollout().batch
-        assert session.behaviour.config == dataclasses.replace(SMALL, head_dtype="bfloat16")
+        assert session.learner.behaviour.config == dataclasses.replace(SMALL, head_dtype="bfloat16")
         legal = batch.legal_ids >= 0
         kept = batch.old_legal_logprobs[legal]
-        assert torch.equal(kept, recomputed(session.behaviour, batch)[legal])
+        assert torch.equal(kept, recomputed(session.learner.behaviour, batch)[legal])
         off = (kept - recomputed(session.policy, batch)[legal]).abs().max()
         assert 1e-5 < off < 0.1
 
@@ -122,16 +121,16 @@ def test_dropout_is_drawn_anew_in_every_pass_of_the_sampler_alone() -> None:
     with session_of(3, spread=1.0, policy=policy) as session:
         faults.sampler_drops_features(session)
         batch = session.rollout().batch
-        assert session.behaviour.training and not session.policy.training
+        assert session.learner.behaviour.training and not session.policy.training
         legal = batch.legal_ids >= 0
-        twice = [recomputed(session.behaviour, batch)[legal] for _ in range(2)]
+        twice = [recomputed(session.learner.behaviour, batch)[legal] for _ in range(2)]
         assert not torch.equal(*twice)
         learner = [recomputed(session.policy, batch)[legal] for _ in range(2)]
         assert torch.equal(*learner)
 
 
 def noise(session: Session) -> torch.Tensor:
-    return session.behaviour.action_bias.detach() - session.policy.action_bias.detach()
+    return session.learner.behaviour.action_bias.detach() - session.policy.action_bias.detach()
 
 
 def test_noise_is_the_same_in_every_rollout_and_of_the_size_that_it_says() -> None:
@@ -142,7 +141,7 @@ def test_noise_is_the_same_in_every_rollout_and_of_the_size_that_it_says() -> No
             batch = session.rollout().batch
             found.append(noise(session))
             legal = batch.legal_ids >= 0
-            again = recomputed(session.behaviour, batch)[legal]
+            again = recomputed(session.learner.behaviour, batch)[legal]
             assert torch.equal(again, batch.old_legal_logprobs[legal])
             moved(session)
             session.rollout()
@@ -153,10 +152,9 @@ def test_noise_is_the_same_in_every_rollout_and_of_the_size_that_it_says() -> No
 
 
 def squashed(batch: RolloutBatch, session: Session) -> torch.Tensor:
-    whole = Collected(batch, batch.scored_moves, batch.plies)
-    session.rollout = lambda: whole  # type: ignore[method-assign]
     faults.squashed_reward(20.0)(session)
-    return session.rollout().batch.rewards
+    (squash,) = session.worker.transforms
+    return squash(batch).rewards
 
 
 def test_a_squashed_reward_is_the_change_of_tanh_by_hand() -> None:
@@ -214,7 +212,7 @@ def test_a_sharpened_start_multiplies_every_logit(factor: float) -> None:
         assert set(before) - equal(before, weights(session.policy)) == {
             "to_vector.weight", "to_vector.bias", "action_bias", "promotion_bias",
         }  # fmt: skip
-        assert session.behaviour is session.policy and "rollout" not in vars(session)
+        assert session.learner.behaviour is session.policy and "rollout" not in vars(session)
 
 
 def tiny_session(name: str, *, cured: bool, monkeypatch: pytest.MonkeyPatch) -> Session:
@@ -244,13 +242,17 @@ def is_plain(session: Session) -> bool:
     fresh = Session(session.config)
     fresh.close()
     stale = session.config.rollout.sync_interval_updates > 1
-    assert "rollout" not in vars(fresh) and (fresh.behaviour is fresh.policy) != stale
+    assert (fresh.learner.behaviour is fresh.policy) != stale
     one, other = weights(session.policy), weights(fresh.policy)
+    behaviours = session.learner.behaviour, fresh.learner.behaviour
     return (
         vars(session).keys() == vars(fresh).keys()
-        and (session.behaviour is session.policy) == (fresh.behaviour is fresh.policy)
-        and session.behaviour.training == fresh.behaviour.training
-        and session.behaviour.config == fresh.behaviour.config
+        and vars(session.worker).keys() == vars(fresh.worker).keys()
+        and not session.worker.transforms
+        and not session.worker.after_sync
+        and (behaviours[0] is session.policy) == (behaviours[1] is fresh.policy)
+        and behaviours[0].training == behaviours[1].training
+        and behaviours[0].config == behaviours[1].config
         and equal(one, other) == set(one)
     )
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import torch
 
 from algorithms import PRESETS
+from algorithms.config.sections import OptimizerConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
-from algorithms.rollouts.positions import reference_logprobs
-from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.rollouts.worker import reference_logprobs
+from algorithms.updates.learner import Learner
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.golden import batches
@@ -69,8 +70,16 @@ def run(
     policy = batches.load_policy(critic=algorithm.needs().critic is not None).to(batch.obs.device)
     optimizer = torch.optim.Adam(policy.parameters(), lr=LEARNING_RATE)
     regularizer = Regularizer(config, batch.temperature)
-    controls, guard = algorithm.controls(), NonFiniteGuard()
-    generator = torch.Generator().manual_seed(batches.SEED)
+    learner = Learner(
+        policy=policy,
+        optimizer=optimizer,
+        algorithm=algorithm,
+        regularizer=regularizer,
+        controls=algorithm.controls(),
+        settings=OptimizerConfig(minibatch_size=MINIBATCH_SIZE, max_grad_norm=1.0),
+        behaviour=policy,
+        shuffling=torch.Generator().manual_seed(batches.SEED),
+    )
     if regularizer.needs_reference:
         reference = batches.new_policy(critic=False).double().to(batch.obs.device)
         batch = batch.with_reference(reference_logprobs(reference, batch, minibatch_size=64))
@@ -80,7 +89,7 @@ def run(
     curves: dict[str, list[float]] = {}
     metrics: dict[str, float] = {}
     for done in range(UPDATES):
-        reading = Measurements(
+        measured = Measurements(
             progress=done / UPDATES,
             update=done,
             entropy=seen["policy/entropy"],
@@ -88,20 +97,8 @@ def run(
             kl_old=metrics.get("reg/kl_old", 0.0),
             kl_ref=metrics.get("reg/kl_ref"),
         )
-        regularizer.update(reading, controls)
-        metrics = update(
-            policy,
-            optimizer,
-            algorithm,
-            regularizer,
-            batch,
-            make_targets(algorithm, regularizer, batch),
-            controls=controls,
-            guard=guard,
-            generator=generator,
-            minibatch_size=MINIBATCH_SIZE,
-            max_grad_norm=1.0,
-        )
+        learner.controls = regularizer.update(measured, learner.controls).controls
+        metrics = update(learner, batch, make_targets(algorithm, regularizer, batch))
         for name in METRICS:
             if name in metrics:
                 curves.setdefault(name, []).append(metrics[name])

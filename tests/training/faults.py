@@ -76,7 +76,7 @@ def session_of(
         with torch.no_grad():
             bias = torch.randn(1858, generator=torch.Generator().manual_seed(seed))
             session.policy.action_bias.add_(spread * bias)
-        session.start()
+        session.worker.start()
         yield session
     finally:
         session.close()
@@ -92,7 +92,7 @@ def rolled(session: Session) -> RolloutBatch:
 
 def at_temperature(sampled: float, recorded: float) -> Callable[[Session], RolloutBatch]:
     def fault(session: Session) -> RolloutBatch:
-        session.temperature = sampled
+        session.worker.temperature = sampled
         return dataclasses.replace(rolled(session), temperature=recorded)
 
     return fault
@@ -122,9 +122,9 @@ def _masked(session: Session, change: Callable[[list[int], Any], list[int]]) -> 
         legal[..., ply, :] = dist.logprobs.reshape(*lead[:-1], width)
         if batch.form == "positions":
             count = batch.slots.shape[-1]
-            slots[:, ply] = dist.sample(count, session.sampling)
+            slots[:, ply] = dist.sample(count, session.worker.sampling)
         else:
-            slots[..., ply] = dist.sample(1, session.sampling).reshape(lead[:-1])
+            slots[..., ply] = dist.sample(1, session.worker.sampling).reshape(lead[:-1])
     index = slots if batch.form == "positions" else slots.unsqueeze(-1)
     return dataclasses.replace(
         batch,
@@ -169,10 +169,10 @@ def dropout_in_the_rollout(session: Session) -> RolloutBatch:
 
 def sampler_with(**precision: Any) -> Callable[[Session], RolloutBatch]:
     def fault(session: Session) -> RolloutBatch:
-        session.behaviour = copy.deepcopy(session.policy)
-        session.behaviour.config = dataclasses.replace(session.policy.config, **precision)
+        session.learner.behaviour = copy.deepcopy(session.policy)
+        session.learner.behaviour.config = dataclasses.replace(session.policy.config, **precision)
         batch = rolled(session)
-        session.behaviour = session.policy
+        session.learner.behaviour = session.policy
         return batch
 
     return fault
@@ -186,8 +186,8 @@ def _moved(policy: torch.nn.Module, seed: int, size: float = 1e-2) -> None:
 
 
 def stale_behaviour(session: Session) -> RolloutBatch:
-    _moved(session.behaviour, session.config.seed)
-    session._sync = lambda: None  # type: ignore[method-assign]
+    _moved(session.learner.behaviour, session.config.seed)
+    session.worker.sync = lambda: None  # type: ignore[method-assign]
     return rolled(session)
 
 

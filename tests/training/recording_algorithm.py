@@ -21,10 +21,10 @@ from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.training.learners import learner_of
 
 NOTHING = Needs()
 CPU = torch.device("cpu")
@@ -71,16 +71,8 @@ def run(policy: PolicyNet, batch: RolloutBatch, algorithm: Any, **changes: Any) 
     regularizer = changes.pop("regularizer", None)
     regularizer = regularizer or Regularizer(RegularizerConfig(ent_coef=0.1), batch.temperature)
     targets = changes.pop("targets", None) or make_targets(algorithm, regularizer, batch)
-    settings: dict[str, Any] = {
-        "controls": algorithm.controls(),
-        "guard": NonFiniteGuard(),
-        "generator": torch.Generator().manual_seed(0),
-        "minibatch_size": 5,
-        "max_grad_norm": 1e9,
-    }
-    optimizer = changes.pop("optimizer", None)
-    optimizer = optimizer or torch.optim.SGD(policy.parameters(), lr=0.0)
-    return update(policy, optimizer, algorithm, regularizer, batch, targets, **settings | changes)
+    keep_bad = changes.pop("keep_bad", None)
+    return update(learner_of(policy, algorithm, regularizer, **changes), batch, targets, keep_bad)
 
 
 def flat_weights(policy: PolicyNet) -> Tensor:

@@ -166,15 +166,15 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
     config = RegularizerConfig(kl_ref_coef=0.1, ref_refresh_interval=2)
     session = Session(tiny(tmp_path, regularizer=config))
     try:
-        session.start()
-        assert session.reference is not None
+        session.worker.start()
+        assert session.worker.reference is not None
         distances = []
         for update in range(5):
             session.progress.update = update
             with torch.no_grad():
                 session.policy.action_bias.add_(1.0)
             session.control(session.rollout().batch, kl_at_start=0.0)
-            gap = session.policy.action_bias - session.reference.action_bias
+            gap = session.policy.action_bias - session.worker.reference.action_bias
             distances.append(round(float(gap.detach().mean()), 3))
     finally:
         session.close()

@@ -17,8 +17,10 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.updates.loss import loss_of
 from algorithms.updates.targets import Targets, make_targets
-from algorithms.updates.training_batch import learned_advantages, make_training_batch
+from algorithms.updates.training_batch import make_training_batch
+from tests.training.learners import learner_of
 from tests.training.recording_algorithm import (
     RecordingAlgorithm,
     critic_and_batch,
@@ -88,15 +90,17 @@ def test_the_gradients_of_whole_games_add_up_to_the_batch_s(
     assert moved[1][1] == pytest.approx(moved[0][1], rel=1e-4)
 
 
-def shares(coef: float, algorithm: PPO, batch: RolloutBatch) -> tuple[Tensor, Tensor]:
+def shares(
+    coef: float, algorithm: PPO, policy: PolicyNet, batch: RolloutBatch
+) -> tuple[Tensor, Tensor]:
     """(the advantages that the loss reads, of those REPO's share), over the whole batch."""
     regularizer = Regularizer(RegularizerConfig(repo_coef=coef), batch.temperature)
     targets: Targets = make_targets(algorithm, regularizer, batch)
     generator = torch.Generator().manual_seed(0)
-    part = make_training_batch(algorithm, batch, targets, generator)
-    read = learned_advantages(algorithm, regularizer, part)
+    training = make_training_batch(algorithm, batch, targets, generator)
+    read = loss_of(learner_of(policy, algorithm, regularizer), training).advantages
     raw = batch.flatten(algorithm.advantages(batch))
-    scaled = normalized(raw, part.flat.valid) if algorithm.normalize_advantages else raw
+    scaled = normalized(raw, training.flat.valid) if algorithm.normalize_advantages else raw
     return read, read - scaled
 
 
@@ -105,9 +109,9 @@ def shares(coef: float, algorithm: PPO, batch: RolloutBatch) -> tuple[Tensor, Te
 def test_repo_s_coefficient_has_the_unit_of_the_loss_under_normalised_advantages(
     vec_of: VecOf, normalize: bool, coef: float
 ) -> None:
-    _, batch = critic_and_batch(vec_of)
+    policy, batch = critic_and_batch(vec_of)
     algorithm = PPO(group_size=4, gamma=0.0, normalize_advantages=normalize)
-    _, once = shares(coef, algorithm, batch)
+    _, once = shares(coef, algorithm, policy, batch)
     legal = batch.old_legal_logprobs.reshape(-1, batch.old_legal_logprobs.shape[-1])
     entropy = torch.distributions.Categorical(logits=legal).entropy()
     centred = batch.flatten(batch.old_logprobs) + entropy[:, None]

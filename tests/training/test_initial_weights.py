@@ -174,8 +174,8 @@ def session_from(config: TrainConfig) -> tuple[dict[str, Tensor], dict[str, Tens
     """Weights of (policy, reference) of a session."""
     session = Session(config)
     try:
-        assert session.reference is not None
-        return weights_of(session.policy), weights_of(session.reference)
+        assert session.worker.reference is not None
+        return weights_of(session.policy), weights_of(session.worker.reference)
     finally:
         session.close()
 

@@ -37,7 +37,7 @@ def record_another_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     collect = Session.rollout
 
     def rollout(session: Session) -> Collected:
-        session.temperature = 1.3
+        session.worker.temperature = 1.3
         collected = collect(session)
         batch = dataclasses.replace(collected.batch, temperature=1.0)
         return dataclasses.replace(collected, batch=batch)
@@ -133,14 +133,14 @@ def test_a_healthy_record_says_that_sampler_and_learner_are_one_with_and_without
 
 def test_a_sampler_that_draws_at_random_is_measured_with_and_without_it() -> None:
     with session_of(policy=DROPPED, rollout=SYNCED, preflight=False) as session:
-        session.behaviour.train()
+        session.learner.behaviour.train()
         batch = rolled(session)
         before = torch.get_rng_state()
         unjudged = look(session, batch, lambda message: None)
         assert torch.equal(torch.get_rng_state(), before)
         report = preflight(session, batch)
         assert torch.equal(torch.get_rng_state(), before)
-        assert session.behaviour.training and not session.policy.training
+        assert session.learner.behaviour.training and not session.policy.training
     assert [failure.cause for failure in report.failures] == ["dropout"]
     for name in ("step0/repeat_error", "step0/log_odds_residual"):
         assert unjudged[name] == report.metrics[name] > 1e-3

@@ -11,8 +11,9 @@ import torch
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
+from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.rollouts.state import VecState
+from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv

@@ -27,9 +27,9 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.settings import PolicyConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
+from tests.training.learners import learner_of
 from tests.training.sb3_runs import one_ply, opened, sample, versus
 
 Make = Callable[..., TrainConfig]
@@ -134,19 +134,15 @@ def test_an_update_of_maskable_ppo_leaves_the_policy_that_ours_leaves(make: Make
     with opened(config) as outside:
         sampled = sample(outside)
         ours, batch = copy.deepcopy(outside.policy), sampled.batch
-        metrics = update(
+        learner = learner_of(
             ours,
-            torch.optim.Adam(ours.parameters(), lr=config.optimizer.learning_rate),
             config.algorithm,
             Regularizer(config.regularizer, 1.0),
-            batch,
-            sampled.targets,
-            controls=config.algorithm.controls(),
-            guard=NonFiniteGuard(),
-            generator=torch.Generator().manual_seed(0),
+            optimizer=torch.optim.Adam(ours.parameters(), lr=config.optimizer.learning_rate),
             minibatch_size=config.optimizer.minibatch_size,
             max_grad_norm=config.optimizer.max_grad_norm,
         )
+        metrics = update(learner, batch, sampled.targets)
         before = batch.old_legal_logprobs.flatten(0, 1)
         # The first update: nothing of the budget is used up before it.
         outside.model._update_current_progress_remaining(1, 4)

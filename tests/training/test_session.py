@@ -46,7 +46,7 @@ def session_of() -> Iterator[Callable[..., Session]]:
 
     def make(algorithm: Any, **changes: Any) -> Session:
         opened.append(Session(config_of(algorithm, **changes)))
-        opened[-1].start()
+        opened[-1].worker.start()
         return opened[-1]
 
     yield make
@@ -147,7 +147,7 @@ def test_frozen_layers_keep_their_weights_and_are_not_in_the_optimizer(
     layers = ("stem", "body.0.first", "promotion_bias")
     session = session_of(GRPO(), optimizer=OptimizerConfig(frozen_layers=layers))
     named = dict(session.policy.named_parameters())
-    trained = {id(p) for group in session.optimizer.param_groups for p in group["params"]}
+    trained = {id(p) for group in session.learner.optimizer.param_groups for p in group["params"]}
     frozen = {name for name, p in named.items() if id(p) not in trained}
     expected = {"stem.weight", "stem.bias", "promotion_bias"}
     assert frozen == expected | {"body.0.first.weight", "body.0.first.bias"}
@@ -178,15 +178,15 @@ def test_a_stale_behaviour_policy_is_brought_up_to_date_at_its_interval(
     for update in range(7):
         session.progress.update = update
         versions.append(session.rollout().batch.policy_version)
-        biases = session.policy.action_bias, session.behaviour.action_bias
+        biases = session.policy.action_bias, session.learner.behaviour.action_bias
         equal.append(torch.equal(*biases))
         with torch.no_grad():
             session.policy.action_bias.add_(1.0)
     assert versions == [0, 0, 0, 3, 3, 3, 6]
     assert equal == [True, False, False, True, False, False, True]
-    assert not session.behaviour.action_bias.requires_grad
+    assert not session.learner.behaviour.action_bias.requires_grad
     fresh = session_of(GRPO())
-    assert fresh.behaviour is fresh.policy
+    assert fresh.learner.behaviour is fresh.policy
 
 
 def test_the_cost_of_a_rollout_that_scores_all_moves_is_the_largest_so_far(
@@ -232,16 +232,16 @@ def test_a_state_that_is_loaded_is_the_state_that_was_saved(
     saved, loaded = session_of(GRPO(), rollout=rollout), session_of(GRPO(), rollout=rollout)
     saved.rollout()
     saved.progress.update = 1
-    saved.temperature, saved.last_kl_old = 1.7, 0.25
+    saved.worker.temperature, saved.last_kl_old = 1.7, 0.25
     saved.seen.fraction(torch.tensor([3, 4]))
     with torch.no_grad():
         saved.policy.action_bias.add_(1.0)
-        saved.behaviour.action_bias.add_(0.5)
+        saved.learner.behaviour.action_bias.add_(0.5)
     loaded.load(Path("here"), saved.policy.state_dict(), saved.state())
-    assert (loaded.temperature, loaded.last_kl_old) == (1.7, 0.25)
+    assert (loaded.worker.temperature, loaded.last_kl_old) == (1.7, 0.25)
     assert loaded.seen.fraction(torch.tensor([3, 5])) == 0.5
-    assert torch.equal(loaded.behaviour.action_bias, saved.behaviour.action_bias)
-    assert not torch.equal(loaded.behaviour.action_bias, loaded.policy.action_bias)
+    assert torch.equal(loaded.learner.behaviour.action_bias, saved.learner.behaviour.action_bias)
+    assert not torch.equal(loaded.learner.behaviour.action_bias, loaded.policy.action_bias)
     a, b = saved.rollout().batch, loaded.rollout().batch
     assert a.temperature == 1.7 and torch.equal(a.actions, b.actions)
 
@@ -260,11 +260,11 @@ def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
 ) -> None:
     rollout = RolloutConfig(num_envs=4, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=rollout)
-    plies = [session._collect_groups(groups).obs.shape[1] for groups in (1, 4, 5, 12, 40)]
+    plies = [session.worker._collect_groups(groups, 0).obs.shape[1] for groups in (1, 4, 5, 12, 40)]
     assert plies == [1, 1, 2, 3, 3]
     games = RolloutConfig(form="games", num_envs=2, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=games)
-    assert session._collect_groups(1).form == "games"
+    assert session.worker._collect_groups(1, 0).form == "games"
 
 
 @pytest.mark.parametrize(

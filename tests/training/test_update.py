@@ -16,6 +16,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
 from algorithms.updates.targets import Targets
 from algorithms.updates.update import update
+from tests.training.learners import learner_of
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]
@@ -31,26 +32,11 @@ def run(
     **overrides: Any,
 ) -> dict[str, float]:
     algorithm = algorithm or GRPO(group_size=4)
-    settings: dict[str, Any] = {
-        "controls": algorithm.controls(),
-        "guard": NonFiniteGuard(),
-        "generator": torch.Generator().manual_seed(0),
-        "minibatch_size": 5,
-        "max_grad_norm": 1e9,
-    }
     config = overrides.pop("config", RegularizerConfig(ent_coef=0.1))
-    return update(
-        policy,
-        optimizer or torch.optim.SGD(policy.parameters(), lr=0.0),
-        algorithm,
-        Regularizer(config, batch.temperature),
-        batch,
-        Targets(
-            algorithm.advantages(batch) if advantages is None else advantages,
-            algorithm.weights(batch),
-        ),
-        **(settings | overrides),
-    )
+    regularizer = Regularizer(config, batch.temperature)
+    learner = learner_of(policy, algorithm, regularizer, optimizer=optimizer, **overrides)
+    advantages = algorithm.advantages(batch) if advantages is None else advantages
+    return update(learner, batch, Targets(advantages, algorithm.weights(batch)))
 
 
 def weights(policy: PolicyNet) -> Tensor:

@@ -18,10 +18,10 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import collect_positions, start_rollout
-from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.training.learners import learner_of
 
 CPU = torch.device("cpu")
 TEMPERATURE = 1.3
@@ -75,23 +75,11 @@ def one_update(
     )
     batch = batch.with_reference(reference.log_softmax(-1))
     regularizer = Regularizer(config or PRESETS[name][1], TEMPERATURE)
-    controls = algorithm.controls()
     targets = make_targets(algorithm, regularizer, batch)
     diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
-    metrics = update(
-        policy,
-        torch.optim.SGD(policy.parameters(), lr=rate),
-        algorithm,
-        regularizer,
-        batch,
-        targets,
-        controls=controls,
-        guard=NonFiniteGuard(),
-        generator=torch.Generator().manual_seed(0),
-        minibatch_size=64,
-        max_grad_norm=1e9,
-    )
+    learner = learner_of(policy, algorithm, regularizer, rate=rate, minibatch_size=64)
+    before = diagnostics.before(learner, batch, targets)
+    metrics = update(learner, batch, targets)
     return Run(metrics, before, diagnostics.after(policy, rate))
 
 
@@ -184,7 +172,7 @@ def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecO
     regularizer = Regularizer(RegularizerConfig(), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
     diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
+    diagnostics.before(learner_of(policy, algorithm, regularizer), batch, targets)
     result = diagnostics.after(policy, 0.5)["entropy/batch_dh_tabular"]
 
     flat, advantages = batch.flat(), batch.flatten(targets.advantages)
@@ -222,10 +210,10 @@ def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf)
     targets = make_targets(algorithm, regularizer, batch)
     weights, state = copy.deepcopy(policy.state_dict()), torch.get_rng_state()
     diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    controls = algorithm.controls()
-    first = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+    learner = learner_of(policy, algorithm, regularizer)
+    first = diagnostics.before(learner, batch, targets)
     diagnostics.after(policy, 1e-3)
-    second = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+    second = diagnostics.before(learner, batch, targets)
     assert first == second
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(weights[key], value) for key, value in policy.state_dict().items())
@@ -245,7 +233,7 @@ def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
     regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
     diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    diagnostics.before(policy, algorithm, regularizer, algorithm.controls(), batch, targets)
+    diagnostics.before(learner_of(policy, algorithm, regularizer), batch, targets)
     with torch.no_grad():
         policy.stem.bias += 0.1
     after = diagnostics.after(policy, 1e-3)
@@ -268,8 +256,8 @@ def test_a_term_that_moves_no_trained_parameter_has_no_share(vec_of: VecOf) -> N
             inside = name in head or not name.startswith(("from_", "to_", "action", "promotion"))
             parameter.requires_grad_((name in head) if critic_alone else not inside)
         diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-        controls = algorithm.controls()
-        before = diagnostics.before(policy, algorithm, regularizer, controls, batch, targets)
+        learner = learner_of(policy, algorithm, regularizer)
+        before = diagnostics.before(learner, batch, targets)
         assert before["grad_share/value"] == (1.0 if critic_alone else 0.0)
         assert (before["grad_share/policy"] == 0.0) is critic_alone
         assert diagnostics.after(policy, 1e-3)["entropy/dh_gradient"] == 0.0
@@ -284,9 +272,9 @@ def test_a_look_hands_out_the_policy_on_the_probe_and_the_optimum_beside_the_sha
     regularizer = Regularizer(RegularizerConfig(kl_ref_coef=0.1), TEMPERATURE)
     targets = make_targets(algorithm, regularizer, batch)
     probe = PolicyProbe(None, TEMPERATURE, CPU)
-    diagnostics, controls = UpdateDiagnostics(probe, size=16), algorithm.controls()
+    diagnostics = UpdateDiagnostics(probe, size=16)
     assert diagnostics.logprobs is None
-    arguments = policy, algorithm, regularizer, controls, batch, targets
+    arguments = learner_of(policy, algorithm, regularizer), batch, targets
     before = diagnostics.before(*arguments, reference=copy.deepcopy(policy))
     optimum = probe.optimum(algorithm, regularizer, policy)
     assert optimum.items() <= before.items() and optimum["probe/optimum_entropy"] > 0

@@ -22,6 +22,8 @@ from algorithms.ppo import PPO
 from algorithms.reinforce import Reinforce
 from algorithms.rloo import RLOO
 from algorithms.testing.cases import noise_like, random_case
+from tests.training.conftest import make_policy
+from tests.training.learners import learner_of
 
 GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
 CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)
@@ -240,10 +242,11 @@ def test_what_clip_cov_leaves_out_gives_no_gradient_and_the_rest_is_grpo_s() -> 
 def test_controls_survive_a_checkpoint() -> None:
     controls = GRPO(clip_range=0.2, clip_range_high=0.28).controls()
     assert dataclasses.astuple(controls) == (0.2, 0.28, math.inf)
-    controls.clip_high = 0.5
-    restored = GRPO().controls()
-    restored.load_state_dict(controls.state_dict())
-    assert restored == controls
+    moved = dataclasses.replace(controls, clip_high=0.5)
+    saved, restored = (learner_of(make_policy(), GRPO()) for _ in range(2))
+    saved.controls = moved
+    restored.load_state_dict(saved.state_dict())
+    assert restored.controls == moved
 
 
 def test_the_presets_differ_from_grpo_where_their_names_say() -> None:

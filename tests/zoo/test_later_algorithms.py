@@ -26,10 +26,10 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
-from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
+from tests.training.learners import learner_of
 from tests.training.runs import Watcher, assert_same, final_state, tiny
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
 
@@ -54,22 +54,9 @@ def step(
     policy = make_policy(seed=7)
     regularizer = Regularizer(RegularizerConfig(), batch.temperature)
     before = torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
-    settings: dict[str, Any] = {
-        "controls": algorithm.controls(),
-        "guard": NonFiniteGuard(),
-        "generator": torch.Generator().manual_seed(3),
-        "minibatch_size": 1000,
-        "max_grad_norm": 1e9,
-    }
-    metrics = update(
-        policy,
-        torch.optim.SGD(policy.parameters(), lr=rate),
-        algorithm,
-        regularizer,
-        batch,
-        make_targets(algorithm, regularizer, batch),
-        **settings | changes,
-    )
+    plain = {"generator": torch.Generator().manual_seed(3), "minibatch_size": 1000, "rate": rate}
+    learner = learner_of(policy, algorithm, regularizer, **plain | changes)
+    metrics = update(learner, batch, make_targets(algorithm, regularizer, batch))
     after = torch.cat([p.detach().flatten() for p in policy.parameters()])
     return (before - after) / rate if rate else before - after, metrics
 

@@ -25,18 +25,19 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
-from algorithms.rollouts.positions import collect_positions, reference_logprobs, start_rollout
+from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.log import read_rows
 from algorithms.training import session as session_module
 from algorithms.training.trainer import train
-from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
+from tests.training.learners import learner_of
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
-Move = Callable[[Measurements, Controls], None]
+Move = Callable[[Measurements, Controls], Controls]
 Shape = Callable[[RolloutBatch], Tensor]
 
 
@@ -75,6 +76,11 @@ class Extended:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         return self._inner.loss(dist, batch, advantages)
 
+    def penalties(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return self._inner.penalties(dist, batch, advantages)
+
     def terms(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
     ) -> dict[str, Tensor]:
@@ -82,7 +88,7 @@ class Extended:
 
     def update(self, reading: Measurements, controls: Controls) -> Signals:
         if self._move is not None:
-            self._move(reading, controls)
+            controls = self._move(reading, controls)
         return self._inner.update(reading, controls)
 
     def metrics(self) -> dict[str, float]:
@@ -95,10 +101,10 @@ class Extended:
         self._inner.load_state_dict(state)
 
 
-def adapo(reading: Measurements, controls: Controls, *, target: float) -> None:
+def adapo(reading: Measurements, controls: Controls, *, target: float) -> Controls:
     """The upper clip bound a tenth wider below the entropy target, a tenth narrower above it."""
     factor = 1.1 if reading.entropy < target else 1 / 1.1
-    controls.clip_high = min(max(controls.clip_high * factor, 0.1), 1.0)
+    return dataclasses.replace(controls, clip_high=min(max(controls.clip_high * factor, 0.1), 1.0))
 
 
 def mara(batch: RolloutBatch, *, tau: float, beta: float) -> Tensor:
@@ -155,24 +161,12 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
     )
     controls, reading = ADAPO.controls(), Measurements(0.0, 0, 2.0, 0.5, 0.0, None)
     for _ in range(5):
-        extended.update(reading, controls)
-    extended.update(dataclasses.replace(reading, entropy=3.5), controls)
+        controls = extended.update(reading, controls).controls
+    controls = extended.update(dataclasses.replace(reading, entropy=3.5), controls).controls
     bound = 0.2 * 1.1**4
     assert controls.clip_high == pytest.approx(bound)
     targets = make_targets(ADAPO, extended, batch)
-    metrics = update(
-        learner,
-        torch.optim.SGD(learner.parameters(), lr=0.0),
-        ADAPO,
-        extended,
-        batch,
-        targets,
-        controls=controls,
-        guard=NonFiniteGuard(),
-        generator=torch.Generator().manual_seed(0),
-        minibatch_size=5,
-        max_grad_norm=1.0,
-    )
+    metrics = update(learner_of(learner, ADAPO, extended, controls=controls), batch, targets)
     flat = batch.flat()
     logprobs = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.gather(flat.slots)
     ratio = (logprobs.detach() - flat.old_logprobs).exp()

@@ -36,7 +36,7 @@ def feed(reg: Regularizer, count: int = 1, **changes: Any) -> Signals:
 def test_nothing_moves_without_a_controller() -> None:
     reg = build(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3)
     signals = feed(reg, 5, entropy=0.0, kl_old=9.0, kl_ref=None, progress=0.5)
-    assert signals == Signals(temperature=1.0)
+    assert signals == Signals(temperature=1.0, controls=Controls())
     assert reg.metrics() == {
         "reg/ent_coef": 0.1,
         "reg/kl_old_coef": 0.2,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -10,46 +9,29 @@ from typing import Any
 import torch
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.residual import ResidualPolicy
-from algorithms.rollouts.dynamic_sampling import Collected
-from algorithms.training.session import Session
+from algorithms.training.session import Session, copy_of
 
 Fault = Callable[[Session], None]
 """Alters a session that has not started."""
 
 
-def _altered(session: Session, change: Callable[[RolloutBatch], RolloutBatch]) -> None:
-    """None; every rollout of the session goes through `change`."""
-    collect = session.rollout
-
-    def rollout() -> Collected:
-        collected = collect()
-        return dataclasses.replace(collected, batch=change(collected.batch))
-
-    session.rollout = rollout  # type: ignore[method-assign]
-
-
 def learner_temperature(temperature: float) -> Fault:
     """The learner's softmax runs at a temperature of its own, not at the one that sampled."""
 
-    def fault(session: Session) -> None:
-        _altered(session, lambda batch: dataclasses.replace(batch, temperature=temperature))
+    def change(batch: RolloutBatch) -> RolloutBatch:
+        return dataclasses.replace(batch, temperature=temperature)
 
-    return fault
+    return lambda session: session.worker.transforms.append(change)
 
 
-def _separate_sampler(session: Session, **changes: Any) -> None:
-    """None; a copy of the policy with other settings samples, with the learner's newest weights."""
-    sampler = copy.deepcopy(session.policy).requires_grad_(False)
+def _separate_sampler(session: Session, **changes: Any) -> PolicyNet:
+    """A copy of the policy with other settings, which samples from now on with the learner's newest weights."""
+    sampler = copy_of(session.policy)
     sampler.config = dataclasses.replace(sampler.config, **changes)
-    session.behaviour = sampler
-    collect = session.rollout
-
-    def rollout() -> Collected:
-        sampler.load_state_dict(session.policy.state_dict())
-        return collect()
-
-    session.rollout = rollout  # type: ignore[method-assign]
+    session.learner.behaviour = sampler
+    return sampler
 
 
 def sampler_precision(**dtypes: str) -> Fault:
@@ -63,30 +45,22 @@ def sampler_precision(**dtypes: str) -> Fault:
 
 def sampler_drops_features(session: Session) -> None:
     """None; the sampler is left in training mode, so that dropout acts in every rollout."""
-    _separate_sampler(session)
-    session.behaviour.train()
+    _separate_sampler(session).train()
 
 
 def sampler_keeps_noise(std: float) -> Fault:
     """The sampler's head is off the learner's by fixed noise, as another inference engine's would be."""
 
     def fault(session: Session) -> None:
-        _separate_sampler(session)
-        sampler, collect = session.behaviour, session.rollout
-        assert isinstance(sampler, ResidualPolicy)  # a cause decides the network
+        shape = _residual(_separate_sampler(session)).action_bias.shape
         generator = torch.Generator().manual_seed(session.config.seed)
-        shape = sampler.action_bias.shape
         noise = std * torch.randn(shape, generator=generator).to(session.device)
-        load = sampler.load_state_dict
 
-        def load_and_disturb(state: dict[str, Any]) -> Any:
-            result = load(state)
-            with torch.no_grad():
-                sampler.action_bias.add_(noise)
-            return result
+        @torch.no_grad()
+        def disturb(sampler: PolicyNet) -> None:
+            _residual(sampler).action_bias.add_(noise)
 
-        sampler.load_state_dict = load_and_disturb  # type: ignore[method-assign, assignment]
-        session.rollout = collect  # type: ignore[method-assign]
+        session.worker.after_sync.append(disturb)
 
     return fault
 
@@ -101,18 +75,14 @@ def squashed_reward(scale_cp: float) -> Fault:
         rewards = torch.tanh(batch.score_cp / scale_cp) - torch.tanh(before / scale_cp)
         return dataclasses.replace(batch, rewards=rewards.to(batch.rewards.dtype))
 
-    def fault(session: Session) -> None:
-        _altered(session, squash)
-
-    return fault
+    return lambda session: session.worker.transforms.append(squash)
 
 
 def sharpened_start(factor: float) -> Fault:
     """The policy starts with its logits multiplied: sure of itself, and no wiser."""
 
     def fault(session: Session) -> None:
-        policy = session.policy
-        assert isinstance(policy, ResidualPolicy)  # a cause decides the network
+        policy = _residual(session.policy)
         with torch.no_grad():
             for parameter in (
                 *policy.to_vector.parameters(),
@@ -122,3 +92,8 @@ def sharpened_start(factor: float) -> Fault:
                 parameter.mul_(factor)
 
     return fault
+
+
+def _residual(policy: PolicyNet) -> ResidualPolicy:
+    assert isinstance(policy, ResidualPolicy)  # a cause decides the network
+    return policy

@@ -21,14 +21,15 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.run_evaluation import RunEvaluation
 from algorithms.integrations.sb3.boards import StepPaid
 from algorithms.integrations.sb3.settings import updates_in_budget
+from algorithms.networks.logprobs import legal_logprobs
 from algorithms.regularization import Measurements, Regularizer
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.ply import to_device
 from algorithms.rollouts.state import VecState
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.stopping import Stop
-from algorithms.training.learner import Learner
-from algorithms.training.record import RowWriter, count_update
+from algorithms.training.record import RowWriter, TrainingSession, count_update
+from algorithms.updates.learner import Learner
 from algorithms.updates.targets import Targets
 from chess_env.rules.rules import hash_batch
 
@@ -38,17 +39,17 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def rollout_batch(
-    learner: Learner, buffer: Any, states: list[VecState], steps: list[StepPaid]
+    session: TrainingSession, buffer: Any, states: list[VecState], steps: list[StepPaid]
 ) -> tuple[RolloutBatch, Targets]:
     """(what MaskablePPO sampled, what it learns from it) in this project's terms, `positions` form.
 
     Args:
-        learner: its policy is the one that sampled.
+        session: its policy is the one that sampled.
         buffer: MaskablePPO's rollout buffer before anything was learned from it, T steps.
         states: T, the boards before each step.
         steps: T, what each step paid.
     """
-    config, device = learner.config, learner.device
+    config, device = session.config, session.device
     boards, group = len(states[0].ply), config.algorithm.group_size
 
     def by_state(arrays: list[np.ndarray]) -> Tensor:
@@ -63,10 +64,7 @@ def rollout_batch(
     obs = to_device(buffer.observations[:, ::group].swapaxes(0, 1), device)
     flat, flat_ids = obs.flatten(0, 1), legal_ids.flatten(0, 1)
     size, temperature = config.optimizer.minibatch_size, config.rollout.temperature
-    logprobs = [
-        learner.policy.outputs(rows, ids, temperature).dist.logprobs
-        for rows, ids in zip(flat.split(size), flat_ids.split(size), strict=True)
-    ]
+    logprobs = legal_logprobs(session.policy, flat, flat_ids, temperature, size)
     # Both are of every step or of none.
     scored = [step.score_cp for step in steps if step.score_cp is not None]
     before = [state.score_cp for state in states if state.score_cp is not None]
@@ -77,7 +75,7 @@ def rollout_batch(
         slots=(legal_ids.unsqueeze(2) == actions.unsqueeze(3)).int().argmax(-1),
         actions=actions,
         old_logprobs=by_sample(buffer.log_probs),
-        old_legal_logprobs=torch.cat(logprobs).unflatten(0, (boards, -1)),
+        old_legal_logprobs=logprobs.unflatten(0, (boards, -1)),
         rewards=by_sample(np.stack([step.rewards for step in steps])),
         terminated=by_sample(np.stack([step.terminated for step in steps])),
         truncated=by_state([step.truncated for step in steps]),
@@ -86,7 +84,7 @@ def rollout_batch(
         side=by_state([state.turn for state in states]),
         phase=by_state([state.phase for state in states]),
         temperature=temperature,
-        policy_version=learner.progress.update,
+        policy_version=session.progress.update,
         score_cp=by_sample(np.stack(scored)) if scored else None,
         before_cp=by_state(before) if before else None,
         position_hash=by_state([hash_batch(state.positions).view(np.int64) for state in states]),
@@ -97,21 +95,23 @@ def rollout_batch(
     return batch, Targets(by_sample(buffer.advantages), weights, by_sample(buffer.returns))
 
 
-def train_metrics(learner: Learner, logged: dict[str, Any], ent_coef: float) -> dict[str, float]:
+def train_metrics(
+    session: TrainingSession, logged: dict[str, Any], ent_coef: float
+) -> dict[str, float]:
     """What SB3 logged of an update, where it has a name here and means the same.
 
     Left out, because SB3's is another quantity: `train/approx_kl` (of the last pass alone) and
     `train/loss` (of the last minibatch).
 
     Args:
-        learner: whose settings hold.
+        session: whose settings hold.
         logged: SB3's names and values after the update.
         ent_coef: of this update.
     """
     algorithm, optimizer, rollout = (
-        learner.config.algorithm,
-        learner.config.optimizer,
-        learner.config.rollout,
+        session.config.algorithm,
+        session.config.optimizer,
+        session.config.rollout,
     )
     states = rollout.num_envs * rollout.num_plies
     value_loss = float(logged["train/value_loss"]) / 2  # SB3's is (V - R)^2, ours half of it
@@ -137,7 +137,7 @@ class Record(BaseCallback):
     """Evaluates, writes rows, checkpoints and probes, and moves the coefficient of the entropy bonus.
 
     Args:
-        outside: the run.
+        session: the run.
         rows: the record.
         run_dir: the run folder.
         stop: set by a signal; the run then ends with its present update.
@@ -149,21 +149,29 @@ class Record(BaseCallback):
 
     def __init__(
         self,
-        outside: SB3Session,
+        session: SB3Session,
         rows: RowWriter,
         run_dir: Path,
         stop: Stop,
         say: Callable[[str], None],
     ) -> None:
         super().__init__()
-        config = outside.config
-        probe = PolicyProbe(config.env.reward, config.rollout.temperature, outside.device)
+        config = session.config
+        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, say)
-        self._regularizer = Regularizer(config.regularizer, config.rollout.temperature)
-        self._controls = config.algorithm.controls()
-        self.evaluation = RunEvaluation(outside, temperature=config.rollout.temperature)
-        self._learner, self._env, self._ppo, self._rows = outside, outside.env, outside.model, rows
+        self._learner = Learner(  # its steps are SB3's
+            policy=session.policy,
+            optimizer=session.model.policy.optimizer,
+            algorithm=config.algorithm,
+            regularizer=Regularizer(config.regularizer, config.rollout.temperature),
+            controls=config.algorithm.controls(),
+            settings=config.optimizer,
+            behaviour=session.policy,
+            shuffling=torch.Generator(),
+        )
+        self.evaluation = RunEvaluation(session, temperature=config.rollout.temperature)
+        self._session, self._env, self._ppo, self._rows = session, session.env, session.model, rows
         self._folder, self._stop, self._say = run_dir / "checkpoints", stop, say
         self._updates = updates_in_budget(config)
         self._states: list[VecState] = []
@@ -178,8 +186,8 @@ class Record(BaseCallback):
         """Measures the untrained policy."""
         row = self.evaluation.all_slices()
         assert self.evaluation.regret is not None
-        self._learner.progress.start_regret_cp = self.evaluation.regret.per_position_cp
-        self._probes.begin(self._learner.policy)
+        self._session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
+        self._probes.begin(self._session.policy)
         self._rows.write(row)
         self._checkpoint(best=True)
 
@@ -201,46 +209,39 @@ class Record(BaseCallback):
     def _on_rollout_end(self) -> None:
         """Looks at what was sampled, before anything is learned from it."""
         self._rollout_s = time.monotonic() - self._began
-        learner, done = self._learner, self._learner.progress
+        session, done = self._session, self._session.progress
         batch, targets = rollout_batch(
-            learner, self._ppo.rollout_buffer, self._states[:-1], self._steps
+            session, self._ppo.rollout_buffer, self._states[:-1], self._steps
         )
         row = batch_metrics(batch, targets.advantages)
         row["rollout/temperature"] = batch.temperature
-        reading = Measurements(
-            progress=done.scored_moves / learner.config.total_moves,
+        measured = Measurements(
+            progress=done.scored_moves / session.config.total_moves,
             update=done.update,
             entropy=row["policy/entropy"],
             entropy_normalized=row["policy/entropy_normalized"],
             kl_old=0.0,
             kl_ref=None,
         )
-        self._regularizer.update(reading, self._controls)
-        self._ppo.ent_coef = self._regularizer.state.ent_coef
-        if (done.update + 1) % learner.config.diagnostics_interval_updates == 0:
+        self._learner.regularizer.update(measured, self._learner.controls)
+        self._ppo.ent_coef = self._learner.regularizer.state.ent_coef
+        if (done.update + 1) % session.config.diagnostics_interval_updates == 0:
             row |= self._look_before(batch, targets)
         self._sampled, self._collected = row, Collected(batch, batch.scored_moves, batch.plies)
         self._rolled = time.monotonic()
 
     def _look_before(self, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
         """Who pulls at the policy in the update to come, and how long it took to see."""
-        learner, began = self._learner, time.monotonic()
-        found = self._diagnostics.before(
-            learner.policy,
-            learner.config.algorithm,
-            self._regularizer,
-            self._controls,
-            batch,
-            targets,
-        )
+        began = time.monotonic()
+        found = self._diagnostics.before(self._learner, batch, targets)
         return found | {"time/diagnostics_s": time.monotonic() - began}
 
     def _look_after(self, learning_rate: float) -> dict[str, float]:
         """What the update did; the policy on the probes is kept beside the record."""
         began = time.monotonic()
-        found = self._diagnostics.after(self._learner.policy, learning_rate)
+        found = self._diagnostics.after(self._session.policy, learning_rate)
         assert self._diagnostics.logprobs is not None
-        self._probes.write(self._learner.progress.update + 1, self._diagnostics.logprobs)
+        self._probes.write(self._session.progress.update + 1, self._diagnostics.logprobs)
         before = self._sampled["time/diagnostics_s"]
         return found | {"time/diagnostics_s": before + time.monotonic() - began}
 
@@ -252,32 +253,32 @@ class Record(BaseCallback):
         """Writes the row of the update that has just been made; nothing where there is none."""
         if self._collected is None:
             return
-        learner, done = self._learner, self._learner.progress
+        session, done = self._session, self._session.progress
         update_s = time.monotonic() - self._rolled
         row = self._sampled | train_metrics(
-            learner, self._ppo.logger.name_to_value, self._ppo.ent_coef
+            session, self._ppo.logger.name_to_value, self._ppo.ent_coef
         )
-        row |= self._regularizer.metrics()
+        row |= self._learner.regularizer.metrics()
         if "time/diagnostics_s" in row:
             row |= self._look_after(row["train/learning_rate"])
-        row |= count_update(learner, self._collected, self._rollout_s, update_s)
+        row |= count_update(session, self._collected, self._rollout_s, update_s)
         self._collected = None
         last = last or done.update >= self._updates
         lowest, best = done.best_regret_cp, False
-        if last or done.update % learner.config.eval_interval_updates == 0:
+        if last or done.update % session.config.eval_interval_updates == 0:
             row |= self.evaluation.all_slices() if last else self.evaluation.main_slice()
             best = done.best_regret_cp < lowest
         self._rows.write(row)
-        if last or best or done.update % learner.config.checkpoint_interval_updates == 0:
+        if last or best or done.update % session.config.checkpoint_interval_updates == 0:
             self._checkpoint(best=best)
 
     def _checkpoint(self, *, best: bool) -> None:
         """Keeps the weights; the run cannot be continued from them, another can begin with them."""
-        learner = self._learner
+        session = self._session
         checkpoint.save(
             self._folder,
-            learner.progress.update,
-            weights=learner.policy.state_dict(),
-            state={"loop": learner.config.loop, "evaluator": learner.evaluator.id},
+            session.progress.update,
+            weights=session.policy.state_dict(),
+            state={"loop": session.config.loop, "evaluator": session.evaluator.id},
             best=best,
         )

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class SB3Session:
-    """The parts of a run of MaskablePPO; a `Learner`.
+    """The parts of a run of MaskablePPO; a `TrainingSession`.
 
     Attributes:
         config: what was asked for.
         model: the MaskablePPO.
         env: its boards.
         policy: the network inside it.
-        device, evaluator, usage, progress, seen: as of `Learner`.
+        device, evaluator, usage, progress, seen: as of `TrainingSession`.
     """
 
     config: TrainConfig
@@ -154,30 +154,30 @@ def train_sb3(
     threads = torch.get_num_threads()
     torch.set_num_threads(config.num_threads)
     log: RunLog | None = None
-    outside: SB3Session | None = None
+    session: SB3Session | None = None
     try:
-        outside = make_sb3_session(config)
+        session = make_sb3_session(config)
         log = RunLog(run_dir, track=config.track, config=config_file.to_dict(config))
-        describe(outside, display, run_dir, resumed=False)
+        describe(session, display, run_dir, resumed=False)
         with stop_on_signal() as stop:
             from stable_baselines3.common.logger import Logger
 
             from algorithms.integrations.sb3.record import Record
 
-            rows = RowWriter(outside.progress, log, display, watch)
-            record = Record(outside, rows, run_dir, stop, display.say)
-            outside.model.set_logger(Logger(folder=None, output_formats=[]))
+            rows = RowWriter(session.progress, log, display, watch)
+            record = Record(session, rows, run_dir, stop, display.say)
+            session.model.set_logger(Logger(folder=None, output_formats=[]))
             # Without an interval SB3's logger keeps its values for the record to read.
-            outside.model.learn(
+            session.model.learn(
                 updates * moves_per_update(config), callback=record, log_interval=None
             )
         regret = record.evaluation.regret
         assert regret is not None
-        return result_of(outside, regret, run_dir, stopped_by=stop.name)
+        return result_of(session, regret, run_dir, stopped_by=stop.name)
     finally:
         display.stop()
         if log is not None:
             log.close()
-        if outside is not None:
-            outside.close()
+        if session is not None:
+            session.close()
         torch.set_num_threads(threads)

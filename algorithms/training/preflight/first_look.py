@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -59,8 +58,9 @@ def preflight(session: Session, batch: RolloutBatch) -> Report:
 def _distances(session: Session, batch: RolloutBatch) -> dict[str, float]:
     """Sampler and learner measured without a judgement; the random streams stay as they are."""
     with _random_state_kept(session):
-        step0 = measure_step0(session.sampling_policy, batch, session.controls)
-        repeated = repeat_error(session.behaviour, batch)
+        policy = session.worker.sampling_policy(session.progress.update)
+        step0 = measure_step0(policy, batch, session.learner.controls)
+        repeated = repeat_error(session.learner.behaviour, batch)
     return step0.metrics | {"step0/repeat_error": repeated}
 
 
@@ -71,14 +71,14 @@ def _random_state_kept(session: Session) -> AbstractContextManager[None]:
 
 
 def _preflight(session: Session, batch: RolloutBatch) -> Report:
-    config, done = session.config, session.progress
+    config, done, learner = session.config, session.progress, session.learner
     metrics, findings = first_rollout.check_moves(batch)
     found: list[first_rollout.Checked] = [
         check_sampler(
-            session.sampling_policy,
-            session.behaviour,
+            session.worker.sampling_policy(done.update),
+            learner.behaviour,
             batch,
-            session.controls,
+            learner.controls,
             updates=done.update,
             minibatch_size=config.optimizer.minibatch_size,
         ),
@@ -93,23 +93,13 @@ def _preflight(session: Session, batch: RolloutBatch) -> Report:
     found = [
         first_rollout.check_starts(
             batch,
-            session.vec.unwrapped.settings.source,
+            session.worker.vec.unwrapped.settings.source,
             seed=config.seed,
             starts_of_run=_starts_of_run(session),
         )
     ]
     if done.update == 0:
-        found.append(
-            staleness.dry_run(
-                session.policy,
-                session.optimizer,
-                session.algorithm,
-                session.regularizer,
-                session.controls,
-                batch,
-                config,
-            )
-        )
+        found.append(staleness.dry_run(learner, batch, config))
     for more, others in found:
         metrics, findings = metrics | more, findings + others
     return Report(tuple(findings), metrics)
@@ -126,12 +116,9 @@ def _starts_of_run(session: Session) -> float:
 
 
 def _controllers(session: Session, batch: RolloutBatch, kl_at_start: float) -> list[Finding]:
-    """What the controllers say of their first reading, asked of copies."""
-    regularizer, controls = (
-        copy.deepcopy(session.regularizer),
-        dataclasses.replace(session.controls),
-    )
-    signals = regularizer.update(session.reading(batch, kl_at_start=kl_at_start), controls)
+    """What the controllers say of their first measurements, asked of a copy."""
+    measured = session.measurements(batch, kl_at_start=kl_at_start)
+    signals = copy.deepcopy(session.learner.regularizer).update(measured, session.learner.controls)
     return [
         Finding(
             "controller",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from typing import Any
 
 import torch
 
 from algorithms.config.run import TrainConfig
-from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.regularization import Regularizer
 from algorithms.training.preflight.findings import Finding
 from algorithms.training.preflight.step0 import recompute
-from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
+from algorithms.updates.learner import Learner
+from algorithms.updates.nonfinite import NonFiniteError
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 
@@ -36,61 +35,37 @@ MAX_STATE_PASSES = 4096
 
 
 def dry_run(
-    policy: PolicyNet,
-    optimizer: torch.optim.Adam,
-    algorithm: Algorithm,
-    regularizer: Regularizer,
-    controls: Controls,
-    batch: RolloutBatch,
-    config: TrainConfig,
+    learner: Learner, batch: RolloutBatch, config: TrainConfig
 ) -> tuple[dict[str, float], list[Finding]]:
-    """`step0/stale_*` after one sync interval of updates on copies, and a warning beyond the bounds.
+    """`step0/stale_*` after one sync interval of updates on a copy, and a warning beyond the bounds.
 
     Nothing is measured where each batch is learned from once, by the weights that sampled it. The
     interval goes over the first batch again and again, at the full learning rate (after any warm-up):
     fresh batches would pull in different directions, so the run's own staleness is rather less.
 
     Args:
-        policy: what will be trained; like the others it is copied and left as it is.
-        optimizer: over its parameters.
-        algorithm: gives the policy loss.
-        regularizer: gives the entropy and KL terms.
-        controls: the clip bounds.
+        learner: copied and left as it is.
         batch: the first rollout.
         config: intervals and step size.
     """
-    interval = config.rollout.sync_interval_updates
+    interval, algorithm = config.rollout.sync_interval_updates, learner.algorithm
     if interval == 1 and algorithm.update_epochs == 1:
         return {}, []
-    learner = copy.deepcopy(policy).requires_grad_(True)
-    mover = _copy_of(optimizer, policy, learner, config.optimizer.learning_rate)
-    terms, bounds = copy.deepcopy(regularizer), dataclasses.replace(controls)
-    generator, guard = torch.Generator().manual_seed(config.seed), NonFiniteGuard()
-    most = MAX_OUT_OF_RANGE if interval > 1 else MAX_OUT_OF_RANGE_ON_POLICY
-    settings = f"{interval} updates between synchronisations, {algorithm.update_epochs} passes each"
     part, minibatch_size = _thinned(
         batch, interval * algorithm.update_epochs, config.optimizer.minibatch_size
     )
-    targets = make_targets(algorithm, terms, part)
+    twin = learner.copy()
+    twin.settings = dataclasses.replace(twin.settings, minibatch_size=minibatch_size)
+    twin.learning_rate = config.optimizer.learning_rate
+    most = MAX_OUT_OF_RANGE if interval > 1 else MAX_OUT_OF_RANGE_ON_POLICY
+    settings = f"{interval} updates between synchronisations, {algorithm.update_epochs} passes each"
+    targets = make_targets(algorithm, twin.regularizer, part)
     try:
         for _ in range(interval):
-            update(
-                learner,
-                mover,
-                algorithm,
-                terms,
-                part,
-                targets,
-                controls=bounds,
-                guard=guard,
-                generator=generator,
-                minibatch_size=minibatch_size,
-                max_grad_norm=config.optimizer.max_grad_norm,
-                behaviour=policy,
-            )
+            update(twin, part, targets)
     except NonFiniteError as error:
         return {}, [_finding(f"the dry run broke off: {error}", settings, most)]
-    metrics = _measure(learner, part, bounds)
+    metrics = _measure(twin.policy, part, twin.controls)
     outside, ess = metrics["step0/stale_out_of_range"], metrics["step0/stale_ess"]
     if outside <= most and ess >= MIN_ESS:
         return metrics, []
@@ -109,22 +84,6 @@ def _thinned(batch: RolloutBatch, passes: int, minibatch_size: int) -> tuple[Rol
         if isinstance(value := getattr(batch, field.name), torch.Tensor)
     }
     return dataclasses.replace(batch, **kept), minibatch_size // share
-
-
-def _copy_of(
-    optimizer: torch.optim.Adam, policy: PolicyNet, learner: PolicyNet, learning_rate: float
-) -> torch.optim.Adam:
-    """Adam with the same state over the copy's parameters, at `learning_rate`."""
-    names = {id(parameter): name for name, parameter in policy.named_parameters()}
-    trained = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
-    copies = dict(learner.named_parameters())
-    for name, parameter in copies.items():
-        parameter.requires_grad_(name in trained)
-    mover = torch.optim.Adam([copies[name] for name in trained], lr=learning_rate)
-    mover.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    for group in mover.param_groups:
-        group["lr"] = learning_rate
-    return mover
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.batch_metrics import legal_entropy
 from algorithms.core.ratio_metrics import to_floats
+from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DTYPES
 
@@ -69,16 +70,12 @@ def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, T
     more than rounding.
     """
     flat = batch.flat()
-    logprobs = torch.empty_like(flat.old_logprobs)
-    legal_logprobs = torch.empty_like(flat.old_legal_logprobs)
-    kl = torch.empty_like(flat.old_legal_logprobs[:, 0])
-    for index in plies(batch):
-        part = flat.select(index)
-        dist = policy.outputs(part.obs, part.legal_ids, batch.temperature).dist
-        logprobs[index] = dist.gather(part.slots)
-        legal_logprobs[index] = dist.logprobs
-        kl[index] = dist.kl(part.old_legal_logprobs)
-    return logprobs, legal_logprobs, kl
+    order = torch.cat(plies(batch))
+    obs, legal_ids, size = flat.obs[order], flat.legal_ids[order], len(plies(batch)[0])
+    legal = torch.empty_like(flat.old_legal_logprobs)
+    legal[order] = legal_logprobs(policy, obs, legal_ids, batch.temperature, size)
+    gap = torch.where(flat.legal, legal - flat.old_legal_logprobs, 0.0)
+    return legal.gather(-1, flat.slots), legal, (legal.exp() * gap).sum(-1)
 
 
 def plies(batch: RolloutBatch) -> list[Tensor]:

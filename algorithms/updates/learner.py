@@ -1,0 +1,92 @@
+"""What learns, and all it needs for a step."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import torch
+
+from algorithms.config.sections import OptimizerConfig
+from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.regularization import Regularizer
+from algorithms.updates.nonfinite import NonFiniteGuard
+
+
+@dataclasses.dataclass
+class Learner:
+    """A policy with everything that decides how it learns from a batch.
+
+    Attributes:
+        policy: trained in place.
+        optimizer: Adam over the policy's trained parameters.
+        algorithm: gives the policy loss and the number of passes.
+        regularizer: gives the entropy and KL terms.
+        controls: current clip bounds and target KL.
+        settings: minibatch size, largest gradient norm, schedule of the step size.
+        behaviour: the policy that samples: `policy` itself, or a copy that is synchronised at intervals.
+        shuffling: CPU generator of the order of the states.
+        guard: counter of non-finite steps, across updates.
+    """
+
+    policy: PolicyNet
+    optimizer: torch.optim.Optimizer
+    algorithm: Algorithm
+    regularizer: Regularizer
+    controls: Controls
+    settings: OptimizerConfig
+    behaviour: PolicyNet
+    shuffling: torch.Generator
+    guard: NonFiniteGuard = dataclasses.field(default_factory=NonFiniteGuard)
+
+    @property
+    def learning_rate(self) -> float:
+        """Step size of the next update."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def copy(self) -> Learner:
+        """The same learner on weights, optimizer state and random stream of its own; this one sampled for it."""
+        policy = copy.deepcopy(self.policy)
+        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
+        copies = dict(policy.named_parameters())
+        trained = [
+            copies[names[id(p)]] for group in self.optimizer.param_groups for p in group["params"]
+        ]
+        optimizer = torch.optim.Adam(trained, lr=self.learning_rate)
+        optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+        shuffling = torch.Generator()
+        shuffling.set_state(self.shuffling.get_state())
+        return dataclasses.replace(
+            self,
+            policy=policy,
+            optimizer=optimizer,
+            regularizer=copy.deepcopy(self.regularizer),
+            behaviour=self.policy,
+            shuffling=shuffling,
+            guard=NonFiniteGuard(),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything beside the weights that the next steps depend on, for a checkpoint."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "controls": dataclasses.asdict(self.controls),
+            "regularizer": self.regularizer.state_dict(),
+            "guard": self.guard.state_dict(),
+            "shuffling": self.shuffling.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from `state_dict()`; other entries are not looked at."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.controls = Controls(**state["controls"])
+        self.regularizer.load_state_dict(state["regularizer"])
+        self.guard.load_state_dict(state["guard"])
+        self.shuffling.set_state(state["shuffling"])
