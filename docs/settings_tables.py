@@ -20,9 +20,11 @@ TABLE = re.compile(r"<!-- settings -->\n.*?<!-- end settings -->", re.DOTALL)
 
 
 def descriptions(record: type) -> dict[str, str]:
-    """What each field of a dataclass does, from the Attributes section of its docstring."""
-    parsed = docstring_parser.parse(record.__doc__ or "")
-    return {p.arg_name: " ".join((p.description or "").split()) for p in parsed.params}
+    """What each field of a dataclass does, from the Attributes sections of its docstring and its bases'."""
+    parsed = [docstring_parser.parse(base.__doc__ or "") for base in reversed(record.__mro__)]
+    return {
+        p.arg_name: " ".join((p.description or "").split()) for each in parsed for p in each.params
+    }
 
 
 def rows(prefix: str, record: Any, names: list[str]) -> list[str]:

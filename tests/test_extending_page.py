@@ -38,7 +38,7 @@ def run(folder: Path, *arguments: str, timeout: int = 280) -> str:
 def test_every_example_is_short_and_keeps_its_contract(folder: Path) -> None:
     files = dict(FILE.findall(PAGE))
     assert set(files) == {"my_algorithm.py", "my_evaluator.py", "my_reward.py", "my_positions.py",
-                          "my_network.py", "check_mine.py"}  # fmt: skip
+                          "my_network.py", "my_term.py", "check_mine.py"}  # fmt: skip
     code = [line for line in files["my_algorithm.py"].splitlines() if line.strip()]
     assert len(code) <= 40
     run(folder, "check_mine.py")
@@ -46,16 +46,16 @@ def test_every_example_is_short_and_keeps_its_contract(folder: Path) -> None:
 
 def test_the_table_names_parts_that_are_in_the_files(folder: Path) -> None:
     named = set(re.findall(r"(my_\w+):(\w+)", PAGE))
-    assert len(named) == 5
+    assert len(named) == 6
     for module, name in named:
         assert re.search(rf"^(class|def) {name}\b", (folder / f"{module}.py").read_text(), re.M)
 
 
-def test_a_run_trains_on_all_five_parts(folder: Path) -> None:
+def test_a_run_trains_on_all_six_parts(folder: Path) -> None:
     (train,) = (command for command in COMMAND.findall(PAGE) if command.endswith("--smoke") and
                 command.startswith("train"))  # fmt: skip
     options = dict(re.findall(r"`(--[\w.-]+) (my_\w+:\w+|win_prob_delta\+\S+)`", PAGE))
-    assert len(options) == 4
+    assert len(options) == 5
     own = [word for option in options.items() for word in option]
     small = ["--total-moves", "32", "--rollout.num-envs", "4", "--rollout.num-plies", "1",
              "--diagnostics-interval-updates", "9", "--device", "cpu", "--run-dir", "r"]  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from typing import Any
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.checks import require_choice
+from algorithms.regularization import RegularizerConfig
+from algorithms.regularization.term import Term
 from chess_env.custom_objects import (
     CustomObjectError,
     label_of,
@@ -96,12 +99,52 @@ def named_class(name: str) -> Any:
     return ALGORITHMS[name]
 
 
+def custom_terms(regularizer: RegularizerConfig) -> tuple[Term, ...]:
+    """The terms of a user's own that the regulariser's settings name.
+
+    Raises:
+        CustomObjectError: a name cannot be found, its arguments do not fit, or it makes no `Term`.
+    """
+    return tuple(map(_custom_term, regularizer.terms))
+
+
+def _custom_term(text: str) -> Term:
+    name, *settings = text.split(",")
+    make, shown = load_object(name, "regularizer.terms"), f"regularizer.terms {text!r}"
+    arguments: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals:
+            raise CustomObjectError(f"{shown}: {setting!r} is no argument: write KEY=VALUE")
+        arguments[key] = _literal(value)
+    try:
+        term = make(**arguments)
+    except TypeError as error:
+        raise CustomObjectError(
+            f"{shown} cannot be made: {error}; name a function that makes a Term of these arguments"
+        ) from error
+    if not isinstance(term, Term):
+        raise CustomObjectError(
+            f"{shown} made a {type(term).__name__}: expected a Term (algorithms/regularization/term.py)"
+        )
+    return term
+
+
+def _literal(text: str) -> Any:
+    """A number, True, False or None; anything else is a string."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
 def custom_names(config: Any) -> dict[str, str]:
     """{setting: module:Name} of all that a run takes from outside this project, as its record names it."""
     env = config.env
     starts = [part for _, part in mixture_parts(env.start_positions)] or [env.start_positions]
     named = {
         "algorithm": [recorded_name(config.algorithm)],
+        "regularizer.terms": [text.partition(",")[0] for text in config.regularizer.terms],
         "policy.network": [config.policy.network or ""],
         "env.evaluator": [env.evaluator],
         "env.reward": list(parse_sum(env.reward)) if env.reward else [],

@@ -18,9 +18,8 @@ from algorithms.config.sections import (
     MatchConfig,
     OptimizerConfig,
     RolloutConfig,
-    require_positive_count,
 )
-from algorithms.core.checks import require, require_choice
+from algorithms.core.checks import Count, Rule, check_fields, require
 from algorithms.moved import setting_today, takes_old_arguments
 from algorithms.networks.settings import PolicyConfig
 from algorithms.regularization import RegularizerConfig
@@ -36,6 +35,12 @@ __all__ = [
     "TrainConfig",
     "TrainOptions",
     "smoke",
+]
+
+Seed = Annotated[
+    int,
+    Rule(lambda seed: seed < 2**63, "it must be below 2**63"),
+    Rule(lambda seed: seed >= 0, "it must be at least 0"),
 ]
 
 ALL_MOVES_GUESS = 40
@@ -89,13 +94,13 @@ class TrainConfig:
     env: EnvConfig = field(default_factory=EnvConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     match: MatchConfig = field(default_factory=MatchConfig)
-    total_moves: int = 300_000
-    eval_interval_updates: int = 10
-    diagnostics_interval_updates: int = 10
-    checkpoint_interval_updates: int = 20
-    seed: int = 0
+    total_moves: Count = 300_000
+    eval_interval_updates: Count = 10
+    diagnostics_interval_updates: Count = 10
+    checkpoint_interval_updates: Count = 20
+    seed: Seed = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    num_threads: int = 1
+    num_threads: Count = 1
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
@@ -115,17 +120,7 @@ class TrainConfig:
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
         )
-        require_positive_count("total_moves", self.total_moves)
-        require_positive_count("eval_interval_updates", self.eval_interval_updates)
-        require_positive_count("diagnostics_interval_updates", self.diagnostics_interval_updates)
-        require_positive_count("checkpoint_interval_updates", self.checkpoint_interval_updates)
-        require_positive_count("num_threads", self.num_threads)
-        require(self.seed < 2**63, f"seed is {self.seed}: it must be below 2**63")
-        require(self.seed >= 0, f"seed is {self.seed}: it must be at least 0")
-        require_choice("device", self.device, ("auto", "cpu", "cuda"))
-        require_choice("loop", self.loop, ("native", "sb3"))
-        if self.track is not None:
-            require_choice("track", self.track, ("wandb", "tensorboard"))
+        check_fields(self)
 
 
 def smoke(config: TrainConfig) -> TrainConfig:

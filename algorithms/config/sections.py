@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from algorithms.core.checks import require, require_choice, require_count
+from algorithms.core.checks import Count, Positive, Rule, Share, check_fields, require
 from chess_env.custom_objects import spec_of
 from chess_env.rewards.rewards import reward_text
 
-
-def require_positive(name: str, value: float) -> None:
-    """Raises ValueError naming the field, unless its value is finite and above 0."""
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}: it must be above 0; set it to a positive number")
-
-
-def require_positive_count(name: str, value: int) -> None:
-    """Raises ValueError naming the field, unless its value is a whole number above 0."""
-    require_count(name, value, 1, "it must be a whole number above 0")
+NotNegative = Annotated[
+    float,
+    Rule(
+        lambda rate: 0 <= rate < math.inf,
+        "it must be a finite number, at least 0, or None for constant",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -45,36 +42,27 @@ class RolloutConfig:
     """
 
     form: Literal["positions", "games"] = "positions"
-    num_envs: int = 64
-    num_plies: int = 4
-    temperature: float = 1.0
+    num_envs: Count = 64
+    num_plies: Count = 4
+    temperature: Positive = 1.0
     train_sides: Literal["both", "start"] = "both"
-    teacher_fraction: float = 0.0
+    teacher_fraction: Share = 0.0
     greedy_fraction: float = 0.0
-    sync_interval_updates: int = 1
+    sync_interval_updates: Count = 1
 
     def __post_init__(self) -> None:
-        require_choice("rollout.form", self.form, ("positions", "games"))
-        require_positive_count("rollout.num_envs", self.num_envs)
-        require_positive_count("rollout.num_plies", self.num_plies)
-        require_positive("rollout.temperature", self.temperature)
-        require_choice("rollout.train_sides", self.train_sides, ("both", "start"))
+        check_fields(self, "rollout")
         require(
             self.train_sides == "both" or self.form == "games",
             f"rollout.train_sides is {self.train_sides!r} and rollout.form {self.form!r}: streams of "
             "positions have no start player; set rollout.form to games, or train_sides to both",
         )
-        require_positive_count("rollout.sync_interval_updates", self.sync_interval_updates)
         require(
             0 <= self.greedy_fraction <= 1
             and (self.greedy_fraction == 0 or self.form == "positions"),
             f"rollout.greedy_fraction is {self.greedy_fraction} and rollout.form {self.form!r}: it is a "
             "share, in [0, 1], and games are played with the moves that are learned from; set it to 0, or "
             "rollout.form to positions",
-        )
-        require(
-            0 <= self.teacher_fraction <= 1,
-            f"rollout.teacher_fraction is {self.teacher_fraction}: it is a share, in [0, 1]",
         )
         require(
             self.teacher_fraction == 0 or (self.form, self.train_sides) == ("games", "start"),
@@ -107,10 +95,10 @@ class EnvConfig:
     """
 
     evaluator: str = "auto"
-    num_engines: int = 2
+    num_engines: Count = 2
     reward: str | None = None
     start_positions: str = "random_plies:2-40"
-    max_plies: int | None = None
+    max_plies: Count | None = None
     cache: str | None = None
     opponent: str | None = None
 
@@ -120,9 +108,7 @@ class EnvConfig:
         for name in ("evaluator", "start_positions"):
             if not isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
-        require_positive_count("env.num_engines", self.num_engines)
-        if self.max_plies is not None:
-            require_positive_count("env.max_plies", self.max_plies)
+        check_fields(self, "env")
         require(
             self.evaluator != "none",
             "env.evaluator is 'none': training needs scores; "
@@ -144,26 +130,15 @@ class OptimizerConfig:
             their names (stem, square_bias, body, body.0, norm, from_vector, to_vector, ...).
     """
 
-    learning_rate: float = 2e-3
-    lr_final: float | None = 0.0
-    warmup_updates: int = 0
-    max_grad_norm: float = 1.0
-    minibatch_size: int = 32
+    learning_rate: Positive = 2e-3
+    lr_final: NotNegative | None = 0.0
+    warmup_updates: Annotated[int, Rule(lambda n: n >= 0, "it must be at least 0")] = 0
+    max_grad_norm: Positive = 1.0
+    minibatch_size: Count = 32
     frozen_layers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require_positive("optimizer.learning_rate", self.learning_rate)
-        require_positive("optimizer.max_grad_norm", self.max_grad_norm)
-        require_positive_count("optimizer.minibatch_size", self.minibatch_size)
-        require(
-            self.lr_final is None or 0 <= self.lr_final < math.inf,
-            f"optimizer.lr_final is {self.lr_final!r}: it must be a finite number, at least 0, or "
-            "None for constant",
-        )
-        require(
-            self.warmup_updates >= 0,
-            f"optimizer.warmup_updates is {self.warmup_updates}: it must be at least 0",
-        )
+        check_fields(self, "optimizer")
 
     def learning_rate_at(self, update: int, progress: float) -> float:
         """Step size of update `update` (from 0) when `progress` (0..1) of the budget is used."""
@@ -183,12 +158,11 @@ class MatchConfig:
     """
 
     opponents: tuple[str, ...] = ()
-    games: int = 40
-    interval_updates: int = 200
+    games: Count = 40
+    interval_updates: Count = 200
 
     def __post_init__(self) -> None:
-        require_positive_count("match.games", self.games)
-        require_positive_count("match.interval_updates", self.interval_updates)
+        check_fields(self, "match")
         require(
             self.games % 2 == 0,
             f"match.games is {self.games}: every opening is played twice; set it to an even number",

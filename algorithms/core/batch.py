@@ -68,6 +68,26 @@ class FlatBatch:
         return dataclasses.replace(self, **selected)
 
 
+BY_STATE = (
+    "legal_ids",
+    "old_legal_logprobs",
+    "ref_legal_logprobs",
+    "learner_legal_logprobs",
+    "before_cp",
+    "position_hash",
+    "values",
+    "next_values",
+    "truncated",
+    "ply",
+    "side",
+    "phase",
+)
+"""Fields of a `RolloutBatch` whose shape begins with the state axes S."""
+
+BY_MEMBER = ("slots", "actions", "old_logprobs", "rewards", "score_cp", "terminated", "valid")
+"""Fields of a `RolloutBatch` whose shape begins with the member axes M."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RolloutBatch:
     """Everything one rollout produced. S stands for the state axes, M for the member axes.
@@ -145,7 +165,8 @@ class RolloutBatch:
             )
         states = self.obs.shape[:-3]
         members = (*states, self.slots.shape[-1]) if self.form == "positions" else states
-        for name, lead in self._leading_shapes(tuple(states), tuple(members)).items():
+        leads = dict.fromkeys(BY_STATE, tuple(states)) | dict.fromkeys(BY_MEMBER, tuple(members))
+        for name, lead in leads.items():
             value = getattr(self, name)
             if value is not None and tuple(value.shape[: len(lead)]) != lead:
                 raise ValueError(
@@ -153,35 +174,6 @@ class RolloutBatch:
                     f"{tuple(self.obs.shape)} "
                     f"needs it to start with {lead}"
                 )
-
-    @staticmethod
-    def _leading_shapes(
-        states: tuple[int, ...], members: tuple[int, ...]
-    ) -> dict[str, tuple[int, ...]]:
-        by_state = (
-            "legal_ids",
-            "old_legal_logprobs",
-            "ref_legal_logprobs",
-            "learner_legal_logprobs",
-            "before_cp",
-            "position_hash",
-            "values",
-            "next_values",
-            "truncated",
-            "ply",
-            "side",
-            "phase",
-        )
-        by_member = (
-            "slots",
-            "actions",
-            "old_logprobs",
-            "rewards",
-            "score_cp",
-            "terminated",
-            "valid",
-        )
-        return dict.fromkeys(by_state, states) | dict.fromkeys(by_member, members)
 
     @property
     def group_axis(self) -> int:
@@ -247,3 +239,47 @@ class RolloutBatch:
             if isinstance(value := getattr(self, field.name), Tensor)
         }
         return dataclasses.replace(self, **moved)
+
+
+def blank_batch(
+    form: Literal["positions", "games"],
+    states: tuple[int, ...],
+    *,
+    samples: int = 1,
+    num_legal: int = 2,
+    temperature: float = 1.0,
+    num_planes: int = 1,
+) -> RolloutBatch:
+    """A batch in which nothing happens: empty planes, a uniform policy, rewards of 0, every sample valid.
+
+    Its fields are there to be replaced: by a check that needs some batch, or a test that needs a certain one.
+
+    Args:
+        form: of the rollout.
+        states: the state axes S.
+        samples: of each state in `positions` form; the samples go round the legal moves.
+        num_legal: legal moves of every state.
+        temperature: of the softmax.
+        num_planes: channels of the planes.
+    """
+    members = (*states, samples) if form == "positions" else states
+    slots = torch.arange(members[-1] if form == "positions" else 1).expand(members) % num_legal
+    plies = torch.arange(states[-1])
+    return RolloutBatch(
+        form=form,
+        obs=torch.zeros(*states, num_planes, 8, 8, dtype=torch.uint8),
+        legal_ids=torch.arange(num_legal, dtype=torch.int16).expand(*states, num_legal),
+        slots=slots,
+        actions=slots,
+        old_logprobs=torch.full(members, 1 / num_legal).log(),
+        old_legal_logprobs=torch.full((*states, num_legal), 1 / num_legal).log(),
+        rewards=torch.zeros(members),
+        terminated=torch.zeros(members, dtype=torch.bool),
+        truncated=torch.zeros(states, dtype=torch.bool),
+        valid=torch.ones(members, dtype=torch.bool),
+        ply=plies.to(torch.int32).expand(states),
+        side=(1 - plies % 2).to(torch.int8).expand(states),
+        phase=torch.zeros(states, dtype=torch.int8),
+        temperature=temperature,
+        policy_version=0,
+    )

@@ -1,12 +1,91 @@
-"""Checks of settings where they are built: each error names value, expectation and remedy."""
+"""Checks of settings where they are built: each error names value, expectation and remedy.
+
+A dataclass writes the range of a field into its type, `learning_rate: Positive = 2e-3`, and calls `check_fields`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import functools
 import math
-from collections.abc import Iterable
+import typing
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal
 
 from algorithms.core.algorithm import Controls
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a field's value must satisfy where it is not None.
+
+    Attributes:
+        holds: whether a value is right.
+        says: the end of the error, behind "NAME is VALUE: "; {name} stands for the field's name.
+    """
+
+    holds: Callable[[Any], bool]
+    says: str
+
+
+def whole_number(least: int, why: str) -> Rule:
+    """The rule of an int >= `least`."""
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, int) and value >= least
+
+    return Rule(holds, f"{why}; set {{name}} >= {least}")
+
+
+Positive = Annotated[
+    float,
+    Rule(
+        lambda value: math.isfinite(value) and value > 0,
+        "it must be above 0; set it to a positive number",
+    ),
+]
+Count = Annotated[int, whole_number(1, "it must be a whole number above 0")]
+Share = Annotated[float, Rule(lambda value: 0 <= value <= 1, "it is a share, in [0, 1]")]
+
+
+def check_fields(record: Any, section: str = "") -> None:
+    """None; looks at every field whose type has a `Rule` or named choices.
+
+    Args:
+        record: a dataclass.
+        section: what stands before the fields' names in messages.
+
+    Raises:
+        ValueError: a value breaks its rule, or is none of its choices.
+    """
+    for field, rules, choices in _rules_of(type(record)):  # type: ignore[arg-type]
+        name, value = f"{section}.{field}" if section else field, getattr(record, field)
+        if value is None:
+            continue
+        if choices:
+            require_choice(name, value, choices)
+        for rule in rules:
+            require(rule.holds(value), f"{name} is {value!r}: {rule.says.format(name=name)}")
+
+
+@functools.cache
+def _rules_of(cls: Any) -> list[tuple[str, list[Rule], tuple[str, ...]]]:
+    """(field, its rules, its choices), in the order of the fields."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    found = []
+    for field in dataclasses.fields(cls):
+        kinds = _kinds(hints[field.name])
+        rules = [extra for kind in kinds for extra in getattr(kind, "__metadata__", ())]
+        choices = [c for kind in kinds if typing.get_origin(kind) is Literal for c in kind.__args__]
+        found.append((field.name, [r for r in rules if isinstance(r, Rule)], tuple(choices)))
+    return found
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """The type itself and what it is made of."""
+    inside = typing.get_args(hint) if typing.get_origin(hint) is not Literal else ()
+    return [hint, *(kind for part in inside for kind in _kinds(part))]
 
 
 def require(condition: bool, message: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.diagnostics.probe_metrics import Floats, Mask
-from algorithms.regularization import RegularizerConfig
-
-# Placements and estimates whose expected gradient on the policy's own samples is not that of the KL
-# (see regularization/estimators.py; in the reward an estimate's value counts, and k1's alone is it).
-_OTHER_GRADIENT = (("loss", "k1"), ("loss", "k3"), ("reward", "k2"), ("reward", "k3"))
+from algorithms.regularization.term import Term
 
 
 def optimum_logprobs(
@@ -62,16 +60,12 @@ def pays_in_reward_units(algorithm: Algorithm) -> bool:
     return scale == "none" and not algorithm.needs().normalize_advantages
 
 
-def has_closed_optimum(config: RegularizerConfig) -> bool:
+def has_closed_optimum(terms: Sequence[Term]) -> bool:
     """Whether the regulariser pulls to `optimum_logprobs` and to nothing else.
 
-    It needs a KL to the reference whose gradient is that of the KL, and no bonus but the exact
-    entropy's. A KL to the behaviour policy is 0 at any resting point and changes nothing.
+    It needs a KL to the reference, and every term that is on must say that the optimum stays one.
     """
-    kind = config.kl_ref_placement, config.kl_ref_estimator
-    return (
-        config.kl_ref_coef > 0
-        and kind not in _OTHER_GRADIENT
-        and (config.ent_coef == 0 or config.ent_estimator != "sampled")
-        and config.repo_coef == config.repo_r_coef == config.kl_cov_coef == 0
+    active = [term for term in terms if term.coef > 0]
+    return any(term.name == "kl_ref" for term in active) and all(
+        term.keeps_optimum for term in active
     )

@@ -92,10 +92,10 @@ class PolicyProbe:
         self, algorithm: Algorithm, regularizer: Regularizer, reference: PolicyNet | None
     ) -> dict[str, float]:
         """`probe/optimum_entropy`, nats, with the coefficients in force; empty where there is none."""
-        config, state = regularizer.config, regularizer.state
+        coefs = regularizer.state.coefs
         if (
             reference is None
-            or not has_closed_optimum(config)
+            or not has_closed_optimum(regularizer.all_terms)
             or not pays_in_reward_units(algorithm)
         ):
             return {}
@@ -103,8 +103,8 @@ class PolicyProbe:
             self.look(reference),
             self._rewards,
             self._legal,
-            kl_ref_coef=state.kl_ref_coef,
-            ent_coef=state.ent_coef,
+            kl_ref_coef=coefs["kl_ref_coef"],
+            ent_coef=coefs["ent_coef"],
         )
         return {"probe/optimum_entropy": self._mean(entropy(best, self._legal))}
 

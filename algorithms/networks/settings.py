@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
-from algorithms.core.checks import require_choice, require_count
+from algorithms.core.checks import Rule, check_fields, whole_number
 from chess_env.custom_objects import spec_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Extent = Annotated[int, whole_number(1, "the network has an extent")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,23 +36,19 @@ class PolicyConfig:
             settings and reads of them what it likes; None: the residual network of this project.
     """
 
-    channels: int = 64
-    blocks: int = 4
-    head_dim: int = 32
+    channels: Extent = 64
+    blocks: Extent = 4
+    head_dim: Extent = 32
     autocast: bool = True
     autocast_dtype: Literal["bfloat16", "float16"] = "bfloat16"
     head_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     logprob_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    dropout: float = 0.0
+    dropout: Annotated[
+        float, Rule(lambda share: 0 <= share < 1, "the dropped share must be in [0, 1)")
+    ] = 0.0
     network: str | None = None
 
     def __post_init__(self) -> None:
         if self.network is not None and not isinstance(self.network, str):
             object.__setattr__(self, "network", spec_of(self.network, "policy.network"))
-        for name in ("channels", "blocks", "head_dim"):
-            require_count(name, getattr(self, name), 1, "the network has an extent")
-        for name in ("autocast_dtype", "head_dtype", "logprob_dtype"):
-            known = [dtype for dtype in DTYPES if (name, dtype) != ("autocast_dtype", "float32")]
-            require_choice(name, getattr(self, name), known)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}: the dropped share must be in [0, 1)")
+        check_fields(self)

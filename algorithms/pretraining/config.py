@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ import tyro
 
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig
-from algorithms.core.checks import require, require_between, require_choice, require_count
+from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
 from algorithms.networks.settings import PolicyConfig
 from algorithms.run_folder.files import replace_file
@@ -40,6 +41,16 @@ RESUME_MAY_CHANGE = frozenset(
 )
 
 
+Whole = Annotated[int, whole_number(0, "it is a whole number")]
+Some = Annotated[int, whole_number(1, "it is a whole number")]
+Count = Annotated[int, whole_number(1, "it is a whole number above 0")]
+
+
+def at_least(least: float) -> Rule:
+    """The rule of a finite number >= `least`."""
+    return Rule(lambda value: least <= value < math.inf, f"set it to a finite number >= {least}")
+
+
 @dataclass(frozen=True)
 class LabelConfig:
     """The labelled positions.
@@ -65,29 +76,21 @@ class LabelConfig:
 
     start_positions: str = "phase_mix"
     evaluator: str = "builtin"
-    num_engines: int = 2
-    walk_plies: int = 8
-    random_move_fraction: float = 0.25
-    num_positions: int = 262_144
-    shard_size: int = 8_192
-    label_seed: int = 0
+    num_engines: Some = 2
+    walk_plies: Whole = 8
+    random_move_fraction: Annotated[
+        float, Rule(lambda share: 0 <= share <= 1, "set it in [0.0, 1.0]")
+    ] = 0.25
+    num_positions: Some = 262_144
+    shard_size: Some = 8_192
+    label_seed: Whole = 0
     labels_dir: Path | None = None
     pgn: Path | None = None
-    min_rating: int = 0
-    skip_plies: int = 8
+    min_rating: Whole = 0
+    skip_plies: Whole = 8
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("num_engines", 1),
-            ("walk_plies", 0),
-            ("num_positions", 1),
-            ("shard_size", 1),
-            ("label_seed", 0),
-            ("min_rating", 0),
-            ("skip_plies", 0),
-        ):
-            require_count(name, getattr(self, name), least, "it is a whole number")
-        require_between("random_move_fraction", self.random_move_fraction, 0.0, 1.0)
+        check_fields(self)
         require(
             self.evaluator != "none",
             "evaluator is 'none': labels need scores; set it to auto, stockfish:depth=4 or builtin",
@@ -134,48 +137,35 @@ class PretrainConfig:
 
     labels: Annotated[LabelConfig, tyro.conf.arg(name="")] = field(default_factory=LabelConfig)
     target: Literal["soft", "best", "played"] = "soft"
-    target_temperature: float = 0.02
-    target_clip_cp: int = 1_000
+    target_temperature: Annotated[float, at_least(1e-6)] = 0.02
+    target_clip_cp: Count = 1_000
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
             learning_rate=2e-3, lr_final=1e-4, warmup_updates=100, minibatch_size=128
         )
     )
-    lr_decay_steps: int = 5_000
-    total_steps: int = 20_000
+    lr_decay_steps: Count = 5_000
+    total_steps: Count = 20_000
     plateau: bool = True
-    patience_evals: int = 6
-    min_improvement_cp: float = 0.5
-    log_interval_steps: int = 50
-    eval_interval_steps: int = 250
-    seed: int = 0
+    patience_evals: Count = 6
+    min_improvement_cp: Annotated[float, at_least(0.0)] = 0.5
+    log_interval_steps: Count = 50
+    eval_interval_steps: Count = 250
+    seed: Whole = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    num_threads: int = 1
+    num_threads: Count = 1
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
     run_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        require_choice("target", self.target, ("soft", "best", "played"))
+        check_fields(self)
         require(
             (self.target == "played") == (self.labels.pgn is not None),
             f"target is {self.target!r} and pgn {self.labels.pgn}: games have the move played and no "
             "scores; set target to played with a pgn file, and to soft or best without one",
         )
-        require_between("target_temperature", self.target_temperature, 1e-6, float("inf"))
-        require_between("min_improvement_cp", self.min_improvement_cp, 0.0, float("inf"))
-        for name in (
-            "target_clip_cp",
-            "lr_decay_steps",
-            "total_steps",
-            "patience_evals",
-            "log_interval_steps",
-            "eval_interval_steps",
-            "num_threads",
-        ):
-            require_count(name, getattr(self, name), 1, "it is a whole number above 0")
-        require_count("seed", self.seed, 0, "it is a whole number")
         require(
             self.eval_interval_steps % self.log_interval_steps == 0,
             f"eval_interval_steps is {self.eval_interval_steps} and log_interval_steps "
@@ -186,7 +176,6 @@ class PretrainConfig:
             f"policy.dropout is {self.policy.dropout}: pretraining runs the policy in evaluation "
             "mode, as reinforcement learning does; set it to 0",
         )
-        require_choice("device", self.device, ("auto", "cpu", "cuda"))
 
 
 def smoke(config: PretrainConfig) -> PretrainConfig:

@@ -3,61 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from algorithms.core.checks import require, require_choice
+from algorithms.core.checks import Rule, check_fields, require
+from algorithms.regularization.term import NOT_NEGATIVE, Weight
+from algorithms.regularization.terms import TermSettings, terms_of
 
-EntropyEstimator = Literal["exact", "sampled"]
-KLOldEstimator = Literal["exact", "k1", "k2", "k3", "weighted_k3", "forward_k1"]
-# forward_k1 needs moves sampled from the other policy, and they are the behaviour policy's.
-KLRefEstimator = Literal["exact", "k1", "k2", "k3", "weighted_k3"]
-Placement = Literal["loss", "reward"]
 EntropyController = Literal["none", "target", "floor", "recovery"]
 KLController = Literal["none", "ziegler", "doubling", "post_mortem"]
 
 COEF_MIN = 1e-6
 """A controller never goes below this: a coefficient of 0 could not be multiplied up again."""
 
-_CHOICES = {
-    "ent_estimator": EntropyEstimator,
-    "kl_old_estimator": KLOldEstimator,
-    "kl_ref_estimator": KLRefEstimator,
-    "kl_old_placement": Placement,
-    "kl_ref_placement": Placement,
-    "ent_controller": EntropyController,
-    "kl_controller": KLController,
-}
-_ABOVE_ZERO = ("ent_lr", "ent_coef_max", "temperature_max", "kl_target", "kl_coef_max")
-_COUNTS = ("ent_patience", "ref_refresh_interval")
+_UPDATES = Rule(
+    lambda count: count >= 1 and count == int(count),
+    "it counts updates; set it to a whole number >= 1",
+)
+AboveZero = Annotated[Weight, Rule(lambda value: value > 0, "set it above 0")]
+OpenShare = Annotated[Weight, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")]
 
 
 @dataclasses.dataclass(frozen=True)
-class RegularizerConfig:
-    """Where entropy and KL enter; a coefficient of 0 switches a term off (it is still logged).
+class ControllerSettings:
+    """What moves the coefficients during a run.
 
     Attributes:
-        ent_coef: weight of the entropy bonus, >= 0; larger keeps the policy broader.
-        ent_coef_final: value reached at the end of training, linearly in the progress; None keeps
-            it constant.
-        ent_estimator: "exact" over all legal moves; "sampled" repeats the post-mortems' bonus,
-            which rewards no entropy (see estimators.py): an experiment switch.
-        kl_old_coef: weight of KL(policy || behaviour policy), >= 0: a trust region that vanishes at
-            each new batch.
-        kl_old_estimator: "exact", or at the sampled moves (experiments) k1, k2, k3, weighted_k3, or
-            forward_k1: mean(l_old - l), the penalty that the post-mortems called KL.
-        kl_old_placement: in the "loss" (gradient through it) or subtracted from the "reward".
-        kl_ref_coef: weight of KL(policy || reference policy), >= 0: an anchor that shapes the
-            optimum.
-        kl_ref_estimator: as kl_old_estimator, without forward_k1.
-        kl_ref_placement: as kl_old_placement.
-        repo_coef: REPO's beta, >= 0: the advantage loses beta x (log pi + entropy) of its move.
-        repo_r_coef: REPO-R's zeta, >= 0: advantages of unlikely moves grow if positive and shrink
-            if negative.
-        kl_cov_coef: weight of KL-Cov's |log ratio| on the moves that cost most entropy, >= 0; no
-            gradient until the policy has left the one that sampled.
-        kl_cov_fraction: share of a minibatch's moves that KL-Cov holds back, in (0, 1]. The paper's
-            2e-4 is meant for far larger batches.
         ent_controller: what moves ent_coef: "none" (or ent_coef_final), "target" (towards a
             normalised entropy), "floor" (boosts under ent_floor), "recovery" (post-mortem 2).
         ent_target: entropy / ln(legal moves) that "target" aims at, in (0, 1].
@@ -78,79 +48,49 @@ class RegularizerConfig:
             never.
     """
 
-    ent_coef: float = 0.0
-    ent_coef_final: float | None = None
-    ent_estimator: EntropyEstimator = "exact"
-    kl_old_coef: float = 0.0
-    kl_old_estimator: KLOldEstimator = "exact"
-    kl_old_placement: Placement = "loss"
-    kl_ref_coef: float = 0.0
-    kl_ref_estimator: KLRefEstimator = "exact"
-    kl_ref_placement: Placement = "loss"
-    repo_coef: float = 0.0
-    repo_r_coef: float = 0.0
-    kl_cov_coef: float = 0.0
-    kl_cov_fraction: float = 0.02
     ent_controller: EntropyController = "none"
-    ent_target: float = 0.5
-    ent_lr: float = 0.01
-    ent_floor: float = 1.5
-    ent_alert: float = 1.5
-    ent_stop: float = 0.5
-    ent_patience: int = 100
-    ent_coef_max: float = 1.5
-    temperature_step: float = 0.2
-    temperature_max: float = 2.5
+    ent_target: OpenShare = 0.5
+    ent_lr: AboveZero = 0.01
+    ent_floor: Weight = 1.5
+    ent_alert: Weight = 1.5
+    ent_stop: Weight = 0.5
+    ent_patience: Annotated[int, NOT_NEGATIVE, _UPDATES] = 100
+    ent_coef_max: AboveZero = 1.5
+    temperature_step: Weight = 0.2
+    temperature_max: AboveZero = 2.5
     kl_controller: KLController = "none"
-    kl_target: float = 0.01
-    kl_coef_max: float = 0.2
-    kl_horizon: float = 10.0
-    ref_refresh_interval: int | None = None
+    kl_target: AboveZero = 0.01
+    kl_coef_max: AboveZero = 0.2
+    kl_horizon: Annotated[
+        Weight, Rule(lambda value: value >= 1, "it counts updates; set it to at least 1")
+    ] = 10.0
+    ref_refresh_interval: Annotated[int, NOT_NEGATIVE, _UPDATES] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomTerms:
+    """Terms of a user's own.
+
+    Attributes:
+        terms: "module:Name" of functions of your own that make a `Term`, with their arguments behind
+            it: my_terms:tsallis,coef=0.1.
+    """
+
+    terms: tuple[str, ...] = ()
+
+
+# The fields of the last base come first.
+@dataclasses.dataclass(frozen=True)
+class RegularizerConfig(CustomTerms, ControllerSettings, TermSettings):
+    """Where entropy and KL enter; a coefficient of 0 switches a term off (it is still logged)."""
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            require_choice(name, getattr(self, name), get_args(choices))
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name not in _CHOICES and value is not None and not 0 <= value < math.inf:
-                raise ValueError(
-                    f"{field.name} is {value}: the sign is fixed (entropy is rewarded, KL is "
-                    "punished); set it to a finite number >= 0"
-                )
-        for name in _ABOVE_ZERO:
-            require(getattr(self, name) > 0, f"{name} is {getattr(self, name)}: set it above 0")
-        for name in _COUNTS:
-            count = getattr(self, name)
-            require(
-                count is None or (count >= 1 and count == int(count)),
-                f"{name} is {count}: it counts updates; set it to a whole number >= 1",
-            )
-        for name in ("ent_target", "kl_cov_fraction"):
-            share = getattr(self, name)
-            require(0 < share <= 1, f"{name} is {share}: it is a share; set it in (0, 1]")
-        require(
-            self.kl_horizon >= 1,
-            f"kl_horizon is {self.kl_horizon}: it counts updates; set it to at least 1",
-        )
+        check_fields(self)
         self._check_combinations()
 
     def _check_combinations(self) -> None:
         """Raises ValueError where two settings contradict each other."""
-        for term, estimator, placement in (
-            ("kl_old", self.kl_old_estimator, self.kl_old_placement),
-            ("kl_ref", self.kl_ref_estimator, self.kl_ref_placement),
-        ):
-            require(
-                placement == "loss" or estimator in ("k1", "k2", "k3"),
-                f'{term}_placement is "reward" and {term}_estimator "{estimator}": a reward belongs '
-                "to one move, the exact KL to a whole state, and the surrogate applies the ratio of "
-                f'weighted_k3 already; set {term}_estimator to k1 (or k2, k3) or placement to "loss"',
-            )
-        require(
-            self.repo_coef == 0 or self.repo_r_coef == 0,
-            f"repo_coef is {self.repo_coef} and repo_r_coef {self.repo_r_coef}: both reshape the "
-            "same advantage and their order would matter; set one of them to 0",
-        )
+        terms_of(self)  # each checks its own
         require(
             self.ref_refresh_interval is None or self.kl_ref_coef > 0,
             f"ref_refresh_interval is {self.ref_refresh_interval} and kl_ref_coef 0: there is no "
@@ -189,21 +129,4 @@ class RegularizerConfig:
             COEF_MIN <= max(coefs) <= self.kl_coef_max,
             f'the KL coefficient is {max(coefs)}: kl_controller "{self.kl_controller}" multiplies '
             f"it; start it in [{COEF_MIN:g}, kl_coef_max = {self.kl_coef_max}]",
-        )
-
-    @property
-    def averages_samples(self) -> bool:
-        """True if the loss averages over a state's samples with equal weight.
-
-        Such a term means nothing where a state's samples are all its legal moves (algorithm
-        `exact`): they were not drawn from the policy.
-        """
-        sampled = (
-            (self.ent_coef, "loss", self.ent_estimator),
-            (self.kl_old_coef, self.kl_old_placement, self.kl_old_estimator),
-            (self.kl_ref_coef, self.kl_ref_placement, self.kl_ref_estimator),
-        )
-        return self.kl_cov_coef > 0 or any(
-            coef > 0 and placement == "loss" and estimator != "exact"
-            for coef, placement, estimator in sampled
         )

@@ -26,7 +26,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from algorithms.core.batch import FlatBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import require
 from algorithms.core.distribution import MaskedCategorical
 
 
@@ -147,3 +148,19 @@ KL: dict[str, Callable[[MaskedCategorical, FlatBatch, Tensor], Tensor]] = {
     "forward_k1": kl_forward_k1,
 }
 """Name -> `[N]` KL(learner || other) of each state."""
+
+
+def at_samples(batch: RolloutBatch, legal_logprobs: Tensor) -> Tensor:
+    """Log-probabilities `[*S, L]` at the sampled moves, shaped like `batch.rewards`."""
+    flat = legal_logprobs.reshape(-1, legal_logprobs.shape[-1])
+    return flat.gather(-1, batch.flatten(batch.slots)).reshape(batch.slots.shape)
+
+
+def check_placement(term: str, estimator: str, placement: str) -> None:
+    """Raises ValueError where a reward, which belongs to one move, cannot hold the estimate."""
+    require(
+        placement == "loss" or estimator in PER_SAMPLE,
+        f'{term}_placement is "reward" and {term}_estimator "{estimator}": a reward belongs '
+        "to one move, the exact KL to a whole state, and the surrogate applies the ratio of "
+        f'weighted_k3 already; set {term}_estimator to k1 (or k2, k3) or placement to "loss"',
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,10 +12,11 @@ from torch import Tensor
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.regularization import alarms, controllers, estimators, shaping
+from algorithms.regularization import controllers
 from algorithms.regularization.config import RegularizerConfig
 from algorithms.regularization.controllers import Measurements, Signals, State
-from algorithms.regularization.kl_cov import kl_cov
+from algorithms.regularization.term import Term
+from algorithms.regularization.terms import terms_of
 
 
 class Regularizer:
@@ -23,35 +25,46 @@ class Regularizer:
     Args:
         config: the terms and controllers.
         temperature: the rollout's softmax temperature at the start of the run.
+        custom: terms of a user's own (`config.custom.custom_terms`).
 
     Raises:
-        ValueError: recovery could not raise this temperature.
+        ValueError: recovery could not raise this temperature, or two terms have one name.
+
+    Attributes:
+        all_terms: on or off.
+        state: what has changed since the start.
     """
 
-    def __init__(self, config: RegularizerConfig, temperature: float) -> None:
+    def __init__(
+        self, config: RegularizerConfig, temperature: float, custom: Sequence[Term] = ()
+    ) -> None:
         if config.ent_controller == "recovery" and temperature > config.temperature_max:
             raise ValueError(
                 f"the rollout's temperature is {temperature} and temperature_max "
                 f"{config.temperature_max}: recovery could only lower it; raise temperature_max"
             )
         self.config = config
-        self.state = State(
-            ent_coef=config.ent_coef,
-            kl_old_coef=config.kl_old_coef,
-            kl_ref_coef=config.kl_ref_coef,
-            temperature=temperature,
-        )
+        self.all_terms = (*terms_of(config), *custom)
+        names = [term.name for term in self.all_terms]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the regulariser's terms are {names}: give each a name of its own")
+        coefs = {term.coef_name: term.coef for term in self.all_terms if term.coef_name is not None}
+        self.state = State(coefs, temperature)
         self._in_reward: dict[str, Tensor] = {}
+
+    def coef(self, term: Term) -> float:
+        """The term's weight at this point of the run."""
+        return term.coef if term.coef_name is None else self.state.coefs[term.coef_name]
 
     @property
     def needs_reference(self) -> bool:
         """True if a term reads the reference policy's distribution."""
-        return self.config.kl_ref_coef > 0
+        return any(term.needs_reference and term.coef > 0 for term in self.all_terms)
 
     @property
     def needs_learner(self) -> bool:
         """True if a term reads `RolloutBatch.learner_legal_logprobs`."""
-        return self.config.kl_old_coef > 0 and self.config.kl_old_placement == "reward"
+        return any(term.needs_learner and term.coef > 0 for term in self.all_terms)
 
     def shape_reward(self, batch: RolloutBatch) -> Tensor:
         """Rewards minus the KL terms placed in the reward, same shape; `batch.rewards` itself without any.
@@ -59,16 +72,13 @@ class Regularizer:
         r - coef * k(d) at each valid sample, without gradient; reward units. The unweighted mean
         over the valid samples is logged by `metrics`.
         """
-        config, rewards = self.config, batch.rewards
+        rewards = batch.rewards
         self._in_reward = {}
-        if config.kl_old_coef > 0 and config.kl_old_placement == "reward":
-            kl = shaping.kl_old_per_sample(batch, config.kl_old_estimator)
-            rewards = rewards - self.state.kl_old_coef * kl
-            self._in_reward[f"reg/kl_old_{config.kl_old_estimator}_reward"] = kl[batch.valid]
-        if config.kl_ref_coef > 0 and config.kl_ref_placement == "reward":
-            kl = shaping.kl_ref_per_sample(batch, config.kl_ref_estimator)
-            rewards = rewards - self.state.kl_ref_coef * kl
-            self._in_reward[f"reg/kl_ref_{config.kl_ref_estimator}_reward"] = kl[batch.valid]
+        for term in self.all_terms:
+            if term.in_reward is not None and term.coef > 0:
+                values = term.in_reward(batch)
+                rewards = rewards - term.sign * self.coef(term) * values
+                self._in_reward[f"reg/{term.metric}_reward"] = values[batch.valid]
         return rewards
 
     def shape_advantage(self, advantages: Tensor, batch: RolloutBatch | FlatBatch) -> Tensor:
@@ -78,10 +88,9 @@ class Regularizer:
             advantages: shaped like `batch.old_logprobs`, in the unit in which they enter the loss.
             batch: the rollout, or a minibatch of it.
         """
-        if self.config.repo_coef > 0:
-            return shaping.repo(advantages, batch, self.config.repo_coef)
-        if self.config.repo_r_coef > 0:
-            return shaping.repo_r(advantages, batch, self.config.repo_r_coef)
+        for term in self.all_terms:
+            if term.in_advantage is not None and term.coef > 0:
+                advantages = term.in_advantage(advantages, batch)
         return advantages
 
     def loss(
@@ -103,8 +112,8 @@ class Regularizer:
         Raises:
             ValueError: `kl_ref_coef` is positive and there is no reference distribution.
         """
-        terms, parts = self.penalties(dist, batch, advantages)
-        return sum(terms.values(), torch.zeros_like(parts["reg/entropy"])), parts
+        penalties, parts = self.penalties(dist, batch, advantages)
+        return sum(penalties.values(), torch.zeros_like(parts["reg/entropy"])), parts
 
     def penalties(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
@@ -114,75 +123,62 @@ class Regularizer:
         Raises:
             ValueError: as of `loss`.
         """
-        estimates, terms = self._evaluate(dist, batch, advantages)
-        raw = {name: value.detach() for name, value in estimates.items()}
-        exact = _exact(dist, batch, raw)
+        raw: dict[str, Tensor] = {}
+        weighted: dict[str, Tensor] = {}
+        for term in self.all_terms:
+            coef = self.coef(term)
+            if term.estimate is not None and term.in_reward is None and coef != 0:
+                value = term.estimate(dist, batch, advantages)
+                raw[term.metric] = value.detach()
+                weighted[term.name] = term.sign * coef * value
+        exact = self._exact(dist, batch, raw)
         nothing = torch.zeros_like(exact["entropy"])
         parts = {f"reg/{name}": value for name, value in (exact | raw).items()}
-        for name in dict.fromkeys((*exact, *terms)):
-            parts[f"reg/{name}_weighted"] = terms[name].detach() if name in terms else nothing
-        return terms, parts
+        for name in dict.fromkeys((*exact, *weighted)):
+            parts[f"reg/{name}_weighted"] = weighted[name].detach() if name in weighted else nothing
+        return weighted, parts
 
     def terms(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
     ) -> dict[str, Tensor]:
         """Name -> `[N]` weighted and differentiable term, one for each that is on in the loss.
 
-        Names: `entropy`, `kl_old`, `kl_ref`, `kl_cov`; `loss` is their sum.
+        Names: `entropy`, `kl_old`, `kl_ref`, `kl_cov`, and those of custom terms; `loss` is their sum.
         """
-        return self._evaluate(dist, batch, advantages)[1]
+        return self.penalties(dist, batch, advantages)[0]
 
-    def _evaluate(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """(raw estimates by metric name, weighted terms by term name), both `[N]`."""
-        config, state = self.config, self.state
-        estimates: dict[str, Tensor] = {}
-        terms: dict[str, Tensor] = {}
-        if state.ent_coef != 0:
-            value = estimators.ENTROPY[config.ent_estimator](dist, batch)
-            estimates[_metric("entropy", config.ent_estimator)] = value
-            terms["entropy"] = -state.ent_coef * value
-        if state.kl_old_coef != 0 and config.kl_old_placement == "loss":
-            value = estimators.KL[config.kl_old_estimator](dist, batch, batch.old_legal_logprobs)
-            estimates[_metric("kl_old", config.kl_old_estimator)] = value
-            terms["kl_old"] = state.kl_old_coef * value
-        if self.needs_reference and batch.ref_legal_logprobs is None:
-            raise ValueError(
-                f"kl_ref_coef is {state.kl_ref_coef} but the batch has no reference distribution: "
-                "compute it with rollouts.worker.reference_logprobs and RolloutBatch.with_reference, or "
-                "set kl_ref_coef to 0"
-            )
-        ref = batch.ref_legal_logprobs
-        if ref is not None and state.kl_ref_coef != 0 and config.kl_ref_placement == "loss":
-            value = estimators.KL[config.kl_ref_estimator](dist, batch, ref)
-            estimates[_metric("kl_ref", config.kl_ref_estimator)] = value
-            terms["kl_ref"] = state.kl_ref_coef * value
-        if config.kl_cov_coef != 0:
-            value = kl_cov(dist, batch, advantages, config.kl_cov_fraction)
-            estimates["kl_cov"] = value
-            terms["kl_cov"] = config.kl_cov_coef * value
-        return estimates, terms
+    @torch.no_grad()
+    def _exact(
+        self, dist: MaskedCategorical, batch: FlatBatch, raw: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """`[N]` what each term logs whatever drives the loss, nats, by term; taken from `raw` where it has them."""
+        found: dict[str, Tensor] = {}
+        for term in self.all_terms:
+            if term.exact is not None:
+                value = raw[term.name] if term.name in raw else term.exact(dist, batch)
+                if value is not None:
+                    found[term.name] = value
+        return found
 
-    def update(self, reading: Measurements, controls: Controls) -> Signals:
+    def update(self, measured: Measurements, controls: Controls) -> Signals:
         """Moves the coefficients once per update, before the optimizer steps; says what to do.
 
         Args:
-            reading: measured on the fresh rollout.
+            measured: on the fresh rollout.
             controls: the algorithm's clip bounds; handed on as they are, no controller moves them so far.
 
         Raises:
             ValueError: the progress is outside [0, 1], or what a controller follows is not finite.
         """
-        if not 0 <= reading.progress <= 1:
+        if not 0 <= measured.progress <= 1:
             raise ValueError(
-                f"progress is {reading.progress}: expected the spent share of the budget in [0, 1]"
+                f"progress is {measured.progress}: expected the spent share of the budget in [0, 1]"
             )
         config, state = self.config, self.state
-        found = {} if state.started else alarms.first_reading(reading, config)
-        state = controllers.ENTROPY[config.ent_controller](state, reading, config)
-        state = controllers.adapt_kl(state, reading, config)
-        found |= alarms.at_bounds(state, config)
+        found = {} if state.started else controllers.first_measurements(measured, config)
+        state = controllers.ENTROPY[config.ent_controller](state, measured, config)
+        state = controllers.adapt_kl(state, measured, config)
+        found |= controllers.at_bounds(state, config)
         new = {key: text for key, text in found.items() if key not in state.said}
         self.state = dataclasses.replace(state, started=True, said=(*state.said, *new))
         interval = config.ref_refresh_interval
@@ -190,8 +186,10 @@ class Regularizer:
             temperature=self.state.temperature,
             controls=controls,
             warnings=tuple(new.values()),
-            refresh_reference=bool(interval and reading.update and reading.update % interval == 0),
-            stop=controllers.stop_reason(reading, config),
+            refresh_reference=bool(
+                interval and measured.update and measured.update % interval == 0
+            ),
+            stop=controllers.stop_reason(measured, config),
         )
 
     def metrics(self) -> dict[str, float]:
@@ -200,16 +198,16 @@ class Regularizer:
         Where a KL is in the reward, also its unweighted mean over the samples of the last rollout
         that was shaped (`reg/kl_ref_k1_reward`, ...), nats.
         """
+        saturated = bool(controllers.at_bounds(self.state, self.config))
         return {
-            "reg/ent_coef": self.state.ent_coef,
-            "reg/kl_old_coef": self.state.kl_old_coef,
-            "reg/kl_ref_coef": self.state.kl_ref_coef,
-            "reg/controller_saturated": float(bool(alarms.at_bounds(self.state, self.config))),
-        } | {name: float(value.mean()) for name, value in self._in_reward.items()}
+            **{f"reg/{name}": coef for name, coef in self.state.coefs.items()},
+            "reg/controller_saturated": float(saturated),
+            **{name: float(value.mean()) for name, value in self._in_reward.items()},
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """All that changes during a run, for a checkpoint; plain numbers and strings."""
-        return dataclasses.asdict(self.state) | {"said": list(self.state.said)}
+        return self.state.to_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from `state_dict()`.
@@ -217,26 +215,4 @@ class Regularizer:
         Raises:
             ValueError: the entries are not those of this version.
         """
-        expected = {field.name for field in dataclasses.fields(State)}
-        if set(state) != expected:
-            raise ValueError(
-                f"the regulariser's state has {sorted(state)}, expected {sorted(expected)}: the "
-                "checkpoint is of another version; start a new run"
-            )
-        self.state = State(**state | {"said": tuple(state["said"])})
-
-
-def _metric(term: str, estimator: str) -> str:
-    """Name of an estimate: the term's own where it is exact."""
-    return term if estimator == "exact" else f"{term}_{estimator}"
-
-
-@torch.no_grad()
-def _exact(dist: MaskedCategorical, batch: FlatBatch, raw: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`[N]` exact entropy and divergences, nats, by term; taken from `raw` where it has them."""
-    exact = {"entropy": raw["entropy"] if "entropy" in raw else dist.entropy()}
-    others = {"kl_old": batch.old_legal_logprobs, "kl_ref": batch.ref_legal_logprobs}
-    for name, other in others.items():
-        if other is not None:
-            exact[name] = raw[name] if name in raw else dist.kl(other)
-    return exact
+        self.state = self.state.from_dict(state)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import weighted_sum
 from chess_env.testing.contract import rule
@@ -68,19 +68,17 @@ def _rollout(
 ) -> RolloutBatch:
     """One ply in every state, form `positions`."""
     states = (STATES, 1)
-    legal_ids = torch.arange(ARMS, dtype=torch.int16).expand(*states, ARMS)
-    dist = MaskedCategorical(logits[:, None], legal_ids >= 0, 1.0)
     needs = algorithm.needs()
+    batch = blank_batch("positions", states, samples=algorithm.group_size, num_legal=ARMS)
+    dist = MaskedCategorical(logits[:, None], batch.legal_ids >= 0, 1.0)
     slots = (
         torch.arange(ARMS).expand(*states, ARMS)
         if needs.all_moves
         else dist.sample(algorithm.group_size, generator)
     )
     values = torch.zeros(states) if needs.critic is not None else None
-    return RolloutBatch(
-        form="positions",
-        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
-        legal_ids=legal_ids,
+    return dataclasses.replace(
+        batch,
         slots=slots,
         actions=slots,
         old_logprobs=dist.gather(slots),
@@ -89,11 +87,6 @@ def _rollout(
         terminated=torch.zeros(slots.shape, dtype=torch.bool),
         truncated=torch.ones(states, dtype=torch.bool),
         valid=torch.ones(slots.shape, dtype=torch.bool),
-        ply=torch.zeros(states, dtype=torch.int32),
-        side=torch.ones(states, dtype=torch.int8),
-        phase=torch.zeros(states, dtype=torch.int8),
-        temperature=1.0,
-        policy_version=0,
         values=values,
         next_values=values,
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from algorithms.core.advantages import normalized
 from algorithms.core.algorithm import Algorithm, Controls
-from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import weighted_sum
 
@@ -118,9 +118,8 @@ def random_case(
         values = torch.randn(states, generator=generator, dtype=dtype)
         next_values = torch.randn(states, generator=generator, dtype=dtype)
     ply = torch.arange(PLIES, dtype=torch.int32).expand(states)
-    batch = RolloutBatch(
-        form=form,  # type: ignore[arg-type]
-        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
+    batch = dataclasses.replace(
+        blank_batch(form, states, num_legal=width, temperature=temperature),  # type: ignore[arg-type]
         legal_ids=ids.to(torch.int16),
         slots=slots,
         actions=ids.gather(-1, slots if form == "positions" else slots[..., None]).reshape(
@@ -137,9 +136,6 @@ def random_case(
             (ply + torch.randint(0, 2, (STARTS, *(1,) * (len(states) - 1)), generator=generator))
             % 2
         ).to(torch.int8),
-        phase=torch.zeros(states, dtype=torch.int8),
-        temperature=temperature,
-        policy_version=0,
         values=values,
         next_values=next_values,
     )

@@ -12,6 +12,7 @@ import torch
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.config.compatibility import check_settings
+from algorithms.config.custom import custom_terms
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics
@@ -53,7 +54,8 @@ class Session:
         check_settings(config)
         self.config = config
         self.device = choose_device(config.device)
-        regularizer = Regularizer(config.regularizer, config.rollout.temperature)
+        custom = custom_terms(config.regularizer)
+        regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)
         reference = copy_of(self.policy) if regularizer.needs_reference else None
         env = config.env

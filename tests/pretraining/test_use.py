@@ -56,8 +56,8 @@ def test_reinforcement_learning_starts_from_a_pretrained_policy_and_refers_to_it
     config = dataclasses.replace(config, regularizer=regularizer)
     session = Session(config)
     try:
-        assert session.reference is not None
-        for policy in (session.policy, session.reference):
+        assert session.worker.reference is not None
+        for policy in (session.policy, session.worker.reference):
             own = policy.state_dict()
             assert all(torch.equal(own[name], value) for name, value in weights.items())
     finally:

@@ -19,6 +19,7 @@ from algorithms.diagnostics.probe_optimum import (
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.regularization.terms import terms_of
 from tests.training.conftest import make_policy
 
 CPU = torch.device("cpu")
@@ -128,7 +129,7 @@ def test_which_presets_pay_in_reward_units() -> None:
 def test_an_optimum_is_claimed_only_where_nothing_else_pulls(
     settings: dict[str, object], closed: bool
 ) -> None:
-    assert has_closed_optimum(RegularizerConfig(**settings)) is closed  # type: ignore[arg-type]
+    assert has_closed_optimum(terms_of(RegularizerConfig(**settings))) is closed  # type: ignore[arg-type]
 
 
 def reference_policy() -> PolicyNet:
@@ -140,7 +141,7 @@ def test_the_metric_is_of_the_coefficients_in_force_and_absent_where_it_means_no
     algorithm, reference = PRESETS["dr_grpo"][0], reference_policy()
     regularizer = Regularizer(RegularizerConfig(kl_ref_coef=0.1, ent_coef=0.05), 1.0)
     first = probe.optimum(algorithm, regularizer, reference)
-    regularizer.state = dataclasses.replace(regularizer.state, kl_ref_coef=0.02, ent_coef=0.0)
+    regularizer.state = regularizer.state.moved(kl_ref_coef=0.02, ent_coef=0.0)
     second = probe.optimum(algorithm, regularizer, reference)
     assert set(first) == {"probe/optimum_entropy"}
     assert second["probe/optimum_entropy"] < first["probe/optimum_entropy"]

@@ -270,7 +270,7 @@ def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
 @pytest.mark.parametrize(
     ("algorithm", "regularizer", "what"),
     [
-        (RLOO(), RegularizerConfig(kl_cov_coef=1.0), "KL-Cov has no effect"),
+        (RLOO(), RegularizerConfig(kl_cov_coef=1.0), "kl_cov has no effect"),
         (RLOO(), RegularizerConfig(kl_old_coef=0.1), "kl_old has no effect"),
         (
             GRPO(),

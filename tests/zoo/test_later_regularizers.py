@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
+from algorithms.regularization.term import Term
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
@@ -48,11 +49,12 @@ class Extended:
         self,
         config: RegularizerConfig,
         temperature: float,
+        custom: Sequence[Term] = (),
         *,
         move: Move | None = None,
         shape: Shape | None = None,
     ) -> None:
-        self._inner, self._move, self._shape = Regularizer(config, temperature), move, shape
+        self._inner, self._move, self._shape = Regularizer(config, temperature, custom), move, shape
 
     @property
     def needs_reference(self) -> bool:

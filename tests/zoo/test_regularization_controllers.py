@@ -57,16 +57,16 @@ def test_the_schedule_moves_the_entropy_weight_linearly_with_progress() -> None:
 def test_the_target_controller_raises_the_weight_below_the_target_and_lowers_it_above() -> None:
     reg = build(ent_controller="target", ent_coef=0.1, ent_target=0.6, ent_lr=0.5)
     feed(reg, entropy_normalized=0.8)
-    assert reg.state.ent_coef == pytest.approx(0.1 * math.exp(-0.1))
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.1 * math.exp(-0.1))
     feed(reg, 2, entropy_normalized=0.4)
-    assert reg.state.ent_coef == pytest.approx(0.1 * math.exp(0.1))
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.1 * math.exp(0.1))
 
 
 def test_the_target_controller_holds_the_entropy_of_a_policy_that_is_pulled_to_one_move() -> None:
     reg = build(ent_controller="target", ent_coef=0.01, ent_target=0.5, ent_lr=0.1)
     rewards = torch.tensor([1.0, 0.2, 0.0, -0.3], dtype=torch.float64)
     for _ in range(300):  # the best response to each weight: the softmax of rewards / ent_coef
-        probs = torch.softmax(rewards / reg.state.ent_coef, 0)
+        probs = torch.softmax(rewards / reg.state.coefs["ent_coef"], 0)
         entropy = float(-(probs * probs.clamp(min=1e-300).log()).sum())
         feed(reg, entropy=entropy, entropy_normalized=entropy / math.log(4))
     assert entropy / math.log(4) == pytest.approx(0.5, abs=0.01)
@@ -77,15 +77,15 @@ def test_the_floor_waits_for_its_patience_and_starts_counting_anew() -> None:
     feed(reg, 2, entropy=1.9)
     feed(reg, entropy=2.0)  # not below: the count starts again
     feed(reg, 2, entropy=1.0)
-    assert reg.state.ent_coef == 0.1
+    assert reg.state.coefs["ent_coef"] == 0.1
     feed(reg, entropy=1.0)
-    assert reg.state.ent_coef == pytest.approx(0.15)
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.15)
     feed(reg, 2, entropy=1.0)
-    assert reg.state.ent_coef == pytest.approx(0.15)
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.15)
     feed(reg, entropy=1.0)
-    assert reg.state.ent_coef == pytest.approx(0.225)
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.225)
     assert feed(reg, 60, entropy=0.01).stop is None
-    assert reg.state.ent_coef == 1.5
+    assert reg.state.coefs["ent_coef"] == 1.5
 
 
 def test_recovery_boosts_entropy_relaxes_kl_and_heats_the_rollout() -> None:
@@ -93,13 +93,13 @@ def test_recovery_boosts_entropy_relaxes_kl_and_heats_the_rollout() -> None:
     assert feed(reg, 2, entropy=1.4).temperature == 1.0
     signals = feed(reg, entropy=1.4)
     assert signals.temperature == pytest.approx(1.2)
-    assert reg.state.ent_coef == pytest.approx(0.15)
-    assert (reg.state.kl_old_coef, reg.state.kl_ref_coef) == (0.1, 0.2)
+    assert reg.state.coefs["ent_coef"] == pytest.approx(0.15)
+    assert (reg.state.coefs["kl_old_coef"], reg.state.coefs["kl_ref_coef"]) == (0.1, 0.2)
     assert feed(reg, 2, entropy=1.4).temperature == pytest.approx(1.2)
     assert feed(reg, entropy=1.4).temperature == pytest.approx(1.4)
     signals = feed(reg, 60, entropy=1.4)
     assert signals.temperature == 2.5
-    assert reg.state.ent_coef == 1.5
+    assert reg.state.coefs["ent_coef"] == 1.5
 
 
 def test_recovery_ends_a_run_whose_entropy_is_gone() -> None:
@@ -115,37 +115,37 @@ def test_the_ziegler_controller_moves_in_proportion_within_its_clip() -> None:
     for kl, error in ((0.022, 0.1), (0.018, -0.1), (1.0, 0.2), (0.0, -0.2)):
         reg = build(**ADAPTIVE, kl_controller="ziegler", kl_horizon=4.0)
         feed(reg, kl_ref=kl)
-        assert reg.state.kl_ref_coef == pytest.approx(0.1 * (1 + error / 4))
+        assert reg.state.coefs["kl_ref_coef"] == pytest.approx(0.1 * (1 + error / 4))
 
 
 def test_the_doubling_controller_rests_inside_its_band() -> None:
     for kl, factor in ((0.031, 2.0), (0.029, 1.0), (0.014, 1.0), (0.013, 0.5)):
         reg = build(**ADAPTIVE, kl_controller="doubling", kl_coef_max=1.0)
         feed(reg, kl_ref=kl)
-        assert reg.state.kl_ref_coef == pytest.approx(0.1 * factor)
+        assert reg.state.coefs["kl_ref_coef"] == pytest.approx(0.1 * factor)
 
 
 def test_the_post_mortems_controller_reaches_its_cap_in_13_updates_and_never_rests() -> None:
     settings_: dict[str, Any] = {"kl_old_coef": 0.01, "kl_target": 0.012, "kl_coef_max": 0.1}
     reg = build(**settings_, kl_controller="post_mortem")
     feed(reg, 12, kl_old=0.043)
-    assert reg.state.kl_old_coef < 0.1
+    assert reg.state.coefs["kl_old_coef"] < 0.1
     assert reg.metrics()["reg/controller_saturated"] == 0
     feed(reg, kl_old=0.043)
-    assert reg.state.kl_old_coef == 0.1
+    assert reg.state.coefs["kl_old_coef"] == 0.1
     assert reg.metrics()["reg/controller_saturated"] == 1
     feed(reg, kl_old=0.012)
-    assert reg.state.kl_old_coef == pytest.approx(0.1 / 1.2)
+    assert reg.state.coefs["kl_old_coef"] == pytest.approx(0.1 / 1.2)
     assert reg.metrics()["reg/controller_saturated"] == 0
 
 
 def test_only_the_coefficient_that_is_on_is_moved_by_its_own_kl() -> None:
     reg = build(kl_old_coef=0.1, kl_target=0.02, kl_controller="doubling", kl_coef_max=1.0)
     feed(reg, kl_old=1.0, kl_ref=None)
-    assert (reg.state.kl_old_coef, reg.state.kl_ref_coef) == (0.2, 0.0)
+    assert (reg.state.coefs["kl_old_coef"], reg.state.coefs["kl_ref_coef"]) == (0.2, 0.0)
     reg = build(**ADAPTIVE, kl_controller="doubling", kl_coef_max=1.0)
     feed(reg, kl_old=1.0, kl_ref=0.0)
-    assert (reg.state.kl_old_coef, reg.state.kl_ref_coef) == (0.0, 0.05)
+    assert (reg.state.coefs["kl_old_coef"], reg.state.coefs["kl_ref_coef"]) == (0.0, 0.05)
     with pytest.raises(ValueError, match="kl_ref is None.*with_reference"):
         feed(reg, kl_ref=None)
 
@@ -202,7 +202,7 @@ def test_a_controller_at_its_bound_says_so_once_and_shows_it_while_it_lasts() ->
     feed(reg, kl_ref=0.02)
     (warning,) = feed(reg, kl_ref=0.1).warnings
     assert "kl_ref_coef is at kl_coef_max 0.15" in warning
-    assert reg.state.kl_ref_coef == 0.15
+    assert reg.state.coefs["kl_ref_coef"] == 0.15
     assert reg.metrics()["reg/controller_saturated"] == 1
     assert feed(reg, kl_ref=0.1).warnings == ()
     feed(reg, kl_ref=0.0)
@@ -213,7 +213,7 @@ def test_a_controller_at_its_bound_says_so_once_and_shows_it_while_it_lasts() ->
         if signals.warnings:
             break
     assert "lower bound 1e-06" in signals.warnings[0]
-    assert reg.state.kl_ref_coef == COEF_MIN
+    assert reg.state.coefs["kl_ref_coef"] == COEF_MIN
 
 
 def test_every_bound_of_the_entropy_controllers_has_its_own_warning() -> None:
@@ -273,7 +273,7 @@ def test_an_interrupted_run_goes_on_exactly_like_an_uninterrupted_one(
     assert second.metrics() == whole.metrics()
     said = [text for signal in expected for text in signal.warnings]
     assert len(said) == len(set(said))
-    assert 0 <= whole.state.ent_coef <= config.ent_coef_max
+    assert 0 <= whole.state.coefs["ent_coef"] <= config.ent_coef_max
     assert whole.state.temperature <= config.temperature_max
 
 

@@ -224,7 +224,7 @@ class Record(BaseCallback):
             kl_ref=None,
         )
         self._learner.regularizer.update(measured, self._learner.controls)
-        self._ppo.ent_coef = self._learner.regularizer.state.ent_coef
+        self._ppo.ent_coef = self._learner.regularizer.state.coefs["ent_coef"]
         if (done.update + 1) % session.config.diagnostics_interval_updates == 0:
             row |= self._look_before(batch, targets)
         self._sampled, self._collected = row, Collected(batch, batch.scored_moves, batch.plies)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
+from algorithms.core.checks import Rule
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization.estimators import log_gap, mean_over_samples
+from algorithms.regularization.term import Term, Weight
 
 _ROUNDING = 1024
 """Log-probabilities this many units of rounding apart count as equal, 1.2e-4 nats in float32.
@@ -15,6 +20,39 @@ _ROUNDING = 1024
 Two passes over the same rows in batches of other sizes were measured up to 6e-6 nats apart at logits of
 standard deviation 5, and 3e-5 at 20 (docs/algorithms/kl_cov.md).
 """
+
+
+@dataclass(frozen=True)
+class KLCovSettings:
+    """The penalty on the moves of highest covariance.
+
+    Attributes:
+        kl_cov_coef: weight of KL-Cov's |log ratio| on the moves that cost most entropy, >= 0; no
+            gradient until the policy has left the one that sampled.
+        kl_cov_fraction: share of a minibatch's moves that KL-Cov holds back, in (0, 1]. The paper's
+            2e-4 is meant for far larger batches.
+    """
+
+    kl_cov_coef: Weight = 0.0
+    kl_cov_fraction: Annotated[
+        Weight, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")
+    ] = 0.02
+
+
+def kl_cov_term(settings: KLCovSettings) -> Term:
+    """The term that these settings mean."""
+
+    def value(dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
+        return kl_cov(dist, batch, advantages, settings.kl_cov_fraction)
+
+    return Term(
+        name="kl_cov",
+        coef=settings.kl_cov_coef,
+        estimate=value,
+        setting="kl_cov_coef",
+        needs_drift=True,
+        averages_samples=True,
+    )
 
 
 @torch.no_grad()

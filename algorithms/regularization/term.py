@@ -1,0 +1,72 @@
+"""What an entropy or KL term is: where it enters, and what is logged of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Annotated
+
+from torch import Tensor
+
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import Rule
+from algorithms.core.distribution import MaskedCategorical
+
+NOT_NEGATIVE = Rule(
+    lambda value: 0 <= value < math.inf,
+    "the sign is fixed (entropy is rewarded, KL is punished); set it to a finite number >= 0",
+)
+Weight = Annotated[float, NOT_NEGATIVE]
+"""A setting of a term or a controller."""
+
+Estimate = Callable[[MaskedCategorical, FlatBatch, Tensor], Tensor]
+"""(learner, minibatch, advantages `[N, K]`) -> `[N]` nats, differentiable in the learner."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """One entropy or KL term, in the loss, the reward or the advantage.
+
+    Attributes:
+        name: of its metrics: `reg/NAME`, `reg/NAME_weighted`, `grad_share/NAME`.
+        coef: its weight at the start of the run, >= 0; 0 switches it off.
+        estimate: what enters the loss; None: nothing does.
+        sign: 1 where it is punished, -1 where it is rewarded.
+        estimator: "exact", or what stands behind the name in the metric of the estimate: `reg/NAME_k3`.
+        exact: (learner, minibatch) -> `[N]` nats, logged as `reg/NAME` whatever drives the loss; its
+            answer None means that the minibatch has nothing to measure it by. None: nothing is logged.
+        in_reward: rollout -> values shaped like its rewards, which are subtracted there; the term is
+            then not in the loss. None: it is in the loss.
+        in_advantage: (advantages, rollout or minibatch) -> the advantages reshaped, no gradient; None:
+            they stay as they are.
+        coef_name: of the coefficient where controllers may move it; it is then logged as `reg/COEF_NAME`.
+        setting: of the coefficient, for messages.
+        needs_reference: it reads `FlatBatch.ref_legal_logprobs`.
+        needs_learner: it reads `RolloutBatch.learner_legal_logprobs`.
+        needs_drift: its gradient is 0 where the learner is the policy that sampled.
+        averages_samples: its estimate is a mean over sampled moves, which means nothing where a
+            state's samples are all its legal moves.
+        keeps_optimum: the optimum of `diagnostics.probe_optimum` stays one beside it.
+    """
+
+    name: str
+    coef: float
+    estimate: Estimate | None = None
+    sign: int = 1
+    estimator: str = "exact"
+    exact: Callable[[MaskedCategorical, FlatBatch], Tensor | None] | None = None
+    in_reward: Callable[[RolloutBatch], Tensor] | None = None
+    in_advantage: Callable[[Tensor, RolloutBatch | FlatBatch], Tensor] | None = None
+    coef_name: str | None = None
+    setting: str = ""
+    needs_reference: bool = False
+    needs_learner: bool = False
+    needs_drift: bool = False
+    averages_samples: bool = False
+    keeps_optimum: bool = False
+
+    @property
+    def metric(self) -> str:
+        """Name of the estimate: the term's own where it is exact."""
+        return self.name if self.estimator == "exact" else f"{self.name}_{self.estimator}"
