@@ -123,6 +123,7 @@ RENAMED = {
     "Material": "TrainingBatch",
     "OwnObjectError": "CustomObjectError",
     "OwnPolicy": "CustomPolicy",
+    "PolicyConfig": "NetworkConfig",
     "Questions": "EvaluatorUsage",
     "RolloutState": "VecState",
     "StepGuard": "NonFiniteGuard",
@@ -131,7 +132,13 @@ RENAMED = {
 }
 """Old name of a class or function -> its name of today."""
 
-SETTINGS = {"trainer": "loop"}
+SETTINGS = {
+    "trainer": "loop",
+    **{
+        f"policy.{name}": f"precision.{name}"
+        for name in ("autocast", "autocast_dtype", "head_dtype", "logprob_dtype")
+    },
+}
 """Old dotted name of a setting -> its name of today."""
 
 VALUES = {"loop": {"own": "native"}}

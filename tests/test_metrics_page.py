@@ -13,7 +13,7 @@ import pytest
 from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Algorithm
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
 from algorithms.run_folder.log import read_rows
@@ -115,7 +115,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         config = TrainConfig(
             algorithm=algorithm(preset),
             regularizer=regularizer,
-            policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
+            policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
             rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
             match=MatchConfig(opponents=("material",), games=2),

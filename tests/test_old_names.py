@@ -16,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,13 +95,26 @@ def test_an_old_name_costs_nothing_until_it_is_asked_for() -> None:
     assert run(ROOT, "-c", code).stdout.split() == ["False", "False"]
 
 
+def leaves(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    found = {}
+    for key, value in values.items():
+        inner = isinstance(value, dict)
+        found |= leaves(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": repr(value)}
+    return found
+
+
 @pytest.mark.filterwarnings("ignore:.* is called")
 @pytest.mark.parametrize("name", ["grpo", "sb3"])
 def test_an_old_config_json_is_read_with_every_setting(name: str) -> None:
     path = OLD / "runs" / name / "config.json"
-    old, new = json.loads(path.read_text()), json.loads(json.dumps(files.to_dict(files.load(path))))
-    assert new.pop("loop") == {"own": "native", "sb3": "sb3"}[old.pop("trainer")]
-    assert new == old
+    old, new = (
+        json.loads(path.read_text()),
+        json.loads(json.dumps(files.to_dict(files.load(path)))),
+    )
+    assert new["loop"] == {"own": "native", "sb3": "sb3"}[old.pop("trainer")]
+    for dtype in ("autocast", "autocast_dtype", "head_dtype", "logprob_dtype"):
+        assert new["precision"][dtype] == old["policy"].pop(dtype)
+    assert leaves(old).items() <= leaves(new).items()
     assert files.load_network(path).policy.channels == old["policy"]["channels"]
 
 
@@ -108,7 +122,7 @@ def test_an_old_config_json_of_a_pretraining_run_is_read() -> None:
     path = OLD / "runs" / "pretrain" / "config.json"
     with pytest.warns(FutureWarning, match="the setting trainer is called loop now"):
         config = pretraining.load(path)
-    assert config.policy.channels == 16
+    assert config.policy.channels == 16 and config.precision.autocast
     with pytest.raises(ValueError, match="that of a pretraining run"):
         files.load(path)
 
@@ -127,6 +141,10 @@ def test_an_old_setting_is_read_as_an_argument_and_as_a_flag() -> None:
         ]
     with pytest.warns(FutureWarning):
         assert flags_today(["--trainer=sb3"]) == ["--loop=sb3"]
+    with pytest.warns(FutureWarning, match="policy.head_dtype is called precision.head_dtype now"):
+        old = "--policy.head-dtype bfloat16 --policy.no-autocast --policy.channels 8"
+        new = "--precision.head-dtype bfloat16 --precision.no-autocast --policy.channels 8"
+        assert flags_today(old.split()) == new.split()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept = ["--env.reward", "own", "--no-preflight", "--optimizer.learning-rate", "1", "own"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.run import TrainConfig
 from algorithms.moved import settings_today
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import replace_file
 
 PRETRAIN = "pretrain"
@@ -122,11 +122,13 @@ class RunNetwork(NamedTuple):
 
     Attributes:
         policy: its settings.
+        precision: where it computes below float32.
         temperature: that it learned at, at the beginning.
         critic: whether it has a value head.
     """
 
-    policy: PolicyConfig
+    policy: NetworkConfig
+    precision: PrecisionConfig
     temperature: float
     critic: bool
 
@@ -142,14 +144,16 @@ def load_network(path: Path) -> RunNetwork:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(values, dict) and settings_today(values).get("loop") == PRETRAIN:
-            policy = build(PolicyConfig, values["policy"], "policy")
-            return RunNetwork(policy, float(values["temperature"]), critic=False)
+        values = settings_today(values) if isinstance(values, dict) else values
+        if isinstance(values, dict) and values.get("loop") == PRETRAIN:
+            policy = build(NetworkConfig, values["policy"], "policy")
+            precision = build(PrecisionConfig, values.get("precision", {}), "precision")
+            return RunNetwork(policy, precision, float(values["temperature"]), critic=False)
         config = from_dict(values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a readable run configuration: {error}") from error
     critic = config.algorithm.needs().critic is not None
-    return RunNetwork(config.policy, config.rollout.temperature, critic)
+    return RunNetwork(config.policy, config.precision, config.rollout.temperature, critic)
 
 
 def differences(old: TrainConfig, new: TrainConfig) -> dict[str, tuple[Any, Any]]:

@@ -21,15 +21,16 @@ from algorithms.config.sections import (
 )
 from algorithms.core.checks import Count, Rule, check_fields, require
 from algorithms.moved import setting_today, takes_old_arguments
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.regularization import RegularizerConfig
 
 __all__ = [
     "ALL_MOVES_GUESS",
     "EnvConfig",
     "MatchConfig",
+    "NetworkConfig",
     "OptimizerConfig",
-    "PolicyConfig",
+    "PrecisionConfig",
     "RegularizerConfig",
     "RolloutConfig",
     "TrainConfig",
@@ -56,6 +57,7 @@ class TrainConfig:
         algorithm: the algorithm with its hyperparameters.
         regularizer: entropy bonus and KL penalties.
         policy: the network.
+        precision: where the network computes below float32.
         rollout: how moves are sampled.
         env: the game and its rewards.
         optimizer: how the weights move.
@@ -89,7 +91,8 @@ class TrainConfig:
     # line reads the fields from the dataclass that it finds here.
     algorithm: Any
     regularizer: RegularizerConfig = field(default_factory=RegularizerConfig)
-    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    policy: NetworkConfig = field(default_factory=NetworkConfig)
+    precision: PrecisionConfig = field(default_factory=PrecisionConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     env: EnvConfig = field(default_factory=EnvConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

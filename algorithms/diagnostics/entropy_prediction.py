@@ -124,7 +124,7 @@ def float64_copy(policy: PolicyNet) -> PolicyNet:
     for parameter in twin.parameters():
         if parameter.dim() == 4:  # this way the CPU's float64 convolutions take a fifth less time
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    twin.config = dataclasses.replace(twin.config, autocast=False, head_dtype="float32")
+    twin.precision = dataclasses.replace(twin.precision, autocast=False, head_dtype="float32")
     return twin
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from algorithms.config import files as config_file
 from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig
 from algorithms.networks.weights import read_weights
 
 
@@ -39,7 +39,8 @@ def load_policy(source: str) -> PolicyNet:
     critic = any(name.startswith("value_head.") for name in weights)
     if run is not None and config.network is not None:  # whose weights have names of their own
         critic = run.critic
-    policy = make_policy(config, critic=critic)
+    precision = DEFAULT_PRECISION if run is None else run.precision
+    policy = make_policy(config, critic=critic, precision=precision)
     try:
         policy.load_state_dict(weights)
     except RuntimeError as error:
@@ -61,7 +62,7 @@ def run_temperature(source: str) -> float | None:
     return None if run is None else run.temperature
 
 
-def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
+def _size_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
     """The size of the network that has these weights, in float32.
 
     Raises:
@@ -70,7 +71,7 @@ def _size_of(weights: dict[str, Tensor], source: str) -> PolicyConfig:
     blocks = sum(name.startswith("body.") and name.endswith(".first.weight") for name in weights)
     try:
         channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
-        return PolicyConfig(channels=channels, blocks=blocks, head_dim=head_dim)
+        return NetworkConfig(channels=channels, blocks=blocks, head_dim=head_dim)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{source!r} holds no policy of this project ({error}); a network of your own is read from its run "

@@ -11,11 +11,16 @@ from algorithms.core.checks import require_choice
 from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.residual import ResidualPolicy
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
 
 
 def build_policy(
-    config: PolicyConfig, *, seed: int, device: torch.device, critic: bool = False
+    config: NetworkConfig,
+    *,
+    seed: int,
+    device: torch.device,
+    critic: bool = False,
+    precision: PrecisionConfig = DEFAULT_PRECISION,
 ) -> PolicyNet:
     """A freshly initialised network on `device`.
 
@@ -24,19 +29,24 @@ def build_policy(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = make_policy(config, critic=critic)
+        policy = make_policy(config, critic=critic, precision=precision)
     return policy.to(device)
 
 
-def make_policy(config: PolicyConfig, *, critic: bool = False) -> PolicyNet:
+def make_policy(
+    config: NetworkConfig,
+    *,
+    critic: bool = False,
+    precision: PrecisionConfig = DEFAULT_PRECISION,
+) -> PolicyNet:
     """The network that the settings name, with weights drawn from torch's global generator.
 
     Raises:
         ValueError: `config.network` names nothing that is a network.
     """
     if config.network is None:
-        return ResidualPolicy(config, critic=critic)
-    return CustomPolicy(config, critic=critic)
+        return ResidualPolicy(config, critic=critic, precision=precision)
+    return CustomPolicy(config, critic=critic, precision=precision)
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:

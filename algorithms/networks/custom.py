@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
 from chess_env.custom_objects import CustomObjectError, load_object
 
 
@@ -21,7 +21,7 @@ class Network(Protocol):
     `algorithms.testing.check_policy_network` tries all of that.
 
     Args of the constructor:
-        config: the run's `PolicyConfig`; take from it what you need (`channels`, `blocks`).
+        config: the run's `NetworkConfig`; take from it what you need (`channels`, `blocks`).
         critic: whether values are asked for.
     """
 
@@ -40,16 +40,22 @@ class CustomPolicy(PolicyNet):
     """The network that `config.network` names, asked as this project's own is.
 
     Args:
-        config: size and precision; all of it is handed on. Of the precision settings `logprob_dtype` works by
-            itself, the others only where the network reads them.
+        config: its size; all of it is handed on.
         critic: whether there are values.
+        precision: of it only `logprob_dtype` has an effect; the rest is the network's own.
 
     Raises:
         ValueError: the name leads to nothing that is a network; the message says what is wrong.
     """
 
-    def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        config: NetworkConfig,
+        *,
+        critic: bool = False,
+        precision: PrecisionConfig = DEFAULT_PRECISION,
+    ) -> None:
+        super().__init__(config, precision)
         assert config.network is not None
         self.has_critic = critic
         self.network = _made(config.network, config, critic)
@@ -90,7 +96,7 @@ class CustomPolicy(PolicyNet):
         return self.logits_and_values(obs, one_move)[1]
 
 
-def _made(spec: str, config: PolicyConfig, critic: bool) -> nn.Module:
+def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
     """The module that `module:Name` makes of these settings."""
     make: Any = load_object(spec, "policy.network")
     if not callable(make) or isinstance(make, nn.Module):

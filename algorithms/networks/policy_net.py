@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.networks.settings import DTYPES, PolicyConfig
+from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +33,16 @@ class PolicyNet(nn.Module, abc.ABC):
     same numbers: on that rest ratios that start at exactly 1.
 
     Attributes:
-        config: size and precision.
+        config: its size.
+        precision: where it computes below float32.
     """
 
-    def __init__(self, config: PolicyConfig) -> None:
+    def __init__(
+        self, config: NetworkConfig, precision: PrecisionConfig = DEFAULT_PRECISION
+    ) -> None:
         super().__init__()
         self.config = config
+        self.precision = precision
 
     @abc.abstractmethod
     def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -71,7 +75,7 @@ class PolicyNet(nn.Module, abc.ABC):
             temperature: of the softmax.
         """
         logits, values = self.logits_and_values(obs, legal_ids)
-        rounded = DTYPES[self.config.logprob_dtype]
+        rounded = DTYPES[self.precision.logprob_dtype]
         dist = MaskedCategorical(
             logits,
             legal_ids >= 0,
@@ -93,5 +97,5 @@ class PolicyNet(nn.Module, abc.ABC):
         last bit of float32 differs, and where it decides a rounding, so does the coarse result.
         """
         tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
-        coarse = {self.config.head_dtype, self.config.logprob_dtype} != {"float32"}
-        return coarse or (device.type == "cuda" and (self.config.autocast or tf32))
+        coarse = {self.precision.head_dtype, self.precision.logprob_dtype} != {"float32"}
+        return coarse or (device.type == "cuda" and (self.precision.autocast or tf32))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import DTYPES, PolicyConfig
+from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, PLANES
 
@@ -48,12 +48,19 @@ class ResidualPolicy(PolicyNet):
     the rest of its batch.
 
     Args:
-        config: size and precision.
+        config: size.
         critic: whether there is a value head.
+        precision: where it computes below float32.
     """
 
-    def __init__(self, config: PolicyConfig, *, critic: bool = False) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        config: NetworkConfig,
+        *,
+        critic: bool = False,
+        precision: PrecisionConfig = DEFAULT_PRECISION,
+    ) -> None:
+        super().__init__(config, precision)
         channels = config.channels
         self.stem = nn.Conv2d(NUM_PLANES, channels, 3, padding=1)
         self.square_bias = nn.Parameter(torch.zeros(1, channels, 8, 8))
@@ -99,8 +106,8 @@ class ResidualPolicy(PolicyNet):
     def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
         on_cuda = obs.device.type == "cuda"
-        dtype = DTYPES[self.config.autocast_dtype]
-        enabled = on_cuda and self.config.autocast
+        dtype = DTYPES[self.precision.autocast_dtype]
+        enabled = on_cuda and self.precision.autocast
         with torch.autocast(obs.device.type, dtype=dtype, enabled=enabled):
             planes = obs.to(self.plane_scale.dtype) * self.plane_scale
             x = F.relu(self.stem(planes) + self.square_bias)
@@ -111,7 +118,7 @@ class ResidualPolicy(PolicyNet):
 
     def move_logits(self, squares: Tensor, legal_ids: Tensor) -> Tensor:
         """`[N, L]` logits of the actions `legal_ids` (integers, -1 on padding) from `squares(obs)`."""
-        dtype = DTYPES[self.config.head_dtype]
+        dtype = DTYPES[self.precision.head_dtype]
         with torch.autocast(squares.device.type, enabled=False):
             from_vector = _linear(self.from_vector, squares, dtype)
             to_vector = _linear(self.to_vector, squares, dtype)

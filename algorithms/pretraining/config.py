@@ -15,7 +15,7 @@ from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import replace_file
 
 LOOP = config_file.PRETRAIN
@@ -114,6 +114,7 @@ class PretrainConfig:
         target_temperature: of the softmax of "soft"; lower is nearer to the best move alone.
         target_clip_cp: scores are clipped to this many centipawns for "soft".
         policy: the network.
+        precision: where the network computes below float32.
         optimizer: how the weights move; the step size rises over `warmup_updates` steps and falls to
             `lr_final` at step `lr_decay_steps`.
         lr_decay_steps: steps after which the step size stays at `optimizer.lr_final`; it does not
@@ -139,7 +140,8 @@ class PretrainConfig:
     target: Literal["soft", "best", "played"] = "soft"
     target_temperature: Annotated[float, at_least(1e-6)] = 0.02
     target_clip_cp: Count = 1_000
-    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    policy: NetworkConfig = field(default_factory=NetworkConfig)
+    precision: PrecisionConfig = field(default_factory=PrecisionConfig)
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(
             learning_rate=2e-3, lr_final=1e-4, warmup_updates=100, minibatch_size=128

@@ -84,7 +84,7 @@ class Pretraining:
         self.config = config
         self.device = choose_device(config.device)
         self.policy: PolicyNet = build_policy(
-            config.policy, seed=config.seed, device=self.device
+            config.policy, seed=config.seed, device=self.device, precision=config.precision
         ).eval()
         if fresh and config.init_from is not None:
             initialise(self.policy, config.init_from)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from chess_env.custom_objects import CustomObjectError, spec_of
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
@@ -26,7 +26,7 @@ FENS = (
 CPU = torch.device("cpu")
 
 
-def check_policy_network(network: Any, *, config: PolicyConfig | None = None) -> None:
+def check_policy_network(network: Any, *, config: NetworkConfig | None = None) -> None:
     """None, where a network keeps the contract of `Network`, with and without a critic.
 
     Args:
@@ -37,18 +37,18 @@ def check_policy_network(network: Any, *, config: PolicyConfig | None = None) ->
         ContractError: what broke: made by Name(config, critic=...), shapes, finite numbers, the same seed, two
             passes, rows apart from each other, places in the legal list, a critic's values, gradient, float64.
     """
-    config = config or PolicyConfig(channels=16, blocks=1)
+    config = config or NetworkConfig(channels=16, blocks=1)
     spec = network if network is None or isinstance(network, str) else spec_of(network, "network")
     settings: dict[str, Any] = {**vars(config), "network": spec}
     for critic in (False, True):
         try:
             policy = build_policy(
-                PolicyConfig(**settings), seed=3, device=CPU, critic=critic
+                NetworkConfig(**settings), seed=3, device=CPU, critic=critic
             ).eval()
             _check_answer(policy, critic)
         except CustomObjectError as error:
             raise ContractError(str(error)) from error
-        _check_seed(policy, PolicyConfig(**settings), critic)
+        _check_seed(policy, NetworkConfig(**settings), critic)
         _check_rows(policy)
         _check_places(policy)
         _check_gradient(policy, critic)
@@ -98,7 +98,7 @@ def _check_answer(policy: PolicyNet, critic: bool) -> None:
     )
 
 
-def _check_seed(policy: PolicyNet, config: PolicyConfig, critic: bool) -> None:
+def _check_seed(policy: PolicyNet, config: NetworkConfig, critic: bool) -> None:
     twin = build_policy(config, seed=3, device=CPU, critic=critic).state_dict()
     rule(
         all(torch.equal(value, twin[name]) for name, value in policy.state_dict().items()),

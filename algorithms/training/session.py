@@ -95,6 +95,7 @@ class Session:
             seed=config.seed,
             device=self.device,
             critic=algorithm.needs().critic is not None,
+            precision=config.precision,
         ).eval()  # a policy that drops features at random is another one in every forward pass
         if fresh and config.init_from is not None:
             initialise(policy, config.init_from)

@@ -15,6 +15,7 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment, faults
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import PrecisionConfig
 from algorithms.training.session import Session
 from tests.training.faults import SMALL, session_of
 
@@ -108,7 +109,7 @@ def test_a_coarser_head_samples_and_its_logprobs_are_kept() -> None:
     with session_of(3, spread=1.0) as session:
         faults.sampler_precision(head_dtype="bfloat16")(session)
         batch = session.rollout().batch
-        assert session.learner.behaviour.config == dataclasses.replace(SMALL, head_dtype="bfloat16")
+        assert session.learner.behaviour.precision == PrecisionConfig(head_dtype="bfloat16")
         legal = batch.legal_ids >= 0
         kept = batch.old_legal_logprobs[legal]
         assert torch.equal(kept, recomputed(session.learner.behaviour, batch)[legal])
@@ -253,6 +254,7 @@ def is_plain(session: Session) -> bool:
         and (behaviours[0] is session.policy) == (behaviours[1] is fresh.policy)
         and behaviours[0].training == behaviours[1].training
         and behaviours[0].config == behaviours[1].config
+        and behaviours[0].precision == behaviours[1].precision
         and equal(one, other) == set(one)
     )
 

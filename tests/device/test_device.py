@@ -14,7 +14,7 @@ from algorithms import PRESETS
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
 from algorithms.networks.device import choose_device
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.rollouts.planes import planes_of
 from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
@@ -82,8 +82,12 @@ def test_a_16_bit_trunk_changes_logits_by_little_on_cuda() -> None:
         torch.zeros(2, dtype=torch.uint8, device=cuda),
     )
     legal_ids = torch.arange(30, dtype=torch.int16, device=cuda).expand(2, 30)
-    full = build_policy(PolicyConfig(autocast=False), seed=0, device=cuda)
-    half = build_policy(PolicyConfig(autocast=True), seed=0, device=cuda)
+    full = build_policy(
+        NetworkConfig(), seed=0, device=cuda, precision=PrecisionConfig(autocast=False)
+    )
+    half = build_policy(
+        NetworkConfig(), seed=0, device=cuda, precision=PrecisionConfig(autocast=True)
+    )
     with torch.no_grad():
         gap = (full(obs, legal_ids) - half(obs, legal_ids)).abs().max()
     assert 0 < float(gap) < 0.05

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from chess_env.positions.start_positions import RandomPlies
@@ -36,7 +36,7 @@ GAME_STARTS = (
 
 def new_policy(*, critic: bool) -> PolicyNet:
     """A small network as it is built."""
-    config = PolicyConfig(channels=8, blocks=1, head_dim=4)
+    config = NetworkConfig(channels=8, blocks=1, head_dim=4)
     return build_policy(config, seed=SEED, device=CPU, critic=critic)
 
 

@@ -14,21 +14,23 @@ from algorithms.config import files as config_file
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.networks.weights import read_weights
 from algorithms.run_folder import checkpoint
 from tests.playing.policies import SMALL as RUN_SIZE
 from tests.playing.policies import saved_run, small_policy
 from tests.training.runs import tiny
 
-SMALL = PolicyConfig(channels=8, blocks=2, head_dim=4, head_dtype="bfloat16")
+SMALL = NetworkConfig(channels=8, blocks=2, head_dim=4)
+COARSE = PrecisionConfig(head_dtype="bfloat16")
 
 
-def write_run(folder: Path, config: PolicyConfig = SMALL) -> PolicyNet:
+def write_run(folder: Path, config: NetworkConfig = SMALL) -> PolicyNet:
     policy = build_policy(SMALL, seed=1, device=torch.device("cpu"), critic=True)
     weights = policy.state_dict()
     checkpoint.save(folder / "checkpoints", 3, weights=weights, state={}, best=True)
-    config_file.save(dataclasses.replace(tiny(folder), policy=config), folder / "config.json")
+    run = dataclasses.replace(tiny(folder), policy=config, precision=COARSE)
+    config_file.save(run, folder / "config.json")
     return policy
 
 
@@ -43,7 +45,7 @@ def test_a_run_and_its_checkpoints_have_the_settings_of_the_run(tmp_path: Path, 
     policy = write_run(tmp_path)
     found = load_policy(str(tmp_path / part))
     assert_same_network(found, policy)
-    assert found.config == SMALL
+    assert (found.config, found.precision) == (SMALL, COARSE)
 
 
 def test_weights_alone_say_how_large_the_network_is(tmp_path: Path) -> None:
@@ -52,13 +54,13 @@ def test_weights_alone_say_how_large_the_network_is(tmp_path: Path) -> None:
     save_file(policy.state_dict(), file)
     found = load_policy(str(file))
     assert_same_network(found, policy)
-    assert found.config == dataclasses.replace(SMALL, head_dtype="float32")
+    assert (found.config, found.precision) == (SMALL, PrecisionConfig())
     shipped = load_policy("warm")
     assert shipped.state_dict().keys() == read_weights("warm").keys()
 
 
 def test_a_run_whose_settings_are_another_network_is_refused(tmp_path: Path) -> None:
-    write_run(tmp_path, PolicyConfig(channels=16, blocks=1, head_dim=4))
+    write_run(tmp_path, NetworkConfig(channels=16, blocks=1, head_dim=4))
     with pytest.raises(ValueError, match="another network than expected"):
         load_policy(str(tmp_path))
 
@@ -89,10 +91,12 @@ def test_the_newest_good_checkpoint_of_a_run_is_played(tmp_path: Path) -> None:
 
 
 def test_the_precision_of_a_run_is_kept(tmp_path: Path) -> None:
-    config = PolicyConfig(channels=8, blocks=2, head_dim=4, logprob_dtype="bfloat16", dropout=0.5)
-    run = saved_run(tmp_path / "run", seed=0, config=config)
-    assert load_policy(str(run)).config == config
-    assert load_policy(str(run / "checkpoints" / "latest")).config == config
+    config = NetworkConfig(channels=8, blocks=2, head_dim=4, dropout=0.5)
+    precision = PrecisionConfig(logprob_dtype="bfloat16")
+    run = saved_run(tmp_path / "run", seed=0, config=config, precision=precision)
+    for part in (run, run / "checkpoints" / "latest"):
+        found = load_policy(str(part))
+        assert (found.config, found.precision) == (config, precision)
 
 
 def test_what_is_no_policy_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from algorithms.config.run import OptimizerConfig
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.config import LabelConfig, PretrainConfig
 from algorithms.pretraining.console import PretrainDisplay
 
-SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
 
 
 def tiny_labels(**changes: Any) -> LabelConfig:

@@ -13,7 +13,7 @@ from algorithms import cli
 from algorithms.config import files as config_file
 from algorithms.evaluation.load_policy import load_policy, run_temperature
 from algorithms.networks.build import build_policy
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.networks.weights import initialise
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
@@ -66,7 +66,7 @@ def test_reinforcement_learning_starts_from_a_pretrained_policy_and_refers_to_it
 
 
 def test_weights_of_another_network_are_refused(pretrained: Path) -> None:
-    other = PolicyConfig(channels=16, blocks=1, head_dim=8)
+    other = NetworkConfig(channels=16, blocks=1, head_dim=8)
     with pytest.raises(ValueError, match="holds another network than the one configured"):
         initialise(build_policy(other, seed=0, device=torch.device("cpu")), str(pretrained))
 

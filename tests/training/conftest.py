@@ -9,7 +9,7 @@ import torch
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from chess_env.positions.start_positions import RandomPlies
@@ -28,7 +28,7 @@ def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
 
 def make_policy(seed: int = 0, spread: float = 1.0) -> PolicyNet:
     """A small network whose logits have a standard deviation of about `spread` (0: as initialised)."""
-    policy = build_policy(PolicyConfig(channels=16, blocks=1, head_dim=8), seed=seed, device=CPU)
+    policy = build_policy(NetworkConfig(channels=16, blocks=1, head_dim=8), seed=seed, device=CPU)
     if spread:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():

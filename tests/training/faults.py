@@ -16,13 +16,13 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, Tra
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.training import session as session_module
 from algorithms.training.session import Session
 from tests.env.material import MaterialEvaluator
 
-SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
 ROLLOUT = RolloutConfig(num_envs=8, num_plies=2)
 BUILTIN = EnvConfig(evaluator="builtin")
 
@@ -170,7 +170,7 @@ def dropout_in_the_rollout(session: Session) -> RolloutBatch:
 def sampler_with(**precision: Any) -> Callable[[Session], RolloutBatch]:
     def fault(session: Session) -> RolloutBatch:
         session.learner.behaviour = copy.deepcopy(session.policy)
-        session.learner.behaviour.config = dataclasses.replace(session.policy.config, **precision)
+        session.learner.behaviour.precision = PrecisionConfig(**precision)
         batch = rolled(session)
         session.learner.behaviour = session.policy
         return batch

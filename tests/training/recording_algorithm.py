@@ -17,7 +17,7 @@ from algorithms.core.losses import score_function
 from algorithms.core.reductions import sample_mean
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
@@ -80,7 +80,7 @@ def flat_weights(policy: PolicyNet) -> Tensor:
 
 
 def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet, RolloutBatch]:
-    config = PolicyConfig(channels=8, blocks=1)
+    config = NetworkConfig(channels=8, blocks=1)
     policy = build_policy(config, seed=0, device=CPU, critic=True).eval()
     assert policy.value_head is not None
     with torch.no_grad():

@@ -17,7 +17,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.credit import ended
 from algorithms.integrations.sb3.record import rollout_batch
 from algorithms.integrations.sb3.session import SB3Session, make_sb3_session
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.updates.targets import Targets
@@ -28,7 +28,7 @@ def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     config = TrainConfig(
         algorithm=PPO(group_size=4, gamma=0.0),
         regularizer=RegularizerConfig(ent_coef=0.1, ent_coef_final=0.02),
-        policy=PolicyConfig(channels=8, blocks=1, head_dim=8),
+        policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
         rollout=RolloutConfig(num_envs=4, num_plies=2),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-2, minibatch_size=8),

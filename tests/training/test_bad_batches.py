@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
@@ -82,8 +82,8 @@ def test_a_full_disk_costs_the_bad_batch_and_not_the_run(
 def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
     vec_of: VecOf, changes: dict[str, Any]
 ) -> None:
-    config = PolicyConfig(channels=8, blocks=1, **changes)
-    policy = build_policy(config, seed=0, device=CPU)
+    config, precision = NetworkConfig(channels=8, blocks=1), PrecisionConfig(**changes)
+    policy = build_policy(config, seed=0, device=CPU, precision=precision)
     vec = vec_of(4)
     batch, _ = collect_positions(
         vec,

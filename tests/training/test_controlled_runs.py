@@ -17,6 +17,7 @@ from algorithms.config import files as config_file
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, smoke
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
+from algorithms.networks.settings import PrecisionConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.run_folder import checkpoint
@@ -227,7 +228,7 @@ def test_a_run_in_coarse_precision_passes_its_own_check(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     config = tiny(tmp_path, updates=2)
-    config = dataclasses.replace(config, policy=dataclasses.replace(config.policy, **changes))
+    config = dataclasses.replace(config, precision=PrecisionConfig(**changes))
     train(config, display=Watcher())
     row = read_rows(tmp_path / "metrics.jsonl")[1]
     assert row["step0/log_odds_slope"] == pytest.approx(1.0, abs=1e-3)

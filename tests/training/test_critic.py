@@ -13,7 +13,7 @@ from torch import Tensor
 
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.games import collect_games
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from chess_env.moves import action_to_move, legal_actions
@@ -28,7 +28,7 @@ MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 def critic() -> PolicyNet:
     """A small network whose values differ from position to position."""
-    policy = build_policy(PolicyConfig(channels=8, blocks=1), seed=0, device=CPU, critic=True)
+    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU, critic=True)
     assert policy.value_head is not None
     with torch.no_grad():
         last: Any = policy.value_head[-1]
@@ -129,6 +129,6 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
-    policy = build_policy(PolicyConfig(channels=8, blocks=1), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
     batch, _ = collect_positions(vec := vec_of(2), policy, start_rollout(vec, 0), **settings())
     assert batch.values is None and batch.next_values is None

@@ -25,7 +25,7 @@ from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
 from algorithms.networks.custom import CustomPolicy
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from tests.training import custom_parts
 from tests.training.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
@@ -140,7 +140,7 @@ def test_classes_and_functions_are_recorded_as_their_names() -> None:
         start_positions=KingsAndPawns,  # type: ignore[arg-type]
     )
     assert env.reward == f"cp_delta-0.25*{HERE}:pawns"
-    config = TrainConfig(Mine(), env=env, policy=PolicyConfig(network=Linear))  # type: ignore[arg-type]
+    config = TrainConfig(Mine(), env=env, policy=NetworkConfig(network=Linear))  # type: ignore[arg-type]
     assert config_file.from_dict(json.loads(json.dumps(config_file.to_dict(config)))) == config
     assert set(custom_names(config)) == {"algorithm", "policy.network", "env.evaluator", "env.reward",
                                       "env.start_positions"}  # fmt: skip
@@ -194,7 +194,7 @@ def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
 
 
 def test_an_own_network_serves_a_critic_and_is_refused_for_maskable_ppo() -> None:
-    config = PolicyConfig(network=f"{HERE}:Linear")
+    config = NetworkConfig(network=f"{HERE}:Linear")
     policy = build_policy(config, seed=0, device=torch.device("cpu"), critic=True)
     obs = torch.zeros(3, 19, 8, 8, dtype=torch.uint8)
     values = policy.values(obs)

@@ -210,4 +210,4 @@ def test_the_float64_copy_computes_in_float64_and_leaves_the_policy_alone(
     assert 0 < abs(result["measured"]) < 1e-9
     assert all(torch.equal(before[name], v) for name, v in policy.state_dict().items())
     assert all(parameter.grad is None for parameter in policy.parameters())
-    assert policy.config.autocast
+    assert policy.precision.autocast

@@ -16,7 +16,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.networks import weights as initial_weights
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.networks.weights import initialise, read_weights, shipped_names
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
@@ -25,10 +25,10 @@ from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, assert_same, tiny
 
-SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
 
 
-def policy_with(seed: int, *, critic: bool = False, config: PolicyConfig = SMALL) -> PolicyNet:
+def policy_with(seed: int, *, critic: bool = False, config: NetworkConfig = SMALL) -> PolicyNet:
     return build_policy(config, seed=seed, device=torch.device("cpu"), critic=critic)
 
 
@@ -136,10 +136,10 @@ def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "config",
-    [PolicyConfig(channels=16, blocks=1, head_dim=8), PolicyConfig(8, blocks=2, head_dim=8)],
+    [NetworkConfig(channels=16, blocks=1, head_dim=8), NetworkConfig(8, blocks=2, head_dim=8)],
 )
 def test_another_network_is_refused_and_the_policy_left_as_it_was(
-    tmp_path: Path, config: PolicyConfig
+    tmp_path: Path, config: NetworkConfig
 ) -> None:
     source = in_file(tmp_path, policy_with(1, config=config))
     with pytest.raises(ValueError, match="another network than the one configured"):

@@ -13,7 +13,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.training.preflight.step0 import measure_step0, repeat_error
 
 PolicyOf = Callable[..., PolicyNet]
@@ -137,7 +137,7 @@ def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds(
 def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next(
     rollout_of: RolloutOf,
 ) -> None:
-    config = PolicyConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
     policy, batch = build_policy(config, seed=0, device=torch.device("cpu")).eval(), rollout_of()
     assert repeat_error(policy, batch) == 0
     assert repeat_error(policy.train(), batch) > 1e-3
@@ -147,7 +147,7 @@ def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next(
 
 
 def test_dropout_in_the_rollout_alone_leaves_a_residual(rollout_of: RolloutOf) -> None:
-    config = PolicyConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
     policy, batch = build_policy(config, seed=0, device=torch.device("cpu")), rollout_of()
     with torch.no_grad():
         seen = policy.outputs(batch.obs.flatten(0, 1), batch.legal_ids.flatten(0, 1), 1.0)

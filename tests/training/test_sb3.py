@@ -24,7 +24,7 @@ from algorithms.integrations.sb3.policy import PlanesPolicy
 from algorithms.integrations.sb3.session import make_sb3_session
 from algorithms.integrations.sb3.settings import learning_rate_schedule, maskable_ppo_arguments
 from algorithms.networks.build import build_policy
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.targets import make_targets
@@ -193,8 +193,8 @@ def test_every_setting_of_ppo_has_its_place_among_the_arguments() -> None:
         ({"algorithm": PPO(gamma=0.0, clip_range_high=0.3)}, r"clip_range_high is 0.3.*symmetric"),
         ({"algorithm": PPO(gamma=0.0, clip_range_vf=0.3)}, r"clip_range_vf is 0.3.*set it to None"),
         ({"algorithm": PPO(gamma=0.0, target_kl=0.1)}, r"target_kl is 0.1.*exact KL"),
-        ({"policy": PolicyConfig(dropout=0.1)}, r"policy.dropout is 0.1"),
-        ({"policy": PolicyConfig(logprob_dtype="bfloat16")}, r"logprob_dtype is 'bfloat16'"),
+        ({"policy": NetworkConfig(dropout=0.1)}, r"policy.dropout is 0.1"),
+        ({"precision": PrecisionConfig(logprob_dtype="bfloat16")}, r"logprob_dtype is 'bfloat16'"),
         ({"rollout": RolloutConfig(form="games")}, r"rollout.form is 'games'"),
         ({"rollout": RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=2)}, r"sync_int"),
         (
@@ -245,10 +245,10 @@ def test_frozen_layers_stay_and_given_weights_are_taken() -> None:
         outside.model.train()
         assert torch.equal(outside.policy.stem.weight, stem)
         assert not torch.equal(outside.policy.to_vector.weight, rest)
-    default = dataclasses.replace(one_ply(), policy=PolicyConfig(), init_from="warm")
+    default = dataclasses.replace(one_ply(), policy=NetworkConfig(), init_from="warm")
     warm = make_sb3_session(default)
     try:
-        fresh = build_policy(PolicyConfig(), seed=0, device=torch.device("cpu"), critic=True)
+        fresh = build_policy(NetworkConfig(), seed=0, device=torch.device("cpu"), critic=True)
         assert not torch.equal(warm.policy.stem.weight, fresh.stem.weight)
         assert torch.equal(warm.policy.value_head[0].weight, fresh.value_head[0].weight)  # type: ignore[index]
     finally:

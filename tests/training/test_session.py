@@ -18,14 +18,14 @@ from algorithms.core.algorithm import Critic, Needs
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy, trained_parameters
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.rloo import RLOO
 from algorithms.training import session as session_module
 from algorithms.training.session import Session
 
-SMALL = PolicyConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
 
 
 def config_of(algorithm: Any, **changes: Any) -> TrainConfig:

@@ -15,7 +15,7 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics, chosen_states
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.updates.targets import make_targets
@@ -30,7 +30,7 @@ VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 def policy_for(name: str) -> PolicyNet:
     critic = PRESETS[name][0].needs().critic is not None
-    config = PolicyConfig(channels=16, blocks=1, head_dim=8)
+    config = NetworkConfig(channels=16, blocks=1, head_dim=8)
     policy = build_policy(config, seed=0, device=CPU, critic=critic)
     with torch.no_grad():
         policy.action_bias.normal_(0.0, 1.0, generator=torch.Generator().manual_seed(0))

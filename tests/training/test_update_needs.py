@@ -14,7 +14,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets, make_targets
@@ -116,7 +116,7 @@ def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once(
     algorithm = RecordingAlgorithm(Needs(whole_games=True))
     run_on = rollout_of("games")
     assert len({len(set(f.games.tolist())) for f in algorithm.given}) == 0
-    run(build_policy(PolicyConfig(channels=8, blocks=1), seed=0, device=CPU), run_on, algorithm)
+    run(build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU), run_on, algorithm)
     seen = [set(f.games.tolist()) for f in algorithm.given]
     assert sum(map(len, seen)) == len(set().union(*seen)) == 8
 

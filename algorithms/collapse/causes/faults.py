@@ -27,9 +27,9 @@ def learner_temperature(temperature: float) -> Fault:
 
 
 def _separate_sampler(session: Session, **changes: Any) -> PolicyNet:
-    """A copy of the policy with other settings, which samples from now on with the learner's newest weights."""
+    """A copy of the policy in another precision, which samples from now on with the learner's newest weights."""
     sampler = copy_of(session.policy)
-    sampler.config = dataclasses.replace(sampler.config, **changes)
+    sampler.precision = dataclasses.replace(sampler.precision, **changes)
     session.learner.behaviour = sampler
     return sampler
 

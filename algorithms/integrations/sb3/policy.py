@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from algorithms.integrations.sb3.settings import ADAM_EPS
 from algorithms.networks.build import build_policy, trained_parameters
 from algorithms.networks.residual import ResidualPolicy
-from algorithms.networks.settings import PolicyConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.networks.weights import initialise
 from chess_env.moves import NUM_ACTIONS
 
@@ -24,6 +24,7 @@ class Squares(BaseFeaturesExtractor):
     Args:
         observation_space: the planes.
         config: of the network.
+        precision: where it computes below float32.
         seed: of its weights; the same as in this project's own runs.
         init_from: weights in their place, as in `TrainConfig`; None keeps the random ones.
     """
@@ -31,12 +32,14 @@ class Squares(BaseFeaturesExtractor):
     def __init__(
         self,
         observation_space: gym.Space[Any],
-        config: PolicyConfig,
+        config: NetworkConfig,
+        precision: PrecisionConfig,
         seed: int,
         init_from: str | None,
     ) -> None:
         super().__init__(observation_space, features_dim=64 * config.channels)
-        net = build_policy(config, seed=seed, device=torch.device("cpu"), critic=True)
+        cpu = torch.device("cpu")
+        net = build_policy(config, seed=seed, device=cpu, critic=True, precision=precision)
         assert isinstance(net, ResidualPolicy)  # check_mappable refuses any other
         self.net = net
         if init_from is not None:
@@ -86,6 +89,7 @@ class PlanesPolicy(MaskableActorCriticPolicy):
         action_space: the 1,858 actions.
         lr_schedule: SB3's.
         config: of the network.
+        precision: where it computes below float32.
         seed: of its first weights.
         temperature: of the softmax, in sampling and learning.
         frozen_layers: what is not trained, as in `OptimizerConfig`.
@@ -98,14 +102,16 @@ class PlanesPolicy(MaskableActorCriticPolicy):
         action_space: gym.Space[Any],
         lr_schedule: Any,
         *,
-        config: PolicyConfig,
+        config: NetworkConfig,
+        precision: PrecisionConfig,
         seed: int,
         temperature: float,
         frozen_layers: tuple[str, ...] = (),
         init_from: str | None = None,
     ) -> None:
-        self.own_arguments: dict[str, Any] = {
+        self.given: dict[str, Any] = {
             "config": config,
+            "precision": precision,
             "seed": seed,
             "temperature": temperature,
             "frozen_layers": frozen_layers,
@@ -118,7 +124,12 @@ class PlanesPolicy(MaskableActorCriticPolicy):
             net_arch=[],
             ortho_init=False,
             features_extractor_class=Squares,
-            features_extractor_kwargs={"config": config, "seed": seed, "init_from": init_from},
+            features_extractor_kwargs={
+                "config": config,
+                "precision": precision,
+                "seed": seed,
+                "init_from": init_from,
+            },
             normalize_images=False,
         )
 
@@ -132,9 +143,9 @@ class PlanesPolicy(MaskableActorCriticPolicy):
     def _build(self, lr_schedule: Any) -> None:
         """Heads and optimizer; called by the constructor."""
         self._build_mlp_extractor()  # without layers: it hands the features on
-        self.action_net = MoveLogits(self.net, self.own_arguments["temperature"])
+        self.action_net = MoveLogits(self.net, self.given["temperature"])
         self.value_net = Values(self.net)  # type: ignore[assignment]  # SB3's own is one layer
-        trained = trained_parameters(self.net, self.own_arguments["frozen_layers"])
+        trained = trained_parameters(self.net, self.given["frozen_layers"])
         self.optimizer = torch.optim.Adam(trained, lr=lr_schedule(1), eps=ADAM_EPS)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
@@ -143,5 +154,5 @@ class PlanesPolicy(MaskableActorCriticPolicy):
             "observation_space": self.observation_space,
             "action_space": self.action_space,
             "lr_schedule": self._dummy_schedule,
-            **self.own_arguments,
+            **self.given,
         }

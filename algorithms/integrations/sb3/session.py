@@ -111,6 +111,7 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
             boards,
             policy_kwargs={
                 "config": config.policy,
+                "precision": config.precision,
                 "seed": config.seed,
                 "temperature": config.rollout.temperature,
                 "frozen_layers": config.optimizer.frozen_layers,

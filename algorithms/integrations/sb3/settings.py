@@ -52,7 +52,7 @@ def check_mappable(config: TrainConfig) -> None:
          "it stops within a pass, by an estimate; here it is after one, by the exact KL"),
         ("policy.network", policy.network, None, "it is given this project's trunk and head"),
         ("policy.dropout", policy.dropout, 0, "it learns with dropout on and samples with it off"),
-        ("policy.logprob_dtype", policy.logprob_dtype, "float32", "it has no rounding"),
+        ("precision.logprob_dtype", config.precision.logprob_dtype, "float32", "it has no rounding"),
         ("rollout.form", rollout.form, "positions", "it knows no groups of games"),
         ("rollout.sync_interval_updates", rollout.sync_interval_updates, 1,
          "its learner is its sampler"),

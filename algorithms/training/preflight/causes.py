@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import DTYPES, PolicyConfig
+from algorithms.networks.settings import DTYPES, PrecisionConfig
 from algorithms.training.preflight.findings import Finding
 from algorithms.training.preflight.step0 import Step0, plies, recompute
 
@@ -61,7 +61,7 @@ def explain(
         return _temperature(slope, batch.temperature, share)
     if name == "behaviour":
         return _stale_behaviour(policy, behaviour, share, batch.policy_version)
-    return _precision(name, policy.config, share)
+    return _precision(name, policy.precision, share)
 
 
 def _numbers(step0: Step0) -> str:
@@ -136,15 +136,15 @@ def _rollout_dropout(modules: list[str], measured: str, spread: float, gap: floa
     )
 
 
-def _precision(variant: str, config: PolicyConfig, measured: str) -> Finding:
+def _precision(variant: str, precision: PrecisionConfig, measured: str) -> Finding:
     return Finding(
         "precision",
         "fail",
         f"the learner with {variant} gives the sampler's log-probabilities; {measured}",
         "the same log-probabilities with the settings in force: "
-        f"head_dtype {config.head_dtype}, logprob_dtype {config.logprob_dtype}",
+        f"head_dtype {precision.head_dtype}, logprob_dtype {precision.logprob_dtype}",
         "sampler and learner compute in different precision",
-        "give both the same policy.head_dtype, policy.logprob_dtype and policy.autocast (float32 "
+        "give both the same precision.head_dtype, precision.logprob_dtype and precision.autocast (float32 "
         "leaves no gap)",
     )
 
@@ -176,9 +176,9 @@ def _unexplained(
         if dtype is torch.float32:
             continue
         if _rounded_share(sampler, dtype) > 0.99 > _rounded_share(learner, dtype):
-            return _precision(f"log-probabilities rounded to {name}", policy.config, measured)
+            return _precision(f"log-probabilities rounded to {name}", policy.precision, measured)
         if _rounded_share(learner, dtype) > 0.99 > _rounded_share(sampler, dtype):
-            return _precision("float32 log-probabilities", policy.config, measured)
+            return _precision("float32 log-probabilities", policy.precision, measured)
     modules = _dropouts(policy)
     if modules:
         noisy = copy.deepcopy(policy).train()
@@ -207,22 +207,22 @@ def _rounded_share(logprobs: Tensor, dtype: torch.dtype) -> float:
 
 def _variants(policy: PolicyNet) -> dict[str, PolicyNet]:
     """The same weights in each other precision, by what differs."""
-    config, variants = policy.config, dict[str, PolicyNet]()
+    precision, variants = policy.precision, dict[str, PolicyNet]()
     for head in DTYPES:
         for logprob in DTYPES:
             dtypes: dict[str, Any] = {"head_dtype": head, "logprob_dtype": logprob}
-            changed = dataclasses.replace(config, **dtypes)
-            if changed != config:
+            changed = dataclasses.replace(precision, **dtypes)
+            if changed != precision:
                 name = f"head_dtype {head} and logprob_dtype {logprob}"
                 variants[name] = _with(policy, changed)
-    changed = dataclasses.replace(config, autocast=not config.autocast)
+    changed = dataclasses.replace(precision, autocast=not precision.autocast)
     if next(policy.parameters()).device.type == "cuda":
         variants[f"autocast {changed.autocast}"] = _with(policy, changed)
-    variants["bfloat16 weights"] = _with(policy, config).to(torch.bfloat16)
+    variants["bfloat16 weights"] = _with(policy, precision).to(torch.bfloat16)
     return variants
 
 
-def _with(policy: PolicyNet, config: PolicyConfig) -> PolicyNet:
+def _with(policy: PolicyNet, precision: PrecisionConfig) -> PolicyNet:
     other = copy.deepcopy(policy)
-    other.config = config
+    other.precision = precision
     return other

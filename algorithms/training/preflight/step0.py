@@ -184,7 +184,7 @@ def measure_step0(policy: PolicyNet, batch: RolloutBatch, controls: Controls) ->
         }
     )
     sampler, learner = flat.old_legal_logprobs[used], legal_logprobs[used]
-    dtype = DTYPES[policy.config.logprob_dtype]
+    dtype = DTYPES[policy.precision.logprob_dtype]
     largest = _largest(flat, used)
     rounding = torch.finfo(dtype).eps * largest
     line = _line(sampler, learner, rounding)
