@@ -154,34 +154,43 @@ def setting_today(name: str, value: Any) -> tuple[str, Any]:
         name: dotted, with underscores, such as "optimizer.learning_rate".
         value: anything.
     """
-    new = SETTINGS.get(name, name)
-    renamed = VALUES.get(new, {})
-    of_today = renamed.get(value, value) if isinstance(value, str) else value
-    if new != name:
-        warnings.warn(f"the setting {name} is called {new} now", FutureWarning, stacklevel=3)
-    if of_today != value:
-        warnings.warn(f"{new} {value!r} is called {of_today!r} now", FutureWarning, stacklevel=3)
+    new, of_today, said = _looked_up(name, value)
+    if said:
+        warnings.warn(f"{said[0]} now", FutureWarning, stacklevel=3)
     return new, of_today
 
 
 def settings_today(values: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings, such as those of a config.json, under their names of today, in their order."""
+    """Nested settings, such as those of a config.json, under their names of today; one warning for all."""
     found: dict[str, Any] = {}
-    for key, value in values.items():
-        _put(found, key, value, "")
+    said: list[str] = []
+    _put(found, values, "", said)
+    if said:
+        text = f"settings of an older version are read as those of today: {'; '.join(said)}"
+        warnings.warn(text, FutureWarning, stacklevel=2)
     return found
 
 
-def _put(found: dict[str, Any], key: str, value: Any, prefix: str) -> None:
-    name = f"{prefix}{key}"
-    if isinstance(value, dict) and any(old.startswith(f"{name}.") for old in SETTINGS):
-        _section(found, name)
-        for inner, inner_value in value.items():
-            _put(found, inner, inner_value, f"{name}.")
-        return
-    name, value = setting_today(name, value)
-    section, _, field = name.rpartition(".")
-    _section(found, section)[field] = value
+def _looked_up(name: str, value: Any) -> tuple[str, Any, list[str]]:
+    """(name of today, value of today, what to say of the change)."""
+    new = SETTINGS.get(name, name)
+    of_today = VALUES.get(new, {}).get(value, value) if isinstance(value, str) else value
+    if new != name:
+        return new, of_today, [f"{name} is called {new}"]
+    return new, of_today, [f"{new} {value!r} is called {of_today!r}"] if of_today != value else []
+
+
+def _put(found: dict[str, Any], values: dict[str, Any], prefix: str, said: list[str]) -> None:
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and any(old.startswith(f"{name}.") for old in SETTINGS):
+            _section(found, name)
+            _put(found, value, f"{name}.", said)
+            continue
+        new, of_today, change = _looked_up(name, value)
+        said += change
+        section, _, field = new.rpartition(".")
+        _section(found, section)[field] = of_today
 
 
 def _section(found: dict[str, Any], name: str) -> dict[str, Any]:
