@@ -48,7 +48,7 @@ class CISPO:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs()
+        return Needs(reward_units=self.advantage_scale == "none")
 
     def controls(self) -> Controls:
         """The bounds of the importance weight as configured."""

@@ -43,7 +43,7 @@ class Exact:
 
     def needs(self) -> Needs:
         """The score of every legal move."""
-        return Needs(all_moves=True)
+        return Needs(all_moves=True, reward_units=self.advantage_scale == "none")
 
     def controls(self) -> Controls:
         """No bounds."""

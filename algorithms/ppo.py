@@ -53,7 +53,8 @@ class PPO:
     def needs(self) -> Needs:
         """A critic, and advantages of unit scale in each minibatch where they are asked for."""
         critic = Critic(self.vf_coef, self.clip_range_vf)
-        return Needs(critic=critic, normalize_advantages=self.normalize_advantages)
+        scaled = self.normalize_advantages
+        return Needs(critic=critic, normalize_advantages=scaled, reward_units=not scaled)
 
     def controls(self) -> Controls:
         """The clip bounds and the stopping KL as configured."""

@@ -122,18 +122,14 @@ def gae(
     next_values: Tensor,
     ended: Tensor,
     alive: Tensor,
-    gamma: float,
+    discount: float,
     gae_lambda: float,
-    *,
-    alternating: bool,
 ) -> Tensor:
     """`[..., T]` generalised advantages, every quantity in the view of who moves; 0 where not alive.
 
-    GAE (arXiv:1506.02438): delta_t = r_t + k gamma V(s_{t+1}) - V(s_t) and A_t = delta_t + k gamma
-    gae_lambda A_{t+1}, with k = -1 where two players move in turn (self-play) and k = 1 where one
-    player makes all the moves (its opponent's are part of the environment). The term A_{t+1} is
-    dropped where a game ended and after the last ply. Computed in float64, returned in the rewards'
-    dtype.
+    GAE (arXiv:1506.02438): delta_t = r_t + discount V(s_{t+1}) - V(s_t) and A_t = delta_t + discount
+    gae_lambda A_{t+1}. The term A_{t+1} is dropped where a game ended and after the last ply. Computed
+    in float64, returned in the rewards' dtype.
 
     Args:
         rewards: `[..., T]` of the moves that were played.
@@ -142,15 +138,17 @@ def gae(
             terminated, the value of the position reached where it was cut by a ply limit.
         ended: bool `[..., T]` the game is over after this ply, by rule or ply limit.
         alive: bool `[..., T]` the ply counts; what others hold, NaN included, is never looked at.
-        gamma: discount per ply, in [0, 1].
+        discount: what a unit at the next ply is worth at this one, in [-1, 1]: gamma where one player
+            makes all the moves (its opponent's are part of the environment), -gamma where two players
+            move in turn (self-play).
         gae_lambda: in [0, 1]; 0 trusts the values, 1 the rewards.
-        alternating: True: the players move in turn; False: one player moves at every ply.
 
     Raises:
-        ValueError: gamma or gae_lambda is out of range.
+        ValueError: discount or gae_lambda is out of range.
     """
-    require_shares(gamma=gamma, gae_lambda=gae_lambda)
-    discount = -gamma if alternating else gamma
+    require_shares(gae_lambda=gae_lambda)
+    if not -1 <= discount <= 1:
+        raise ValueError(f"discount is {discount}: set it to gamma or -gamma, in [-1.0, 1.0]")
     delta = rewards.double() + discount * next_values.double() - values.double()
     delta = torch.where(alive, delta, 0.0)
     advantages = torch.zeros_like(delta)

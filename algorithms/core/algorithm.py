@@ -76,6 +76,9 @@ class Needs:
         normalize_advantages: each minibatch's advantages are centred and divided by their standard
             deviation (`core.advantages.normalized`) before the regulariser reshapes them, so that its
             coefficients have the unit of the loss.
+        reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
+            deviation. Otherwise a coefficient weighs against a reward of another size in every group
+            or minibatch, and no one optimum belongs to it.
     """
 
     critic: Critic | None = None
@@ -85,6 +88,7 @@ class Needs:
     whole_games: bool = False
     uniforms: bool = False
     normalize_advantages: bool = False
+    reward_units: bool = True
 
 
 class Algorithm(Protocol):

@@ -116,6 +116,8 @@ class RolloutBatch:
         phase: int8 `[*S]` 0 opening, 1 middlegame, 2 endgame.
         temperature: softmax temperature the moves were sampled at.
         policy_version: number of updates the sampling policy had received.
+        samples: `drawn` from the policy, or `all_legal`: a state's samples are all its legal moves, in
+            the order of its slots (form `positions`).
         ref_legal_logprobs: float32 `[*S, L]` reference distribution at `temperature`, or None.
         learner_legal_logprobs: float32 `[*S, L]` the learner's distribution when the batch was
             complete, where the regulariser asks for it (it differs from the behaviour's while the
@@ -154,6 +156,7 @@ class RolloutBatch:
     values: Tensor | None = None
     next_values: Tensor | None = None
     alternating: bool = True
+    samples: Literal["drawn", "all_legal"] = "drawn"
 
     def __post_init__(self) -> None:
         if self.form not in ("positions", "games"):

@@ -30,15 +30,6 @@ def legal_entropy(legal_logprobs: Tensor) -> Tensor:
     return -(legal_logprobs.exp() * finite).sum(-1)
 
 
-def scores_all_moves(batch: RolloutBatch) -> bool:
-    """True if each state's samples are all its legal moves (the `exact` algorithm's batches)."""
-    legal = batch.legal_ids >= 0
-    if batch.form != "positions" or batch.slots.shape != legal.shape:
-        return False
-    in_order = batch.slots == torch.arange(legal.shape[-1], device=legal.device)
-    return bool((in_order | ~legal).all() & (batch.valid <= legal).all())
-
-
 class _Row:
     """Scalars kept on the device until the row is complete; what has no weight is left out."""
 
@@ -84,7 +75,7 @@ def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
         batch: one rollout; what is not valid in it may hold anything, NaN included.
         advantages: shaped like `batch.rewards`.
     """
-    every = scores_all_moves(batch)
+    every = batch.samples == "all_legal"
     weights = batch.valid.double()
     if every:
         weights = torch.where(batch.valid, batch.old_legal_logprobs.double().exp(), 0.0)

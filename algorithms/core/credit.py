@@ -125,13 +125,13 @@ def actor_critic(batch: RolloutBatch, gamma: float, gae_lambda: float) -> Tensor
         )
     valid, values, next_values = batch.valid, batch.values, batch.next_values
     if batch.form == "games":
-        living, over = alive(batch), ended(batch)
-        shared = next_values, over, living, gamma, gae_lambda
-        return torch.where(valid, gae(batch.rewards, values, *shared, alternating=True), 0.0)
+        living = alive(batch)
+        found = gae(batch.rewards, values, next_values, ended(batch), living, -gamma, gae_lambda)
+        return torch.where(valid, found, 0.0)
     if batch.rewards.shape[-1] == 1:
         played, everywhere = batch.rewards[..., 0], torch.ones_like(batch.truncated)
-        shared = next_values, ended(batch), everywhere, gamma, gae_lambda
-        found = gae(played, values, *shared, alternating=batch.alternating)
+        discount = -gamma if batch.alternating else gamma
+        found = gae(played, values, next_values, ended(batch), everywhere, discount, gae_lambda)
         return torch.where(valid, found.unsqueeze(-1), 0.0)
     if gamma != 0:
         raise ValueError(

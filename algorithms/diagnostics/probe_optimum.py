@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.core.algorithm import Algorithm
 from algorithms.diagnostics.probe_metrics import Floats, Mask
 from algorithms.regularization.term import Term
 
@@ -47,17 +46,6 @@ def optimum_logprobs(
     score = np.where(legal, score, -np.inf)
     score = score - score.max(-1, keepdims=True)
     return score - np.log(np.exp(score).sum(-1, keepdims=True))
-
-
-def pays_in_reward_units(algorithm: Algorithm) -> bool:
-    """Whether the algorithm learns from advantages in the reward's own unit.
-
-    Those that divide by a standard deviation say so in a setting, `advantage_scale`, or by
-    `Needs.normalize_advantages`. For them a coefficient weighs against a reward of another size in every
-    group or minibatch, and no one optimum belongs to it.
-    """
-    scale = getattr(algorithm, "advantage_scale", "none")
-    return scale == "none" and not algorithm.needs().normalize_advantages
 
 
 def has_closed_optimum(terms: Sequence[Term]) -> bool:

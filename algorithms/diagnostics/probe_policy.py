@@ -13,7 +13,6 @@ from algorithms.diagnostics.probe_metrics import Floats, PolicyChange, entropy, 
 from algorithms.diagnostics.probe_optimum import (
     has_closed_optimum,
     optimum_logprobs,
-    pays_in_reward_units,
 )
 from algorithms.diagnostics.probe_set import KINDS, load_probe_set
 from algorithms.networks.policy_net import PolicyNet
@@ -96,7 +95,7 @@ class PolicyProbe:
         if (
             reference is None
             or not has_closed_optimum(regularizer.all_terms)
-            or not pays_in_reward_units(algorithm)
+            or not algorithm.needs().reward_units
         ):
             return {}
         best = optimum_logprobs(

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
 from algorithms.rollouts.state import VecState
 
@@ -22,17 +21,13 @@ _BY_MEMBER = ("slots", "actions", "old_logprobs", "rewards", "score_cp", "termin
 
 def collect_games(
     vec: ChessSelfPlayVectorEnv,
-    policy: PolicyNet,
+    sampler: Sampler,
     *,
     num_plies: int,
     group_size: int,
-    temperature: float,
-    generator: torch.Generator,
-    device: torch.device,
     train_sides: Literal["both", "start"] = "both",
     teacher_fraction: float = 0.0,
     fens: Sequence[str] | None = None,
-    policy_version: int = 0,
 ) -> RolloutBatch:
     """A `games` batch: P starts, G games from each, up to T plies.
 
@@ -42,18 +37,14 @@ def collect_games(
 
     Args:
         vec: P * G boards; they are reset.
-        policy: the behaviour policy, playing both sides.
+        sampler: the behaviour policy, playing both sides.
         num_plies: T.
         group_size: G.
-        temperature: softmax temperature, stored in the batch.
-        generator: source of the samples, on `device`.
-        device: where the network runs and the batch lives.
         train_sides: train on `both` sides' plies or only on the `start` player's.
         teacher_fraction: share of the opponent's plies on which the evaluator's best legal move is
             played in place of the policy's; its questions count as evaluations, never as scored
             moves. Needs `train_sides="start"`: what a teacher plays is no sample of the policy.
         fens: the P start positions; None draws them from the environment's own start positions.
-        policy_version: number of updates behind `policy`.
 
     Raises:
         ValueError: the number of boards is not P * G, or there can be no teacher.
@@ -69,7 +60,6 @@ def collect_games(
         )
     _, info = vec.reset(options={"fens": [fen for fen in fens for _ in range(group_size)]})
     state = VecState.of(vec, info)
-    sampler = Sampler(policy, temperature, generator, device)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
     records: list[PlyRecord] = []
     while len(records) < num_plies and alive.any():
@@ -88,7 +78,10 @@ def collect_games(
         name: column.unflatten(0, (len(fens), group_size)) for name, column in columns.items()
     }
     return RolloutBatch(
-        form="games", temperature=temperature, policy_version=policy_version, **shaped
+        form="games",
+        temperature=sampler.temperature,
+        policy_version=sampler.policy_version,
+        **shaped,
     )
 
 

@@ -47,6 +47,7 @@ class Sampler:
         device: where the network runs and the batch lives.
         greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
             probable move in place of a sample.
+        policy_version: number of updates behind `policy`.
     """
 
     policy: PolicyNet
@@ -54,6 +55,7 @@ class Sampler:
     generator: torch.Generator
     device: torch.device
     greedy_fraction: float = 0.0
+    policy_version: int = 0
 
     def see(self, state: VecState) -> tuple[Tensor, Tensor]:
         """(planes `[N, 19, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from algorithms.core.batch import RolloutBatch
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
 from algorithms.rollouts.state import VecState
 
@@ -23,16 +20,11 @@ def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> VecState:
 
 def collect_positions(
     vec: ChessSelfPlayVectorEnv,
-    policy: PolicyNet,
+    sampler: Sampler,
     state: VecState,
     *,
     num_plies: int,
     group_size: int | None,
-    temperature: float,
-    generator: torch.Generator,
-    device: torch.device,
-    policy_version: int = 0,
-    greedy_fraction: float = 0.0,
 ) -> tuple[RolloutBatch, VecState]:
     """A `positions` batch, and the boards as they stand afterwards.
 
@@ -44,20 +36,14 @@ def collect_positions(
 
     Args:
         vec: P boards.
-        policy: the behaviour policy.
+        sampler: the behaviour policy; its `greedy_fraction` changes which positions come next, and no
+            sample and no reward.
         state: the boards, from `start_rollout` or the previous call.
         num_plies: T.
         group_size: G; None scores every legal move: then K = L, `slots` counts up through the legal
             slots (0 on padding), `valid` is True on legal moves, and the move that is played on is
             drawn from the policy.
-        temperature: softmax temperature, stored in the batch.
-        generator: source of the samples, on `device`.
-        device: where the network runs and the batch lives.
-        policy_version: number of updates behind `policy`.
-        greedy_fraction: share of the boards that play on with the most probable move, at every ply
-            others; it changes which positions come next, and no sample and no reward.
     """
-    sampler = Sampler(policy, temperature, generator, device, greedy_fraction)
     records: list[PlyRecord] = []
     for _ in range(num_plies):
         record, state = play_ply(vec, sampler, state, num_samples=group_size)
@@ -65,8 +51,9 @@ def collect_positions(
     columns: dict[str, Any] = stack(records, sampler, state, all_moves=group_size is None)
     batch = RolloutBatch(
         form="positions",
-        temperature=temperature,
-        policy_version=policy_version,
+        temperature=sampler.temperature,
+        policy_version=sampler.policy_version,
+        samples="all_legal" if group_size is None else "drawn",
         alternating=vec.settings.opponent is None,
         **columns,
     )

@@ -15,6 +15,7 @@ from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.dynamic_sampling import Collected, collect_live
 from algorithms.rollouts.games import collect_games
+from algorithms.rollouts.ply import Sampler
 from algorithms.rollouts.positions import collect_positions, start_rollout
 from algorithms.rollouts.state import VecState
 
@@ -171,25 +172,33 @@ class RolloutWorker:
         return self._collect(min(settings.num_plies, -(-count // settings.num_envs)), update)
 
     def _collect(self, num_plies: int, update: int) -> RolloutBatch:
-        settings, interval = self._config.rollout, self._config.rollout.sync_interval_updates
-        shared: dict[str, Any] = {
-            "num_plies": num_plies,
-            "group_size": None if self._needs.all_moves else self._config.algorithm.group_size,
-            "temperature": self.temperature,
-            "generator": self.sampling,
-            "device": self._device,
-            "policy_version": update // interval * interval,
-        }
-        behaviour = self._policies.behaviour
+        settings = self._config.rollout
+        interval = settings.sync_interval_updates
+        sampler = Sampler(
+            self._policies.behaviour,
+            self.temperature,
+            self.sampling,
+            self._device,
+            settings.greedy_fraction,
+            policy_version=update // interval * interval,
+        )
+        group_size = self._config.algorithm.group_size
         if settings.form == "games":
-            sides, share = settings.train_sides, settings.teacher_fraction
             return collect_games(
-                self.vec, behaviour, train_sides=sides, teacher_fraction=share, **shared
+                self.vec,
+                sampler,
+                num_plies=num_plies,
+                group_size=group_size,
+                train_sides=settings.train_sides,
+                teacher_fraction=settings.teacher_fraction,
             )
         assert self.boards is not None
-        greedy = settings.greedy_fraction
         batch, self.boards = collect_positions(
-            self.vec, behaviour, self.boards, greedy_fraction=greedy, **shared
+            self.vec,
+            sampler,
+            self.boards,
+            num_plies=num_plies,
+            group_size=None if self._needs.all_moves else group_size,
         )
         return batch
 

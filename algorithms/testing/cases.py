@@ -79,7 +79,6 @@ def random_case(
     temperature: float = 1.3,
     num_legal: int | None = None,
     dtype: torch.dtype = torch.float32,
-    rewards: Tensor | None = None,
     endings: bool = True,
 ) -> Case:
     """A random batch of 3 starts and 4 plies; in `games` form some games end early."""
@@ -111,8 +110,7 @@ def random_case(
         over = (terminated | truncated).int()
         valid = over.cumsum(-1) - over == 0
         truncated[..., -1] |= ~terminated[..., -1]
-    if rewards is None:
-        rewards = torch.randn(slots.shape, generator=generator, dtype=dtype)
+    rewards = torch.randn(slots.shape, generator=generator, dtype=dtype)
     values = next_values = None
     if algorithm.needs().critic is not None:
         values = torch.randn(states, generator=generator, dtype=dtype)
@@ -138,6 +136,7 @@ def random_case(
         ).to(torch.int8),
         values=values,
         next_values=next_values,
+        samples="all_legal" if algorithm.needs().all_moves else "drawn",
     )
     flat = batch.flat()
     if algorithm.needs().uniforms:

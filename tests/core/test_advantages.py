@@ -153,21 +153,19 @@ def test_generalised_advantages_by_hand() -> None:
     rewards = torch.tensor([[1.0, 2.0, 4.0]])
     values, next_values = torch.tensor([[0.5, 0.25, 1.0]]), torch.tensor([[0.25, 1.0, 8.0]])
     nothing = torch.zeros(1, 3, dtype=torch.bool)
-    found = gae(rewards, values, next_values, nothing, ~nothing, 0.5, 0.5, alternating=True)
+    found = gae(rewards, values, next_values, nothing, ~nothing, -0.5, 0.5)
     # deltas: 1 - .125 - .5 = .375, 2 - .5 - .25 = 1.25, 4 - 4 - 1 = -1
     assert found.tolist() == [[0.375 - 0.25 * (1.25 + 0.25), 1.25 + 0.25, -1.0]]
     ended = torch.tensor([[False, True, False]])
-    cut = gae(rewards, values, next_values, ended, ~nothing, 0.5, 0.5, alternating=True)
+    cut = gae(rewards, values, next_values, ended, ~nothing, -0.5, 0.5)
     assert cut.tolist() == [[0.375 - 0.25 * 1.25, 1.25, -1.0]]
 
 
 def test_a_good_reply_of_the_opponent_lowers_the_advantage_of_the_move_before() -> None:
     values = torch.zeros(1, 2)
     nothing = torch.zeros(1, 2, dtype=torch.bool)
-    found = gae(
-        torch.tensor([[0.0, 1.0]]), values, values, nothing, ~nothing, 1.0, 1.0, alternating=True
-    )
-    assert found.tolist() == [[-1.0, 1.0]]
+    reply = torch.tensor([[0.0, 1.0]])
+    assert gae(reply, values, values, nothing, ~nothing, -1.0, 1.0).tolist() == [[-1.0, 1.0]]
 
 
 def test_plies_that_are_not_alive_are_never_looked_at() -> None:
@@ -175,27 +173,28 @@ def test_plies_that_are_not_alive_are_never_looked_at() -> None:
     ended = torch.tensor([[False, True, False, True]])
     rewards = torch.tensor([[1.0, 2.0, torch.nan, torch.nan]])
     values = torch.tensor([[0.5, 0.5, torch.nan, torch.nan]])
-    found = gae(rewards, values, values.nan_to_num(), ended, alive, 0.9, 0.9, alternating=True)
-    short = gae(
-        rewards[:, :2],
-        values[:, :2],
-        values[:, :2],
-        ended[:, :2],
-        alive[:, :2],
-        0.9,
-        0.9,
-        alternating=True,
-    )
+    found = gae(rewards, values, values.nan_to_num(), ended, alive, -0.9, 0.9)
+    first = (each[:, :2] for each in (rewards, values, values, ended, alive))
+    short = gae(*first, -0.9, 0.9)
     assert torch.equal(found, torch.cat([short, torch.zeros(1, 2)], dim=1))
 
 
-@pytest.mark.parametrize("name", ["gamma", "gae_lambda"])
-@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("discount", -1.1), ("discount", 1.1), ("gae_lambda", -0.1), ("gae_lambda", 1.1)],
+)
 def test_discounts_out_of_range_are_refused_by_name(name: str, value: float) -> None:
     zeros = torch.zeros(1, 2)
-    settings_ = {"gamma": 0.9, "gae_lambda": 0.9} | {name: value}
-    with pytest.raises(ValueError, match=rf"{name} is {value}.*\[0\.0, 1\.0\]"):
-        gae(zeros, zeros, zeros, zeros > 0, zeros == 0, **settings_, alternating=True)
+    for each in (value, float("nan")):
+        with pytest.raises(ValueError, match=rf"{name} is {each}.*, 1\.0\]"):
+            gae(
+                zeros,
+                zeros,
+                zeros,
+                zeros > 0,
+                zeros == 0,
+                **{"discount": -0.9, "gae_lambda": 0.9, name: each},
+            )
 
 
 def test_the_exact_advantage_is_the_reward_minus_its_expectation() -> None:

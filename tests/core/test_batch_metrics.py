@@ -31,6 +31,7 @@ def all_moves(batch: RolloutBatch, rewards: torch.Tensor) -> RolloutBatch:
         rewards=rewards.masked_fill(~legal, math.nan),
         terminated=torch.zeros_like(legal),
         valid=legal,
+        samples="all_legal",
     )
 
 

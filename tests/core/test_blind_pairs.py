@@ -118,6 +118,7 @@ def test_where_all_moves_are_scored_no_pair_is_looked_at(batch_of: BatchOf) -> N
         before_cp=torch.zeros(3, 2, dtype=torch.int32),
         terminated=torch.zeros_like(legal),
         valid=legal,
+        samples="all_legal",
     )
     metrics = batch_metrics(every, torch.zeros_like(every.rewards))
     assert "rollout/blind_fraction" not in metrics

@@ -163,10 +163,11 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
 
 @pytest.mark.parametrize("form", ["positions", "games", "all_moves"])
 def test_metrics_of_a_stored_rollout_equal_the_page_s_formulas(form: str) -> None:
-    arrays = stored(form)
-    expected, advantages = recomputed(arrays, every=form == "all_moves")
+    arrays, every = stored(form), form == "all_moves"
+    expected, advantages = recomputed(arrays, every)
     fields = {name: torch.from_numpy(a) if a.shape else a.item() for name, a in arrays.items()}
-    metrics = batch_metrics(RolloutBatch(**fields), torch.from_numpy(advantages))
+    batch = RolloutBatch(**fields, samples="all_legal" if every else "drawn")
+    metrics = batch_metrics(batch, torch.from_numpy(advantages))
     assert set(metrics) == set(expected)
     assert len(metrics) > 20
     assert metrics == pytest.approx(expected, rel=1e-6, abs=1e-9)

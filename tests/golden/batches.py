@@ -15,10 +15,10 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_games, play_positions
 
 PATH = Path(__file__).with_name("batches.npz")
 WEIGHTS = "weights"
@@ -70,12 +70,12 @@ def make_batches(policy: PolicyNet) -> dict[str, RolloutBatch]:
     for form, boards, group_size in (("positions", 4, 4), ("all_moves", 2, None)):
         vec = make_vec(boards)
         state = start_rollout(vec, SEED)
-        batches[form], _ = collect_positions(
+        batches[form], _ = play_positions(
             vec, policy, state, num_plies=2, group_size=group_size, **shared
         )
         vec.close()
     vec = make_vec(2 * 3)
-    batches["games"] = collect_games(
+    batches["games"] = play_games(
         vec, policy, num_plies=5, group_size=3, fens=GAME_STARTS, **shared
     )
     vec.close()

@@ -19,11 +19,11 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_games, play_positions
 from tests.training.learners import learner_of
 
 NOTHING = Needs()
@@ -96,5 +96,5 @@ def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet,
     vec = vec_of(4)
     state = start_rollout(vec, 0)
     if form == "positions":
-        return policy, collect_positions(vec, policy, state, **settings)[0]
-    return policy, collect_games(vec, policy, **settings)
+        return policy, play_positions(vec, policy, state, **settings)[0]
+    return policy, play_games(vec, policy, **settings)

@@ -16,10 +16,11 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_positions
 from tests.training.recording_algorithm import RecordingAlgorithm, run
 
 CPU = torch.device("cpu")
@@ -85,7 +86,7 @@ def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
     config, precision = NetworkConfig(channels=8, blocks=1), PrecisionConfig(**changes)
     policy = build_policy(config, seed=0, device=CPU, precision=precision)
     vec = vec_of(4)
-    batch, _ = collect_positions(
+    batch, _ = play_positions(
         vec,
         policy,
         start_rollout(vec, 0),

@@ -14,12 +14,12 @@ from torch import Tensor
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_games, play_positions
 
 CPU = torch.device("cpu")
 VecOf = Callable[..., ChessSelfPlayVectorEnv]
@@ -79,7 +79,7 @@ def test_next_values_are_those_of_the_positions_after_the_played_moves_across_re
 ) -> None:
     policy, vec, twin = critic(), vec_of(4, max_plies=2), vec_of(4, max_plies=2)
     state = start_rollout(vec, 3)
-    batch, state = collect_positions(vec, policy, state, **settings())
+    batch, state = play_positions(vec, policy, state, **settings())
     twin.reset(seed=3)
     starts = []
     for ply in range(5):
@@ -105,9 +105,7 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
     with torch.no_grad():
         policy.action_bias[mate] = 2.0
     vec = vec_of(24)
-    batch = collect_games(
-        vec, policy, fens=[MATE_IN_ONE] * 3, **settings(num_plies=3, group_size=8)
-    )
+    batch = play_games(vec, policy, fens=[MATE_IN_ONE] * 3, **settings(num_plies=3, group_size=8))
     assert batch.next_values is not None and batch.values is not None
     ended = batch.terminated & batch.valid
     assert ended.any() and not ended[batch.valid].all()
@@ -130,5 +128,5 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
     policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
-    batch, _ = collect_positions(vec := vec_of(2), policy, start_rollout(vec, 0), **settings())
+    batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0), **settings())
     assert batch.values is None and batch.next_values is None

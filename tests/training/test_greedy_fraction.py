@@ -12,15 +12,16 @@ import torch
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.training.session import Session
+from tests.rollouts.play import play_positions
 from tests.training.conftest import CPU, make_policy, make_vec
 from tests.training.runs import tiny
 
 
 def rollout(greedy_fraction: float, *, group_size: int | None = 3, plies: int = 4) -> RolloutBatch:
     vec, policy = make_vec(6), make_policy(spread=0.5)
-    batch, _ = collect_positions(
+    batch, _ = play_positions(
         vec,
         policy,
         start_rollout(vec, 3),
@@ -90,7 +91,7 @@ def _one_ply_ahead(batch: RolloutBatch, which: str) -> list[np.ndarray]:
         # A game set up from a FEN has no history: the count of repetitions is the stream's own.
         planes[:, 17] = batch.obs[:, ply + 1, 17].numpy()
         found.append(planes)
-        _, state = collect_positions(
+        _, state = play_positions(
             vec,
             policy,
             state,

@@ -14,7 +14,6 @@ from algorithms.diagnostics.probe_metrics import entropy
 from algorithms.diagnostics.probe_optimum import (
     has_closed_optimum,
     optimum_logprobs,
-    pays_in_reward_units,
 )
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
@@ -102,10 +101,10 @@ def test_without_a_kl_to_a_reference_there_is_no_optimum(beta: float, bonus: flo
 
 
 def test_which_presets_pay_in_reward_units() -> None:
-    scaled = {name for name, (each, _) in PRESETS.items() if not pays_in_reward_units(each)}
+    scaled = {name for name, (each, _) in PRESETS.items() if not each.needs().reward_units}
     assert scaled == {"grpo", "dapo", "ppo", "ppo_one_ply"}
     plain = dataclasses.replace(PRESETS["ppo_one_ply"][0], normalize_advantages=False)  # type: ignore[type-var]
-    assert pays_in_reward_units(plain)
+    assert plain.needs().reward_units
 
 
 @pytest.mark.parametrize(

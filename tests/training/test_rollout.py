@@ -10,13 +10,13 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.rollouts.state import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_games, play_positions
 
 CPU = torch.device("cpu")
 VecOf = Callable[..., ChessSelfPlayVectorEnv]
@@ -62,7 +62,7 @@ def test_every_sample_of_a_positions_batch_agrees_with_python_chess(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     vec, twin, policy = vec_of(5), vec_of(5), policy_of()
-    batch, state = collect_positions(vec, policy, start_rollout(vec, 7), **options())
+    batch, state = play_positions(vec, policy, start_rollout(vec, 7), **options())
     assert batch.rewards.shape == (5, 3, 4)
     obs, _ = twin.reset(seed=7)
     for ply in range(3):
@@ -90,7 +90,7 @@ def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     vec, policy = vec_of(5), policy_of()
-    batch, _ = collect_positions(vec, policy, start_rollout(vec, 1), **options())
+    batch, _ = play_positions(vec, policy, start_rollout(vec, 1), **options())
     assert batch.temperature == 1.3
     for ply in range(3):
         logits = policy(batch.obs[:, ply], batch.legal_ids[:, ply]).detach() / 1.3
@@ -116,7 +116,7 @@ def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(
     rows: list[int] = []
     policy.stem.register_forward_hook(lambda module, args, output: rows.append(len(output)))
     calls_before = vec.evaluator.calls  # type: ignore[union-attr]
-    collect_positions(vec, policy, state, **options(num_plies=4, group_size=8))
+    play_positions(vec, policy, state, **options(num_plies=4, group_size=8))
     assert rows == [6] * 4
     assert vec.evaluator.calls - calls_before <= 4 + 4  # type: ignore[union-attr]
 
@@ -124,11 +124,11 @@ def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(
 def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf, policy_of: PolicyOf) -> None:
     policy = policy_of()
     vec, twin = vec_of(3), vec_of(3)
-    whole, _ = collect_positions(vec, policy, start_rollout(vec, 4), **options(num_plies=6))
+    whole, _ = play_positions(vec, policy, start_rollout(vec, 4), **options(num_plies=6))
     settings = options(num_plies=3)
-    first, state = collect_positions(twin, policy, start_rollout(twin, 4), **settings)
+    first, state = play_positions(twin, policy, start_rollout(twin, 4), **settings)
     restored = VecState.from_arrays(state.to_arrays())
-    second, _ = collect_positions(twin, policy, restored, **settings)
+    second, _ = play_positions(twin, policy, restored, **settings)
     assert torch.equal(torch.cat([first.actions, second.actions], 1), whole.actions)
     assert torch.equal(torch.cat([first.rewards, second.rewards], 1), whole.rewards)
 
@@ -137,7 +137,7 @@ def test_the_ply_limit_truncates_without_terminating_and_the_stream_goes_on(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     vec = vec_of(4, start_positions="initial", max_plies=2)
-    batch, _ = collect_positions(
+    batch, _ = play_positions(
         vec, policy_of(), start_rollout(vec, 0), **options(num_plies=5, group_size=2)
     )
     assert batch.ply[0].tolist() == [0, 1, 0, 1, 0]
@@ -151,7 +151,7 @@ def test_without_an_evaluator_there_are_outcome_rewards_and_no_scores(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     vec = vec_of(4, evaluator="none", start_positions="initial")
-    batch, _ = collect_positions(vec, policy_of(), start_rollout(vec, 0), **options())
+    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 0), **options())
     assert batch.score_cp is None
     assert (batch.rewards == 0).all()
 
@@ -165,7 +165,7 @@ def test_all_games_of_a_group_start_from_the_same_position(
 ) -> None:
     vec = vec_of(8)
     start_rollout(vec, 3)
-    batch = collect_games(vec, policy_of(), **games_options(num_plies=5))
+    batch = play_games(vec, policy_of(), **games_options(num_plies=5))
     assert batch.rewards.shape == (2, 4, 5)
     assert batch.obs.shape == (2, 4, 5, 19, 8, 8)
     assert (batch.obs[:, :, 0] == batch.obs[:, :1, 0]).all()
@@ -177,7 +177,7 @@ def test_a_games_batch_replays_move_by_move_in_python_chess(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     fens = [chess.STARTING_FEN, MATE_IN_ONE]
-    batch = collect_games(vec_of(8), policy_of(), fens=fens, **games_options(num_plies=12))
+    batch = play_games(vec_of(8), policy_of(), fens=fens, **games_options(num_plies=12))
     replayed = 0
     for start, fen in enumerate(fens):
         for game in range(4):
@@ -210,7 +210,7 @@ def test_after_mate_the_rest_of_the_game_is_not_valid_and_a_finished_batch_stops
     )
     with torch.no_grad():
         policy.action_bias[mate] = 100.0
-    batch = collect_games(vec, policy, fens=[MATE_IN_ONE], **games_options(num_plies=9))
+    batch = play_games(vec, policy, fens=[MATE_IN_ONE], **games_options(num_plies=9))
     assert batch.rewards.shape == (1, 4, 1)
     assert batch.terminated.all()
     assert (batch.actions == mate).all()
@@ -222,7 +222,7 @@ def test_training_the_start_player_only_leaves_every_second_ply(
     vec_of: VecOf, policy_of: PolicyOf
 ) -> None:
     fens = [chess.STARTING_FEN, chess.STARTING_FEN.replace(" w ", " b ")]
-    batch = collect_games(
+    batch = play_games(
         vec_of(8), policy_of(), fens=fens, train_sides="start", **games_options(num_plies=4)
     )
     assert (batch.valid == torch.tensor([True, False, True, False])).all()
@@ -231,11 +231,11 @@ def test_training_the_start_player_only_leaves_every_second_ply(
 
 def test_wrong_numbers_of_boards_and_starts_are_refused(vec_of: VecOf, policy_of: PolicyOf) -> None:
     with pytest.raises(ValueError, match=r"num_envs is 6.*group_size 4"):
-        collect_games(vec_of(6), policy_of(), **games_options())
+        play_games(vec_of(6), policy_of(), **games_options())
     with pytest.raises(ValueError, match="give 2 FENs"):
-        collect_games(vec_of(8), policy_of(), fens=[MATE_IN_ONE], **games_options())
+        play_games(vec_of(8), policy_of(), fens=[MATE_IN_ONE], **games_options())
     with pytest.raises(ValueError, match="train_sides is 'white'"):
-        collect_games(vec_of(8), policy_of(), train_sides="white", **games_options())  # type: ignore[arg-type]
+        play_games(vec_of(8), policy_of(), train_sides="white", **games_options())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])

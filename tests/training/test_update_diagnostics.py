@@ -17,10 +17,11 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_positions
 from tests.training.learners import learner_of
 
 CPU = torch.device("cpu")
@@ -43,7 +44,7 @@ def policy_for(name: str) -> PolicyNet:
 def rollout(vec_of: VecOf, name: str, policy: PolicyNet) -> RolloutBatch:
     algorithm = PRESETS[name][0]
     vec = vec_of(4)
-    return collect_positions(
+    return play_positions(
         vec,
         policy,
         start_rollout(vec, 0),

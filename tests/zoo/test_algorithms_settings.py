@@ -193,6 +193,7 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
         "whole_games": set(),
         "uniforms": {"clip_cov"},
         "normalize_advantages": {"ppo", "ppo_one_ply"},
+        "reward_units": needs.keys() - {"grpo", "dapo", "ppo", "ppo_one_ply"},
     }
 
 

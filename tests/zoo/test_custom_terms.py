@@ -20,8 +20,8 @@ from algorithms.grpo import GRPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.regularization.term import Term
 from algorithms.regularization.terms import terms_of
+from algorithms.reports.run_files import read_metrics
 from algorithms.rloo import RLOO
-from algorithms.run_folder.log import read_rows
 from algorithms.testing import check_regularizer_term
 from algorithms.testing.cases import random_case
 from algorithms.training.trainer import train
@@ -95,7 +95,7 @@ def test_a_run_with_it_is_recorded_and_goes_on_as_if_it_had_not_been_stopped(
     train(dataclasses.replace(half, total_moves=half.total_moves // 2), display=Watcher())
     train(half, resume=True, display=Watcher())
     assert_same(final_state(tmp_path / "parts"), final_state(tmp_path / "whole"))
-    rows = read_rows(whole.run_dir / "metrics.jsonl")[1:]
+    rows = read_metrics(whole.run_dir)[1:]
     assert all(0 < row["reg/tsallis"] < 1 for row in rows)
     assert all(row["grad_share/tsallis"] > 0 for row in rows)
     record = json.loads((whole.run_dir / "config.json").read_text())

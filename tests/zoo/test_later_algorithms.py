@@ -23,11 +23,11 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.rollouts.games import collect_games
-from algorithms.run_folder.log import read_rows
+from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
+from tests.rollouts.play import play_games
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
 from tests.training.learners import learner_of
 from tests.training.runs import Watcher, assert_same, final_state, tiny
@@ -82,7 +82,7 @@ def uneven_games() -> RolloutBatch:
     vec = make_vec(8)
     vec.reset(seed=0)
     generator = torch.Generator().manual_seed(0)
-    batch = collect_games(
+    batch = play_games(
         vec,
         make_policy(),
         num_plies=8,
@@ -258,7 +258,7 @@ def test_a_user_s_algorithm_trains_without_being_known(
 ) -> None:
     assert algorithm.name not in ALGORITHMS
     result = train(later_run(algorithm, tmp_path, updates=2), display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    rows = read_metrics(tmp_path)[1:]
     assert result.updates == len(rows) >= 2 and result.algorithm == algorithm.name
     assert all(row["train/skipped_steps"] == 0 and row["train/steps"] >= 1 for row in rows)
     assert all(row["train/grad_norm"] > 0 for row in rows)

@@ -26,14 +26,15 @@ from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
 from algorithms.regularization.term import Term
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.reports.run_files import read_metrics
+from algorithms.rollouts.positions import start_rollout
 from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import read_rows
 from algorithms.training import session as session_module
 from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
+from tests.rollouts.play import play_positions
 from tests.training.conftest import CPU, make_batch, make_policy, make_vec
 from tests.training.learners import learner_of
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
@@ -189,7 +190,7 @@ def test_mara_s_reward_makes_all_good_moves_equally_likely_at_the_optimum() -> N
         "generator": torch.Generator().manual_seed(0),
         "device": CPU,
     }
-    batch, _ = collect_positions(vec, make_policy(), start_rollout(vec, 0), **settings)
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **settings)
     vec.close()
     batch = batch.with_reference(reference_logprobs(make_policy(seed=1), batch, minibatch_size=100))
     hook: Any = functools.partial(mara, tau=tau, beta=beta)
@@ -224,7 +225,7 @@ def test_a_run_shaped_by_mara_trains_and_logs_the_raw_rewards(
 
     put_in_place(monkeypatch, shape=shape)
     train(tiny(tmp_path, updates=2, algorithm=GRPO(group_size=4)), display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    rows = read_metrics(tmp_path)[1:]
     assert len(rows) == len(given) == 2
     for row, (raw, shaped) in zip(rows, given, strict=True):
         assert not torch.equal(raw, shaped)

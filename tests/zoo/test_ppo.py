@@ -82,7 +82,7 @@ def test_generalised_advantages_equal_sb3_s_in_white_s_view(
     next_values[:, :-1] = torch.where(goes_on, values[:, 1:], next_values[:, :-1])
     next_values = next_values.masked_fill(terminated, 0.0)
     everywhere = torch.ones(shape, dtype=torch.bool)
-    found = gae(rewards, values, next_values, over, everywhere, gamma, gae_lambda, alternating=True)
+    found = gae(rewards, values, next_values, over, everywhere, -gamma, gae_lambda)
     expected = sb3_advantages(
         rewards, values, next_values, terminated, truncated, white, gamma=gamma,
         gae_lambda=gae_lambda,
