@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import chess_env
+from algorithms.comparison.grid import COMMAND
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -69,15 +70,6 @@ def test_help_names_its_commands() -> None:
     shown = run_python(HELP).stdout
     assert "train" in shown
     assert "check" in shown
-
-
-def test_the_declared_packages_are_those_in_the_tree() -> None:
-    in_tree = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("__init__.py")
-    }
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == in_tree
 
 
 def build_wheel(source: Path, target: Path) -> Path:
@@ -191,6 +183,39 @@ def link_distributions(names: set[str], folder: Path) -> None:
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (folder / top).exists():
                 (folder / top).symlink_to(here / top)
+
+
+PRESETS = "import algorithms; print(*algorithms.PRESETS)"
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "works"),
+    [
+        (False, ["-c", PRESETS], True),
+        (False, ["-m", "algorithms.cli", "--help"], True),
+        (True, ["-m", "algorithms.cli", "--help"], False),
+        (True, ["-P", "-m", "algorithms.cli", "--help"], True),
+        (True, [*COMMAND[1:], "--help"], True),
+    ],
+)
+def test_a_folder_of_the_same_name_is_not_taken_for_the_package_or_fails_loudly(
+    tmp_path: Path, package: bool, command: list[str], works: bool
+) -> None:
+    other = tmp_path / "algorithms"
+    other.mkdir()
+    (other / ("__init__.py" if package else "sorting.py")).touch()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env=kept,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode == 0) == works, done.stderr
+    assert works or re.search("No module named '?algorithms.cli", done.stderr)
+    assert not works or "grpo" in done.stdout or "usage: chess-lab" in done.stdout
 
 
 @pytest.fixture(scope="module")

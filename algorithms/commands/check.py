@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.files import write_json
+from algorithms.commands.result_files import write_json
 
 EXAMPLES = (
     "chess-lab check",
@@ -40,7 +40,11 @@ def run(arguments: Sequence[str]) -> int:
     """Says what is installed, what was found and how to mend what is missing; 0 when usable."""
     options = make_parser().parse_args(list(arguments))
     version = ".".join(map(str, sys.version_info[:3]))
-    checks = [Check("python", "ok", version, values={"version": version}), *_check_packages()]
+    checks = [
+        Check("python", "ok", version, values={"version": version}),
+        _check_import(),
+        *_check_packages(),
+    ]
     usable = all(check.state != "missing" for check in checks)
     if usable:
         for look in (_check_stockfish, _check_cuda, _check_cache, _check_heldout):
@@ -67,6 +71,19 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, help="also write the findings to this file")
     return parser
+
+
+def _check_import() -> Check:
+    """Whether `import algorithms` gives this package alone: another folder of that name may come first."""
+    import algorithms
+
+    here = Path(__file__).resolve().parents[1]
+    found = [Path(folder).resolve() for folder in algorithms.__path__]
+    if found == [here]:
+        return Check("algorithms", "ok", str(here), values={"path": str(here)})
+    others = ", ".join(str(folder) for folder in found if folder != here)
+    remedy = "start in another folder, rename that one, or run `python -P -m algorithms.cli`"
+    return Check("algorithms", "missing", f"`import algorithms` finds {others}", remedy)
 
 
 def _check_packages() -> list[Check]:
@@ -137,8 +154,8 @@ def _check_cuda() -> Check:
 def _check_cache() -> Check:
     import chess_env
 
-    folder = Path(chess_env.__file__).parent / "__pycache__"
-    compiled = len(list(folder.glob("*.nbi")))
+    folder = Path(chess_env.__file__).parent
+    compiled = len(list(folder.rglob("*.nbi")))
     values = {"compiled": compiled}
     if compiled:
         return Check("numba cache", "ok", f"{compiled} compiled functions", values=values)

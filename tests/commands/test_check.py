@@ -1,0 +1,78 @@
+"""`chess-lab check`: every part is tried, and what is wrong comes with a remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import chess
+import pytest
+
+from algorithms import cli
+from chess_env.moves import legal_actions
+
+
+def test_check_reports_every_part_and_is_usable_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    legal_actions(chess.Board())  # compiles at least this
+    assert cli.main(["check", "--json", str(tmp_path / "check.json")]) == 0
+    report = json.loads((tmp_path / "check.json").read_text())
+    names = {finding["name"]: finding for finding in report["findings"]}
+    assert report["usable"] is True
+    assert {"python", "torch", "stockfish", "cuda", "numba cache", "held-out set"} <= names.keys()
+    assert names["torch"]["values"]["version"] in capsys.readouterr().out
+    assert names["numba cache"]["values"]["compiled"] > 0
+    assert names["algorithms"]["values"]["path"] == str(Path(cli.__file__).parent)
+
+
+def test_check_fails_with_a_remedy_when_a_package_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from algorithms.run_folder import environment
+
+    monkeypatch.setattr(environment, "PACKAGES", ("torch", "no-such-package"))
+    assert cli.main(["check"]) == 1
+    output = capsys.readouterr().out
+    assert "MISSING   no-such-package" in output and "pip install -e ." in output
+
+
+def test_check_names_a_folder_that_is_imported_for_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import algorithms
+
+    other = tmp_path / "algorithms"
+    monkeypatch.setattr(algorithms, "__path__", [str(other), *algorithms.__path__])
+    assert cli.main(["check"]) == 1
+    said = capsys.readouterr().out
+    assert f"`import algorithms` finds {other}\n" in said and "python -P -m algorithms.cli" in said
+
+
+def test_check_without_an_engine_is_usable_and_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from chess_env import evaluators
+
+    monkeypatch.setattr(evaluators, "find_stockfish", lambda path=None: None)
+    assert cli.main(["check"]) == 0
+    assert "apt-get install stockfish" in capsys.readouterr().out
+
+
+@pytest.mark.stockfish
+def test_check_measures_the_engine(tmp_path: Path) -> None:
+    cli.main(["check", "--json", str(tmp_path / "check.json")])
+    findings = json.loads((tmp_path / "check.json").read_text())["findings"]
+    (engine,) = [finding for finding in findings if finding["name"] == "stockfish"]
+    assert engine["state"] == "ok" and engine["values"]["nodes_per_s"] > 1_000
+    assert "Stockfish" in engine["values"]["version"] and engine["values"]["network"]
+
+
+def test_check_with_a_wrong_engine_path_says_so_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOCKFISH_PATH", "/nope")
+    assert cli.main(["check"]) == 1
+    out = capsys.readouterr().out
+    assert "/nope" in out
+    assert "held-out set" in out
