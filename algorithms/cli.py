@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from algorithms.commands import COMMANDS
-from algorithms.run_folder.files import JsonPathError
+from algorithms.commands.result_files import JsonPathError
 
 USAGE = """usage: chess-lab COMMAND [options]
 

@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
-from algorithms.run_folder.files import GridError, read_json, write_atomically
+from algorithms.run_folder.files import read_json, replace_json
 from benchmarks import causes_record
 from benchmarks.report import machine, print_table
 
@@ -163,7 +163,7 @@ def run(options: argparse.Namespace) -> int:
     )
     # All calls of an interrupted matrix together.
     spent = read_json(options.runs / ELAPSED).get("elapsed_s", 0.0) + time.monotonic() - began
-    write_atomically(options.runs / ELAPSED, {"elapsed_s": spent})
+    replace_json(options.runs / ELAPSED, {"elapsed_s": spent})
     if grid.stopped_by is not None:
         print("\n".join([*grid.lines(), "stopped: the same command continues; nothing is written"]))
         return grid.exit_code

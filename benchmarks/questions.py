@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.grid import GridError
 from algorithms.comparison.plan import Plan, Treatment
-from algorithms.run_folder.files import GridError
 from benchmarks.causes_record import write
 from benchmarks.questions_record import answer
 from benchmarks.report import machine

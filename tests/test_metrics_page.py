@@ -16,7 +16,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
-from algorithms.run_folder.log import read_rows
+from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
 from tests.pretraining.runs import Quiet
 from tests.pretraining.runs import tiny as tiny_pretraining
@@ -125,11 +125,11 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             run_dir=run_dir,
         )
         train(config, display=Silent())
-        rows = read_rows(run_dir / "metrics.jsonl")
+        rows = read_metrics(run_dir)
         written[title] = {name for row in rows for name in row}
     run_dir = tmp_path_factory.mktemp("pretraining")
     pretrain(tiny_pretraining(run_dir), display=Quiet())
-    written["pretraining"] = {n for row in read_rows(run_dir / "metrics.jsonl") for n in row}
+    written["pretraining"] = {n for row in read_metrics(run_dir) for n in row}
     return written
 
 

@@ -1,13 +1,67 @@
-"""The nearest name for a wrong choice on the command line, which the parser only lists."""
+"""What the command line says before the parser sees it: which run is meant, and names that are none."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 import typing
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from algorithms.core.checks import require_choice
+
+Options = TypeVar("Options")
+
+
+def take(option: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """(the value given to an option, the arguments without both); the value is None where it is not given.
+
+    Such an option decides what the others mean, so it is read before them.
+    """
+    value, kept, skip = None, [], False
+    for position, argument in enumerate(arguments):
+        name, equals, given = argument.partition("=")
+        if skip:
+            skip = False
+        elif name == option and equals:
+            value = given
+        elif name == option and position + 1 < len(arguments):
+            value, skip = arguments[position + 1], True
+        else:
+            kept.append(argument)
+    return value, kept
+
+
+def parse(
+    options: Options, arguments: Sequence[str], *, prog: str, command: str, description: str
+) -> Options:
+    """The options with what the arguments change.
+
+    Args:
+        options: a dataclass whose `config` has the settings.
+        arguments: of the command line.
+        prog: what the help calls the command.
+        command: what an error calls it.
+        description: the help's first sentences.
+
+    Raises:
+        SystemExit: of code 2, after an error that is printed; of code 0 after the help.
+    """
+    import tyro
+
+    try:
+        check_choices(arguments, options.config)  # type: ignore[attr-defined]
+    except ValueError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None  # the parser's own code for a line that makes no sense
+    return tyro.cli(
+        type(options),
+        args=list(arguments),
+        default=options,
+        prog=prog,
+        description=description,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
 
 
 def check_choices(arguments: Sequence[str], config: Any) -> None:

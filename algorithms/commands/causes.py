@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.run_folder.files import write_json
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause

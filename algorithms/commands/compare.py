@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.run_folder.files import write_json
+from algorithms.commands.result_files import write_json
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",
@@ -23,10 +23,10 @@ def run(arguments: Sequence[str]) -> int:
     """Compares; 0 where all runs ran, 1 where some broke or it was refused, 130 or 143 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.comparison.compare import StoppedError, compare
+    from algorithms.comparison.grid import GridError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
     from algorithms.comparison.tuning import TuningError
-    from algorithms.run_folder.files import GridError
 
     default = Plan(("grpo",))
     budget = SMOKE_MOVES if options.smoke else default.budget_moves

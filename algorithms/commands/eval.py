@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import eval_positions
-from algorithms.commands.eval_files import write_files
-from algorithms.run_folder.files import cannot_write, try_json, try_path
+from algorithms.commands.result_files import cannot_write, try_json, try_path, write_files
 from algorithms.run_folder.stopping import exit_code, sigterm_raises
 
 if TYPE_CHECKING:

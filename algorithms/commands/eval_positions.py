@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from algorithms.run_folder.files import holds_something, try_json, write_json
+from algorithms.commands.result_files import holds_something, try_json, write_json
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality

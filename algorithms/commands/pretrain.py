@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands import run_end
+from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
-from algorithms.commands.train import value_of
-from algorithms.run_folder.files import write_json
+from algorithms.run_folder.files import CONFIG_FILE
 
 EXAMPLES = (
     "chess-lab pretrain",
@@ -23,38 +23,30 @@ EXAMPLES = (
 def run(arguments: Sequence[str]) -> int:
     """Pretrains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
-    import tyro
-
-    from algorithms.commands.arguments import check_choices
+    from algorithms.commands.arguments import parse, take
     from algorithms.moved import flags_today
     from algorithms.pretraining import config as configuration
     from algorithms.pretraining.loop import pretrain
 
     arguments = flags_today(arguments)
     try:
-        resumed = value_of("--resume", arguments)
+        resumed, games = take("--resume", arguments)[0], take("--pgn", arguments)[0]
         config = configuration.PretrainConfig()
         if resumed is not None:
-            config = configuration.load(Path(resumed) / "config.json")
+            config = configuration.load(Path(resumed) / CONFIG_FILE)
             config = dataclasses.replace(config, run_dir=Path(resumed))
-        elif (games := value_of("--pgn", arguments)) is not None:
+        elif games is not None:
             # Games have one kind of target; without this `--pgn FILE` alone would contradict itself.
             labels = dataclasses.replace(config.labels, pgn=Path(games))
             config = dataclasses.replace(config, labels=labels, target="played")
         if "--smoke" in arguments and resumed is None:
             config = configuration.smoke(config)
-        try:
-            check_choices(arguments, config)
-        except ValueError as error:
-            print(f"chess-lab pretrain: {error}", file=sys.stderr)
-            return 2
-        options = tyro.cli(
-            configuration.PretrainOptions,
-            args=list(arguments),
-            default=configuration.PretrainOptions(config),
+        options = parse(
+            configuration.PretrainOptions(config),
+            arguments,
             prog="chess-lab pretrain",
+            command="chess-lab pretrain",
             description="Learn from scored positions, or from games. A run folder keeps everything.",
-            config=(tyro.conf.FlagCreatePairsOff,),
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         result = pretrain(options.config, resume=resumed is not None)

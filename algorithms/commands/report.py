@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:
     from algorithms.reports.run_files import RunRecord
@@ -157,14 +158,10 @@ def _checked_target(out: Path) -> Path:
 
 def _write(out: Path, page: str) -> None:
     """Writes the page whole or not at all."""
-    partial = out.with_name(f".{out.name}.partial-{os.getpid()}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, out)
+        replace_file(out, page.encode())
     except OSError as error:
-        if partial.is_file():
-            partial.unlink()
         raise ReportError(
             f"{str(out)!r} cannot be written ({error.strerror}): choose another --out"
         ) from None

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from algorithms.commands.result_files import write_json
 from algorithms.run_folder.console import WIDTH
-from algorithms.run_folder.files import write_json
 
 Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and what it is for."""
@@ -49,23 +49,20 @@ def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list
     return 128 + signal.Signals[stopped_by].value if stopped and stopped_by else 0
 
 
-def after_training(
-    run_dir: Path, begin: Sequence[str], *, stopped: bool, smoke: bool, own: bool
-) -> list[str]:
+def after_training(run_dir: Path, begin: Sequence[str], *, resume: bool, smoke: bool) -> list[str]:
     """Lines that name the next three commands after `chess-lab train`.
 
     Args:
         run_dir: the run folder.
         begin: the words that begin such a run: its name, and the settings that have one.
-        stopped: whether a signal ended it.
+        resume: whether a signal ended it and it can go on.
         smoke: whether it was a run of a few seconds.
-        own: whether the loop was this project's; runs of others cannot be continued.
     """
     run = str(run_dir)
     report, play = (("report", run), "one HTML page"), (("uci", run), "a player for a chess GUI")
-    if stopped and own:
-        resume = ("train", "--resume", run), "goes on"
-        return next_commands(resume, (("diagnose", run), "how it does so far"), report)
+    if resume:
+        goes_on = ("train", "--resume", run), "goes on"
+        return next_commands(goes_on, (("diagnose", run), "how it does so far"), report)
     if smoke:
         judge = ("eval", run, "--positions"), "its single moves"
         return next_commands((("train", *begin), "a real run: minutes"), report, judge)
@@ -73,7 +70,7 @@ def after_training(
 
 
 def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]:
-    """Lines that name the next three commands after `chess-lab pretrain`; arguments as above."""
+    """Lines that name the next three commands after `chess-lab pretrain`."""
     run, best = str(run_dir), str(run_dir / "checkpoints" / "best")
     judge = ("eval", best, "--positions"), "its single moves"
     report = ("report", run), "one HTML page"
@@ -88,7 +85,7 @@ def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]
 
 def next_commands(*steps: Step) -> list[str]:
     """Lines that can be copied: a command each, with what it is for where 80 columns allow that."""
-    commands = [_folded(shlex.join([program(), *words])) for words, _ in steps]
+    commands = [_folded(shlex.join([*program(), *words])) for words, _ in steps]
     notes = [f"  # {note}" for _, note in steps]
     width = max(map(len, commands))
     fits = 2 + width + max(map(len, notes)) <= WIDTH
@@ -106,11 +103,12 @@ def _folded(command: str) -> str:
     return f"{head} \\\n    --{tail}"
 
 
-def program() -> str:
-    """What to type for `chess-lab` here: its path where it was started by one that PATH does not know."""
-    started = Path(sys.argv[0])
-    if started.name != "chess-lab":
-        return "chess-lab"
-    known = shutil.which("chess-lab")
-    same = known is not None and Path(known).resolve() == started.resolve()
-    return "chess-lab" if same else str(started)
+def program() -> list[str]:
+    """What to type for `chess-lab` here: where PATH does not know the one that was started, its path or module."""
+    started, known = Path(sys.argv[0]), shutil.which("chess-lab")
+    if started.name == "chess-lab":
+        same = known is not None and Path(known).resolve() == started.resolve()
+        return ["chess-lab" if same else str(started)]
+    if started.name == "cli.py" and known is None:
+        return [sys.executable, "-P", "-m", "algorithms.cli"]
+    return ["chess-lab"]

@@ -8,10 +8,15 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from algorithms.commands import run_end
+from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
-from algorithms.run_folder.files import write_json
+from algorithms.run_folder.files import CONFIG_FILE
+
+if TYPE_CHECKING:
+    from algorithms.config.run import TrainConfig
 
 EXAMPLES = (
     "chess-lab train grpo",
@@ -23,6 +28,25 @@ STRONG_FOR = "grpo"
 """The one algorithm that `--preset strong` was measured with."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """The run that the first words of the command line mean.
+
+    Attributes:
+        config: the run, before the settings that follow.
+        arguments: the settings that follow.
+        prog: what the help calls the command.
+        resumed: the folder of the run that goes on.
+        preset: the settings that were asked for by name.
+    """
+
+    config: TrainConfig
+    arguments: Sequence[str]
+    prog: str = "chess-lab train"
+    resumed: Path | None = None
+    preset: str | None = None
+
+
 def run(arguments: Sequence[str]) -> int:
     """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
 
@@ -32,122 +56,123 @@ def run(arguments: Sequence[str]) -> int:
     # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
     # engines need; torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    import tyro
-
     from algorithms.collapse.doctor import Watch
-    from algorithms.commands.arguments import check_choices
-    from algorithms.config import files as config_file
+    from algorithms.commands.arguments import parse
     from algorithms.config import run as configuration
-    from algorithms.config.names import NAMES, STRONG, named_run, strong
-    from algorithms.core.checks import require_choice
-    from algorithms.integrations.sb3.session import train_sb3
+    from algorithms.integrations.loops import LOOPS
     from algorithms.moved import flags_today
     from algorithms.reports.run_files import read_metrics
-    from algorithms.training import trainer
 
-    prog, settings = "chess-lab train", None
     arguments = flags_today(arguments)
     try:
-        resumed, like = value_of("--resume", arguments), value_of("--like", arguments)
-        if resumed is not None and like is not None:
-            raise ValueError("--resume continues a run, --like begins one: leave one of them out")
-        if resumed is not None:
-            config = config_file.load(Path(resumed) / "config.json")
-            config = dataclasses.replace(config, run_dir=Path(resumed))
-            if arguments[0] == config.label:
-                arguments = arguments[1:]
-            elif not arguments[0].startswith("-"):
-                raise ValueError(
-                    f"{resumed} holds a run of {config.label}, not {arguments[0]}: "
-                    "leave the name out"
-                )
-        elif like is not None:
-            config = config_file.load(Path(like) / "config.json")
-            # A fault of `chess-lab causes` is in no setting: this run is the one without it.
-            config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
-        elif arguments and (arguments[0] in NAMES or ":" in arguments[0]):
-            config = named_run(arguments[0])
-            prog, arguments = f"{prog} {arguments[0]}", arguments[1:]
-            settings = value_of("--preset", arguments)
-            if settings is not None:
-                require_choice("--preset", settings, (STRONG,))
-                if config.preset != STRONG_FOR:
-                    raise ValueError(
-                        f"--preset {settings} was made for {STRONG_FOR} and measured with it, not for "
-                        f"{config.label}: run `chess-lab train {STRONG_FOR} --preset {settings}`, or give "
-                        "the settings one by one"
-                    )
-                config = strong(config)
-                arguments = _without("--preset", arguments)
-        else:
-            if arguments and not arguments[0].startswith("-"):
-                try:
-                    require_choice("NAME", arguments[0], NAMES)
-                except ValueError as error:
-                    print(f"chess-lab train: {error}", file=sys.stderr)
-            known = textwrap.fill(
-                " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
-            )
-            print(f"usage: chess-lab train NAME [options]\n"
-                  f"       chess-lab train MODULE:CLASS [options]\n"
-                  f"       chess-lab train grpo --preset strong [changes]\n"
-                  f"       chess-lab train --resume RUN_DIR\n"
-                  f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
-                  f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
-            return 0 if any(a in ("-h", "--help") for a in arguments) else 2
-        if "--smoke" in arguments and resumed is None:
+        start = _start(arguments)
+        if start is None:
+            return _usage(arguments)
+        config, resume = start.config, start.resumed is not None
+        if "--smoke" in arguments and not resume:
             config = configuration.smoke(config)
-        try:
-            check_choices(arguments, config)
-        except ValueError as error:
-            print(f"chess-lab train: {error}", file=sys.stderr)
-            return 2  # the parser's own code for a command line that makes no sense
-        options = tyro.cli(
-            configuration.TrainOptions,
-            args=list(arguments),
-            default=configuration.TrainOptions(config),
-            prog=prog,
+        options = parse(
+            configuration.TrainOptions(config),
+            start.arguments,
+            prog=start.prog,
+            command="chess-lab train",
             description="Train by self-play. A run folder under runs/ keeps everything.",
-            config=(tyro.conf.FlagCreatePairsOff,),
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
-        so_far = [] if resumed is None else read_metrics(Path(resumed))
-        if options.config.loop == "native":
-            result = trainer.train(options.config, resume=resumed is not None, watch=Watch(so_far))
-        elif resumed is None:
-            result = train_sb3(options.config, watch=Watch(so_far))
-        else:
-            raise ValueError(
-                f"{resumed} is a run of MaskablePPO, which cannot be continued: begin anew"
-            )
+        loop = LOOPS[options.config.loop]
+        so_far = [] if start.resumed is None else read_metrics(start.resumed)
+        result = loop.train(options.config, resume=resume, watch=Watch(so_far))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         print(f"chess-lab train: {error}", file=sys.stderr)
         return 1
 
     def further(stopped: bool) -> list[str]:
-        smoke, own = options.smoke, options.config.loop == "native"
-        begin = [result.algorithm, *(("--preset", settings) if settings else ())]
-        return run_end.after_training(result.run_dir, begin, stopped=stopped, smoke=smoke, own=own)
+        begin = [result.algorithm, *(("--preset", start.preset) if start.preset else ())]
+        can_resume, smoke = stopped and loop.resumes, options.smoke
+        return run_end.after_training(result.run_dir, begin, resume=can_resume, smoke=smoke)
 
     return end_of_run(result, options.json, further)
 
 
-def value_of(option: str, arguments: Sequence[str]) -> str | None:
-    """The value given to an option that decides what the other options mean."""
-    for position, argument in enumerate(arguments):
-        if argument.startswith(f"{option}="):
-            return argument.split("=", 1)[1]
-        if argument == option and position + 1 < len(arguments):
-            return arguments[position + 1]
+def _start(arguments: Sequence[str]) -> Start | None:
+    """The run that is meant; None where no run is named."""
+    from algorithms.commands.arguments import take
+    from algorithms.config.names import NAMES
+
+    resumed, like = take("--resume", arguments)[0], take("--like", arguments)[0]
+    if resumed is not None and like is not None:
+        raise ValueError("--resume continues a run, --like begins one: leave one of them out")
+    if resumed is not None:
+        return _resumed(Path(resumed), arguments)
+    if like is not None:
+        return _like(Path(like), arguments)
+    if arguments and (arguments[0] in NAMES or ":" in arguments[0]):
+        return _named(arguments[0], arguments[1:])
     return None
 
 
-def _without(option: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments without an option and its value."""
-    kept, skip = [], False
-    for argument in arguments:
-        if not skip and argument != option and not argument.startswith(f"{option}="):
-            kept.append(argument)
-        skip = argument == option
-    return kept
+def _resumed(folder: Path, arguments: Sequence[str]) -> Start:
+    """The run in a folder, which goes on there."""
+    from algorithms.config.files import load
+
+    config = dataclasses.replace(load(folder / CONFIG_FILE), run_dir=folder)
+    if arguments[0] == config.label:
+        arguments = arguments[1:]
+    elif not arguments[0].startswith("-"):
+        raise ValueError(
+            f"{folder} holds a run of {config.label}, not {arguments[0]}: leave the name out"
+        )
+    return Start(config, arguments, resumed=folder)
+
+
+def _like(folder: Path, arguments: Sequence[str]) -> Start:
+    """A new run with the settings of that in a folder."""
+    from algorithms.config.files import load
+
+    config = load(folder / CONFIG_FILE)
+    # A fault of `chess-lab causes` is in no setting: this run is the one without it.
+    config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
+    return Start(config, arguments)
+
+
+def _named(name: str, arguments: Sequence[str]) -> Start:
+    """The run of a name, or of a name and --preset."""
+    from algorithms.commands.arguments import take
+    from algorithms.config.names import STRONG, named_run, strong
+    from algorithms.core.checks import require_choice
+
+    config = named_run(name)
+    preset, arguments = take("--preset", arguments)
+    if preset is not None:
+        require_choice("--preset", preset, (STRONG,))
+        if config.preset != STRONG_FOR:
+            raise ValueError(
+                f"--preset {preset} was made for {STRONG_FOR} and measured with it, not for "
+                f"{config.label}: run `chess-lab train {STRONG_FOR} --preset {preset}`, or give "
+                "the settings one by one"
+            )
+        config = strong(config)
+    return Start(config, arguments, prog=f"chess-lab train {name}", preset=preset)
+
+
+def _usage(arguments: Sequence[str]) -> int:
+    """Exit code; prints what can be trained, and what a wrong name is near to."""
+    from algorithms.config.names import NAMES
+    from algorithms.core.checks import require_choice
+
+    if arguments and not arguments[0].startswith("-"):
+        try:
+            require_choice("NAME", arguments[0], NAMES)
+        except ValueError as error:
+            print(f"chess-lab train: {error}", file=sys.stderr)
+    known = textwrap.fill(
+        " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
+    )
+    print(f"usage: chess-lab train NAME [options]\n"
+          f"       chess-lab train MODULE:CLASS [options]\n"
+          f"       chess-lab train grpo --preset strong [changes]\n"
+          f"       chess-lab train --resume RUN_DIR\n"
+          f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
+          f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
+    return 0 if any(a in ("-h", "--help") for a in arguments) else 2

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.comparison.controls import Control, judge, make_controls
-from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid import lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import (
     MixedError,
@@ -30,7 +30,7 @@ from algorithms.comparison.result import analyse, family_lines
 from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.run_folder import environment
-from algorithms.run_folder.files import locked, write_atomically
+from algorithms.run_folder.files import replace_json
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"
@@ -108,7 +108,7 @@ def compare(
         make_controls(plan, variants, cache=cache) if plan.controls and variants else ((), ())
     )
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out):
+    with lock_grid(out):
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
         return _Comparison(plan, out, jobs, say, retry_failed).run(variants, extra, pairs)
 
@@ -164,7 +164,7 @@ class _Comparison:
             "provenance": self._provenance(readings),
         }
         path = self.out / RESULT_FILE
-        write_atomically(path, values)
+        replace_json(path, values)
         return Result(values, path)
 
     def _run_all(self, grid_runs: Sequence[GridRun], folder: Path) -> GridResult:

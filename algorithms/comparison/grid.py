@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,14 +22,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Outcome, State
-from algorithms.run_folder.files import GridError, last_lines, locked, read_json, write_atomically
+from algorithms.run_folder.files import lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
-COMMAND = (sys.executable, "-m", "algorithms.cli")
+# -P: a folder called `algorithms` where the grid is started is not taken for this package.
+COMMAND = (sys.executable, "-P", "-m", "algorithms.cli")
 CELLS_FILE = "cells.json"
+TAIL_LINES = 8
 
 # A grid that is killed outright cannot tell its children, so the kernel does (Linux only; elsewhere
 # they train on to their end, and the lock of their run folder keeps a second process out). It is set
@@ -41,6 +44,15 @@ if sys.platform.startswith("linux"):
         sys.exit(1)  # the grid was gone before
 os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+class GridError(RuntimeError):
+    """The grid cannot run here; the message says why and what to do."""
+
+
+def lock_grid(out: Path) -> IO[str]:
+    """`lock_folder` of a grid's folder; GridError where another process runs the grid."""
+    return lock_folder(out, ".grid.lock", GridError)
 
 
 def run_grid(
@@ -71,7 +83,7 @@ def run_grid(
     """
     _check(grid_runs, out, jobs)
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out):
+    with lock_grid(out):
         return _Grid(grid_runs, out, say, command, retry_failed).run(jobs)
 
 
@@ -184,7 +196,7 @@ class _Grid:
         with self._lock:
             del self._processes[grid_run.name]
             state = _state_after(grid_run, code, killed=self.stop.name is not None)
-            tail = last_lines(grid_run.log) if state == "failed" else []
+            tail = _last_lines(grid_run.log) if state == "failed" else []
             self._record(grid_run, state=state, exit_code=code, log_tail=tail)
         self.say(f"{grid_run.name}: {state} after {time.monotonic() - began:.0f} s")
 
@@ -213,7 +225,7 @@ class _Grid:
         self._save()
 
     def _save(self) -> None:
-        write_atomically(self.out / CELLS_FILE, self.records)
+        replace_json(self.out / CELLS_FILE, self.records)
 
 
 def _check(grid_runs: Sequence[GridRun], out: Path, jobs: int) -> None:
@@ -240,6 +252,13 @@ def _state_after(grid_run: GridRun, code: int, *, killed: bool) -> State:
         return "finished"
     asked = [signal.SIGINT, signal.SIGTERM, *([signal.SIGKILL] if killed else [])]
     return "stopped" if code in {s for each in asked for s in (-each, 128 + each)} else "failed"
+
+
+def _last_lines(path: Path) -> list[str]:
+    """Last lines of a log, without colours and empty lines."""
+    text = path.read_text(encoding="utf-8", errors="replace")[-20_000:]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in text.splitlines()]
+    return [line for line in lines if line][-TAIL_LINES:]
 
 
 def _has_checkpoint(folder: Path) -> bool:

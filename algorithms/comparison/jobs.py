@@ -13,6 +13,7 @@ from algorithms.comparison.plan import Plan
 from algorithms.comparison.readings import RunSummary, UnreadableError, read_run
 from algorithms.comparison.variants import CONTROL, Variant, train_arguments
 from algorithms.config.run import TrainConfig
+from algorithms.integrations.loops import LOOPS
 from algorithms.run_folder.files import read_json
 
 CONTROL_SEEDS = 2
@@ -47,7 +48,7 @@ def variant_runs(variant: Variant, seeds: Sequence[int], out: Path) -> tuple[Gri
             f"{variant.name}/seed-{seed}",
             train_arguments(dataclasses.replace(variant.config, seed=seed)),
             out / variant.name / f"seed-{seed}",
-            resume=variant.config.loop == "native",
+            resume=LOOPS[variant.config.loop].resumes,
         )
         for seed in seeds
     )

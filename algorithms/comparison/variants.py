@@ -14,11 +14,10 @@ from typing import Any, Literal
 from algorithms.collapse.causes.cause import applied
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
-from algorithms.config.compatibility import check_settings
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require, require_choice
-from algorithms.integrations.sb3.settings import check_mappable
+from algorithms.integrations.loops import LOOPS
 from algorithms.moved import setting_today
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
@@ -101,9 +100,7 @@ def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ..
         f"two columns would have one name among {sorted(names)}: give each grid value once",
     )
     for variant in variants:
-        check_settings(variant.config)
-        if variant.config.loop == "sb3":
-            check_mappable(variant.config)
+        LOOPS[variant.config.loop].check(variant.config)
         least = moves_per_update(variant.config)
         require(
             least <= variant.config.total_moves,

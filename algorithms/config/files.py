@@ -12,7 +12,7 @@ from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.run import TrainConfig
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.files import replace_json
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
@@ -106,7 +106,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 def save(config: TrainConfig, path: Path) -> None:
     """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
-    replace_file(path, json.dumps(to_dict(config), indent=2).encode() + b"\n")
+    replace_json(path, to_dict(config))
 
 
 def load(path: Path) -> TrainConfig:

@@ -188,20 +188,3 @@ def regret_cp(
         per_position_entropy=entropies,
         per_position_success=success,
     )
-
-
-def bootstrap_interval(
-    values: NDArray[np.float64], *, seed: int = 0, resamples: int = 2000, level: float = 0.95
-) -> tuple[float, float]:
-    """(low, high) percentile bootstrap interval of the mean of independent values `[M]`.
-
-    Raises:
-        ValueError: no values.
-    """
-    if len(values) == 0:
-        raise ValueError("no values: a bootstrap interval needs at least one")
-    rng = np.random.default_rng(seed)
-    means = np.array([rng.choice(values, len(values)).mean() for _ in range(resamples)])
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    return float(low), float(high)

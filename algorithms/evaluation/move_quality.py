@@ -21,11 +21,11 @@ from algorithms.evaluation.heldout import (
     SCORE_CLIP_CP,
     SUCCESS_REGRET_CP,
     HeldoutSlice,
-    bootstrap_interval,
     move_regret_cp,
 )
 from algorithms.evaluation.policy_player import GREEDY
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.reports.bootstrap import bootstrap_interval
 
 Floats = NDArray[np.float64]
 

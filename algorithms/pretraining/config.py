@@ -16,7 +16,7 @@ from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.files import replace_json
 
 LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0
@@ -220,7 +220,7 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
 
 def save(config: PretrainConfig, path: Path) -> None:
     """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
-    replace_file(path, json.dumps(to_dict(config), indent=2).encode() + b"\n")
+    replace_json(path, to_dict(config))
 
 
 def load(path: Path) -> PretrainConfig:

@@ -78,6 +78,7 @@ class Pretraining:
         device: where the network lives.
         progress: what has been done; `plies` counts positions and `scored_moves` labelled moves.
         plateau: whether held-out regret still falls.
+        labels: identity of what is learned from; a continued run must have the same.
     """
 
     def __init__(self, config: PretrainConfig, *, fresh: bool = True) -> None:
@@ -93,6 +94,7 @@ class Pretraining:
         self.guard = NonFiniteGuard()
         self.progress = Progress()
         self.plateau = Plateau()
+        self.labels: dict[str, Any] = {}
 
     def learning_rate(self) -> float:
         """Adam's step size of the next step."""
@@ -137,6 +139,7 @@ class Pretraining:
             "optimizer": self.optimizer.state_dict(),
             "guard": self.guard.state_dict(),
             "plateau": dataclasses.asdict(self.plateau),
+            "labels": self.labels,
         }
 
     def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from algorithms.evaluation.run_evaluation import RunEvaluation
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.console import PretrainDisplay
@@ -24,7 +22,7 @@ from algorithms.pretraining.sources import Labels, opened, prepare
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
-from algorithms.training.record import RowWriter
+from algorithms.training.record import Recorder
 
 
 def pretrain(
@@ -70,15 +68,16 @@ def pretrain(
                 resume_at=session.progress.update if newest else None,
             )
             _describe(session, labels, display, run_dir, resumed=newest is not None)
-            run = _Run(session, labels, log, display, run_dir)
+            session.labels = labels.folder.identity
+            recorder = Recorder(session, run_dir, log, display, temperature=TEMPERATURE)
             if newest is None:
-                run.begin()
+                recorder.begin()
             with _withdrawn_without_labels(session, log, display, run_dir):
                 about_labels = prepare(labels, display, stop)
-            reason = run.loop(stop)
+            reason = _Run(session, labels, recorder, display).loop(stop)
             return result_of(
                 session,
-                run.last_regret(),
+                recorder.last_regret(),
                 run_dir,
                 labels=about_labels,
                 stopped_by=stop.name or reason,
@@ -148,25 +147,10 @@ class _Run:
     """One process's share of a run."""
 
     def __init__(
-        self,
-        session: Pretraining,
-        labels: Labels,
-        log: RunLog,
-        display: PretrainDisplay,
-        run_dir: Path,
+        self, session: Pretraining, labels: Labels, recorder: Recorder, display: PretrainDisplay
     ) -> None:
-        self._session, self._labels, self._run_dir = session, labels, run_dir
-        self._evaluation = RunEvaluation(session, temperature=TEMPERATURE)
-        self._rows = RowWriter(session.progress, log, display, None)
+        self._session, self._labels, self._recorder = session, labels, recorder
         self._say = display.say
-
-    def begin(self) -> None:
-        """Measures the policy before the first step."""
-        row = self._evaluation.all_slices()
-        assert self._evaluation.regret is not None
-        self._session.progress.start_regret_cp = self._evaluation.regret.per_position_cp
-        self._rows.write(row)
-        self._checkpoint(best=True)
 
     def loop(self, stop: Stop) -> str | None:
         """Steps until a plateau, the budget or a signal; the reason where it is a plateau."""
@@ -198,19 +182,17 @@ class _Run:
     def _finish_row(self, row: dict[str, float], *, last: bool) -> str | None:
         """Writes the row, with an evaluation and a checkpoint where it is time; why to stop."""
         session, config = self._session, self._session.config
-        done, lowest = session.progress, session.progress.best_regret_cp
+        recorder, done = self._recorder, session.progress
         due = done.update % config.eval_interval_steps == 0
         if due or last:
-            row |= self._evaluation.all_slices() if last else self._evaluation.main_slice()
+            row |= recorder.evaluate(every_slice=last)
         if due and done.update >= config.lr_decay_steps:
             session.plateau.see(row["eval/regret_cp"], config.min_improvement_cp)
         reason = self._plateau()
         if reason is not None and not last:
-            row |= self._evaluation.all_slices()
+            row |= recorder.evaluate(every_slice=True)
         row["pretrain/stale_evals"] = float(session.plateau.stale_evals)
-        self._rows.write(row)
-        if due or last:
-            self._checkpoint(best=done.best_regret_cp < lowest, must=last or reason is not None)
+        recorder.finish(row, keep=due, last=last or reason is not None)
         return reason
 
     def _plateau(self) -> str | None:
@@ -222,25 +204,3 @@ class _Run:
             f"plateau: {stale} evaluations in a row without a fall of eval/regret_cp by "
             f"{config.min_improvement_cp} cp (--no-plateau goes on)"
         )
-
-    def last_regret(self) -> Any:
-        """`Regret` of the policy as it is."""
-        if self._evaluation.regret is None:  # a finished run was resumed
-            self._evaluation.all_slices()
-        return self._evaluation.regret
-
-    def _checkpoint(self, *, best: bool, must: bool = False) -> None:
-        """Writes a checkpoint; one that fails in mid-run is reported and the run goes on."""
-        session = self._session
-        try:
-            checkpoint.save(
-                self._run_dir / "checkpoints",
-                session.progress.update,
-                weights=session.policy.state_dict(),
-                state=session.state() | {"labels": self._labels.folder.identity},
-                best=best,
-            )
-        except checkpoint.CheckpointError as error:
-            if must:
-                raise
-            self._say(f"WARNING: {error}")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
+from algorithms.evaluation.heldout import MAIN_SLICE, Regret
 from algorithms.pretraining.learner import Pretraining
+from algorithms.reports.bootstrap import bootstrap_interval
 from algorithms.run_folder.console import duration
 from algorithms.training.result import learned
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.files import replace_file, replace_json
 from chess_env.rules.movegen import Positions
 
 FORMAT = 1
@@ -213,7 +213,7 @@ class ShardFolder:
             "notes": self.notes,
             "shards": dict(sorted(self._entries.items(), key=lambda item: int(item[0]))),
         }
-        replace_file(self.folder / MANIFEST, json.dumps(values, indent=1).encode() + b"\n")
+        replace_json(self.folder / MANIFEST, values)
 
 
 def _digest(data: bytes) -> str:

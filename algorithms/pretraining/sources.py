@@ -14,7 +14,7 @@ from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.console import PretrainDisplay
 from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.shards import ShardFolder
-from algorithms.run_folder.log import RunFolderError, lock_folder
+from algorithms.run_folder.files import RunFolderError, lock_folder
 from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.start_positions import make_start_positions

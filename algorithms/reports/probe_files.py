@@ -10,13 +10,15 @@ read by itself.
 
 from __future__ import annotations
 
-import os
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from algorithms.run_folder.files import replace_file
 
 FOLDER = "probes"
 _NAME = re.compile(r"(\d{8,})\.npz")
@@ -83,24 +85,20 @@ def write_probe(
             f"logprobs have shape {values.shape} and legal_ids {sheet.legal_ids.shape}: expected a "
             "value for every slot"
         )
+    data = io.BytesIO()
+    np.savez_compressed(
+        data,
+        update=np.int64(update),
+        temperature=np.float64(temperature),
+        logprobs=np.where(sheet.legal_ids >= 0, values, np.float32(np.nan)),
+        kinds=np.array(sheet.kinds),
+        legal_ids=sheet.legal_ids,
+        positions=sheet.positions,
+        set_sha256=np.array(sheet.set_sha256),
+    )
     path = probe_path(run_dir, update)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".partial-{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(
-                file,
-                update=np.int64(update),
-                temperature=np.float64(temperature),
-                logprobs=np.where(sheet.legal_ids >= 0, values, np.float32(np.nan)),
-                kinds=np.array(sheet.kinds),
-                legal_ids=sheet.legal_ids,
-                positions=sheet.positions,
-                set_sha256=np.array(sheet.set_sha256),
-            )
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    replace_file(path, data.getvalue())
     return path
 
 

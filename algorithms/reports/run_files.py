@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.moved import settings_today
+from algorithms.run_folder.files import CONFIG_FILE, ENVIRONMENT_FILE, METRICS_FILE, json_lines
 
-METRICS_FILE = "metrics.jsonl"
-CONFIG_FILE = "config.json"
-ENVIRONMENT_FILE = "environment.json"
 # Where `chess-lab compare` keeps the runs on its tuning seeds.
 NEVER_REPORTED = ("tuning", "calibration")
 MAX_STEP = 2**53  # floats count no further
@@ -235,21 +233,20 @@ def _complete_rows(path: Path, notes: list[str]) -> list[dict[str, float | None]
 
 
 def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
-    lines = _text(path).splitlines(keepends=True)
+    text = _text(path)
+    try:
+        found = json_lines(text, str(path))
+    except ValueError as error:
+        raise RunFileError(str(error)) from None
     last_step, nulls = -1, 0
-    for number, line in enumerate(lines, start=1):
+    for number, (row, _) in enumerate(found, start=1):
         where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            if number == len(lines) and not line.endswith("\n"):
-                notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
-                break
-            raise RunFileError(f"{where} is damaged: {line[:80]!r}") from None
         last_step = _check_row(row, last_step, where)
         clean = {key: _finite(value) for key, value in row.items()}
         nulls += sum(value is None for value in clean.values())
         yield clean
+    if len(found) < len(text.splitlines()):
+        notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
     if nulls:
         notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")
 

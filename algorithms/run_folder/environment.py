@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.files import replace_json
 from chess_env.custom_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
@@ -73,7 +73,7 @@ def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
             warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
             first = {}
         values = {**first, "resumed": [*first.get("resumed", []), values]}
-    replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
+    replace_json(path, values)
 
 
 def git_state() -> dict[str, Any] | None:

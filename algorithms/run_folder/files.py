@@ -1,17 +1,21 @@
-"""Files that are whole or absent, also after a power cut; results as JSON; locks."""
+"""Files that are whole or absent, also after a power cut; one writer at a time; JSON and JSON lines."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-TAIL_LINES = 8
+# What lies in every run folder.
+METRICS_FILE = "metrics.jsonl"
+CONFIG_FILE = "config.json"
+ENVIRONMENT_FILE = "environment.json"
+
+
+class RunFolderError(RuntimeError):
+    """The run folder cannot be used; the message says why and what to do."""
 
 
 def write_flushed(path: Path, data: bytes) -> None:
@@ -34,45 +38,82 @@ def flush_directory(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """None; `path` holds `data`, or after a kill at any instant what it held before."""
-    partial = path.with_name(f"{path.name}.partial")
-    write_flushed(partial, data)
-    os.replace(partial, path)
+    """None; `path` holds `data`, or after a kill at any instant what it held before.
+
+    Raises:
+        OSError: it cannot be written; `path` is as it was.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        write_flushed(partial, data)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     flush_directory(path.parent)
 
 
-class GridError(RuntimeError):
-    """The grid cannot run here; the message says why and what to do."""
+def replace_json(path: Path, values: Any) -> None:
+    """None; `replace_file` with values as readable JSON."""
+    replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
 
 
-def write_atomically(path: Path, values: Any) -> None:
-    """None; replaces a JSON file in one step, so that a kill leaves the old or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+def lock_folder(
+    folder: Path, name: str = ".lock", error: type[Exception] = RunFolderError
+) -> IO[str]:
+    """An open file that holds a folder's lock until it is closed or the process ends.
+
+    Windows has no such locks: two writers are not noticed there.
+
+    Args:
+        folder: to be written by one process at a time.
+        name: of the file that is locked.
+        error: what is raised in place of RunFolderError.
+
+    Raises:
+        RunFolderError: another process holds it.
+    """
+    file = (folder / name).open("a+", encoding="utf-8")
+    try:
+        import fcntl
+    except ImportError:
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as busy:
+        file.seek(0)
+        owner = file.read().strip() or "another process"
+        file.close()
+        raise error(
+            f"{folder} is being written by {owner}: wait for it, or choose another folder"
+        ) from busy
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+    return file
 
 
-@contextlib.contextmanager
-def locked(out: Path) -> Iterator[None]:
-    """Holds the folder's lock; GridError where another process has it (not noticed on Windows)."""
-    with (out / ".grid.lock").open("a+", encoding="utf-8") as file:
+def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
+    """(value, line) for each line of JSON; a last line cut by a kill is left out.
+
+    Args:
+        text: of the file.
+        name: of the file, for messages.
+
+    Raises:
+        ValueError: another line is not JSON; the message names its number.
+    """
+    lines, found = text.splitlines(keepends=True), []
+    for number, line in enumerate(lines, start=1):
         try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            owner = file.read().strip() or "another process"
-            raise GridError(
-                f"{out} is in use by {owner}: wait for it, or choose another folder"
+            found.append((json.loads(line), line))
+        except (ValueError, RecursionError):
+            if number == len(lines) and not line.endswith("\n"):
+                break
+            raise ValueError(
+                f"{name}, line {number} is damaged: {line[:80]!r}; take the line out"
             ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield
+    return found
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -82,65 +123,3 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def last_lines(path: Path) -> list[str]:
-    """Last lines of a log, without colours and empty lines."""
-    text = path.read_text(encoding="utf-8", errors="replace")[-20_000:]
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in text.splitlines()]
-    return [line for line in lines if line][-TAIL_LINES:]
-
-
-class JsonPathError(Exception):
-    """The file named by --json cannot be written."""
-
-
-def write_json(path: Path | None, values: dict[str, Any]) -> None:
-    """Writes a command's result to `path` where one was given.
-
-    Raises:
-        JsonPathError: it cannot be written; names the path and what to do.
-    """
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise JsonPathError(cannot_write("--json", path, error)) from None
-
-
-def cannot_write(option: str, path: Path | None, error: OSError) -> str:
-    """What is said where the file that an option names cannot be written, and what to do."""
-    return f"{option} {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
-
-
-def try_json(path: Path | None) -> None:
-    """None; `try_path` for the file that --json names, where one was given.
-
-    Raises:
-        JsonPathError: it cannot be written; names the path and what to do.
-    """
-    try:
-        if path is not None:
-            try_path(path)
-    except OSError as error:
-        raise JsonPathError(cannot_write("--json", path, error)) from None
-
-
-def try_path(path: Path) -> None:
-    """None; makes the folder of a file and tries that it can be written, but leaves what is there as it is.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not os.path.lexists(path)
-    path.open("ab").close()
-    if is_new:
-        path.unlink()
-
-
-def holds_something(path: Path | None) -> bool:
-    """Whether there is a result in the file already, which an error alone should not replace."""
-    return path is not None and path.is_file() and path.stat().st_size > 0

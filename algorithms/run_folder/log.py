@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shlex
-import socket
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from algorithms.run_folder.files import (
+    METRICS_FILE,
+    RunFolderError,
+    json_lines,
+    lock_folder,
+    replace_file,
+)
 from algorithms.run_folder.trackers import make_tracker
-
-METRICS_FILE = "metrics.jsonl"
-
-
-class RunFolderError(RuntimeError):
-    """The run folder cannot be used; the message says why and what to do."""
 
 
 class RunLog:
@@ -96,57 +95,8 @@ class RunLog:
         self._lock.close()
 
 
-def read_rows(path: Path) -> list[dict[str, float | None]]:
-    """Rows of a metrics.jsonl; a last line cut by a kill is left out.
-
-    Raises:
-        ValueError: another line is not JSON; the message names its number.
-    """
-    return [row for row, _ in _rows(path)]
-
-
-def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield json.loads(line), line
-        except ValueError as error:
-            if number == len(lines) and not line.endswith("\n"):
-                return
-            raise ValueError(
-                f"{path}, line {number} is damaged: {line[:80]!r}; take the line out, or begin a new run"
-            ) from error
-
-
 def _cut(path: Path, step: int) -> None:
-    """Drops the rows after `step`, in one atomic replacement."""
-    kept = [line for row, line in _rows(path) if row["step"] <= step] if path.exists() else []
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(kept), encoding="utf-8")
-    os.replace(partial, path)
-
-
-def lock_folder(folder: Path) -> IO[str]:
-    """An open file that holds the folder's lock until it is closed or the process ends.
-
-    Raises:
-        RunFolderError: another process holds it.
-    """
-    file = (folder / ".lock").open("a+", encoding="utf-8")
-    try:
-        import fcntl
-    except ImportError:  # Windows: no advisory locks, so two writers are not noticed there
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.seek(0)
-        owner = file.read().strip() or "another process"
-        file.close()
-        raise RunFolderError(
-            f"{folder} is being written by {owner}: wait for it, or choose another folder"
-        ) from error
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
-    return file
+    """Drops the rows after `step`."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    kept = [line for row, line in json_lines(text, str(path)) if row["step"] <= step]
+    replace_file(path, "".join(kept).encode())

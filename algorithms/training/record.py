@@ -1,23 +1,33 @@
-"""The rows of a run's record: what an update cost, and what every row begins and ends with."""
+"""How a run is written down, whichever loop trains it: what an update cost, rows, checkpoints."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from algorithms.config.run import TrainConfig
-from algorithms.evaluation.run_evaluation import Evaluated
+from algorithms.evaluation.heldout import Regret
+from algorithms.evaluation.run_evaluation import Evaluated, RunEvaluation
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.run_folder import environment
+from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
-from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.run_folder.progress import EvaluatorUsage
 from chess_env.evaluators import Evaluator
 
 
-class TrainingSession(Evaluated, Protocol):
+class Recorded(Evaluated, Protocol):
+    """A run's parts that are written down."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds beside the weights."""
+        ...
+
+
+class TrainingSession(Recorded, Protocol):
     """A run's parts that evaluation, record and report look at, whichever loop trains it.
 
     Attributes:
@@ -76,34 +86,76 @@ def count_update(
     )
 
 
-class RowWriter:
-    """Writes rows, with the amounts done and the time spent so far.
+class Recorder:
+    """Writes a run down: its evaluations, its rows and its checkpoints.
 
     Args:
-        progress: of the run; its times are counted here.
+        session: the run; it has its progress already.
+        run_dir: the run folder.
         log: the record.
-        display: is shown each row.
+        display: is shown each row, and told of a checkpoint that could not be written.
+        temperature: of the evaluations.
         watch: is given every row and says in a line how the run does; None says nothing.
     """
 
     def __init__(
         self,
-        progress: Progress,
+        session: Recorded,
+        run_dir: Path,
         log: RunLog,
         display: Display,
-        watch: Callable[[Mapping[str, float]], str] | None,
+        *,
+        temperature: float,
+        watch: Callable[[Mapping[str, float]], str] | None = None,
     ) -> None:
-        self._progress = progress
-        self._log = log
-        self._display = display
-        self._watch = watch
+        self._session, self._log, self._display, self._watch = session, log, display, watch
+        self._evaluation = RunEvaluation(session, temperature=temperature)
+        self._checkpoints = run_dir / "checkpoints"
+        self._lowest_regret_cp = session.progress.best_regret_cp
         self._wall = time.monotonic()
         self._cpu = environment.cpu_seconds()
 
-    def write(self, metrics: Mapping[str, float]) -> None:
-        """Writes and shows one row."""
-        done = self._progress
-        self._clock()
+    def begin(self) -> None:
+        """Measures the untrained policy and keeps it."""
+        row = self.evaluate(every_slice=True)
+        self._session.progress.start_regret_cp = self.last_regret().per_position_cp
+        self.finish(row, keep=True)
+
+    def evaluate(self, *, every_slice: bool) -> dict[str, float]:
+        """Metrics of the policy as it is on every held-out slice, or on the main one."""
+        return self._evaluation.all_slices() if every_slice else self._evaluation.main_slice()
+
+    def last_regret(self) -> Regret:
+        """That of the main slice at the last evaluation; the policy as it is where there was none."""
+        if self._evaluation.regret is None:  # a finished run was resumed
+            self.evaluate(every_slice=True)
+        assert self._evaluation.regret is not None
+        return self._evaluation.regret
+
+    def finish(self, metrics: Mapping[str, float], *, keep: bool, last: bool = False) -> None:
+        """None; writes and shows a row, and writes a checkpoint where it is time for one.
+
+        Args:
+            metrics: of the update that was made.
+            keep: whether the policy is kept even where its regret is not the lowest so far.
+            last: whether the run ends here. Only then is a checkpoint that fails an error; in
+                mid-run it is reported and the run goes on.
+
+        Raises:
+            CheckpointError: the last checkpoint could not be written.
+        """
+        self._write(metrics)
+        regret_cp = self._session.progress.best_regret_cp
+        best, self._lowest_regret_cp = regret_cp < self._lowest_regret_cp, regret_cp
+        if last or best or keep:
+            self._checkpoint(best=best, must=last)
+
+    def _write(self, metrics: Mapping[str, float]) -> None:
+        done = self._session.progress
+        wall, cpu = time.monotonic(), environment.cpu_seconds()
+        done.wall_s += wall - self._wall
+        done.cpu_s += max(0.0, cpu - self._cpu)
+        self._wall, self._cpu = wall, cpu
         row = {
             "step": done.update,
             "plies": done.plies,
@@ -115,8 +167,17 @@ class RowWriter:
         self._log.write(row)
         self._display.show(row, "" if self._watch is None else self._watch(row))
 
-    def _clock(self) -> None:
-        done, wall, cpu = self._progress, time.monotonic(), environment.cpu_seconds()
-        done.wall_s += wall - self._wall
-        done.cpu_s += max(0.0, cpu - self._cpu)
-        self._wall, self._cpu = wall, cpu
+    def _checkpoint(self, *, best: bool, must: bool) -> None:
+        session = self._session
+        try:
+            checkpoint.save(
+                self._checkpoints,
+                session.progress.update,
+                weights=session.policy.state_dict(),
+                state=session.state(),
+                best=best,
+            )
+        except checkpoint.CheckpointError as error:
+            if must:
+                raise
+            self._display.say(f"WARNING: {error}")

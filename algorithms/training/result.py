@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from algorithms.config import files as config_file
 from algorithms.config.custom import custom_names
-from algorithms.evaluation.heldout import MAIN_SLICE, Regret, bootstrap_interval
+from algorithms.evaluation.heldout import MAIN_SLICE, Regret
+from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import WIDTH, Display, duration
 from algorithms.training.record import TrainingSession
-
-_OUTSIDE = ("stable_baselines3", "sb3_contrib")
 
 
 @dataclass(frozen=True)
@@ -118,19 +116,23 @@ def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
     return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
 
 
-def percent_interval(
-    start: np.ndarray, end: np.ndarray, *, resamples: int = 2000
-) -> tuple[float, float]:
-    """95 % bootstrap interval of 100 x mean(end) / mean(start), positions resampled in pairs."""
-    rng = np.random.default_rng(0)
-    index = rng.integers(len(start), size=(resamples, len(start)))
-    shares = 100 * end[index].mean(1) / start[index].mean(1)
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return float(low), float(high)
+def describe(
+    session: TrainingSession,
+    display: Display,
+    run_dir: Path,
+    *,
+    resumed: bool,
+    packages: tuple[str, ...] = (),
+) -> None:
+    """None; writes config.json and environment.json, and says what is about to run.
 
-
-def describe(session: TrainingSession, display: Display, run_dir: Path, *, resumed: bool) -> None:
-    """None; writes config.json and environment.json, and says what is about to run."""
+    Args:
+        session: before its first update.
+        display: is told.
+        run_dir: the run folder.
+        resumed: whether the run goes on.
+        packages: other packages that learn in it, of which the version is kept.
+    """
     config = session.config
     threads = torch.get_num_threads()
     environment.write_record(
@@ -139,7 +141,7 @@ def describe(session: TrainingSession, display: Display, run_dir: Path, *, resum
             evaluator=session.evaluator.id,
             device=str(session.device),
             num_threads=threads,
-            packages=_OUTSIDE if config.loop == "sb3" else (),
+            packages=packages,
             own=tuple(custom_names(config).values()),
         ),
         resumed=resumed,

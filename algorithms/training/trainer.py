@@ -15,14 +15,13 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.match_play import MatchPlay
-from algorithms.evaluation.run_evaluation import RunEvaluation
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.preflight import look
-from algorithms.training.record import RowWriter, count_update
+from algorithms.training.record import Recorder, count_update
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
 from algorithms.updates.nonfinite import NonFiniteDump
@@ -85,7 +84,15 @@ def train(
             config=config_file.to_dict(config),
             resume_at=session.progress.update if newest else None,
         )
-        run = _Run(session, matches, log, display, run_dir, watch)
+        recorder = Recorder(
+            session,
+            run_dir,
+            log,
+            display,
+            temperature=config.rollout.temperature,
+            watch=watch,
+        )
+        run = _Run(session, matches, recorder, run_dir, display)
         describe(session, display, run_dir, resumed=newest is not None)
         with stop_on_signal() as stop:
             if newest is None:
@@ -93,9 +100,8 @@ def train(
             else:
                 run.resume()
             reason = run.loop(stop)
-        regret = run.evaluation.regret
-        assert regret is not None
-        return result_of(session, regret, run_dir, stopped_by=stop.name or reason)
+        stopped_by = stop.name or reason
+        return result_of(session, recorder.last_regret(), run_dir, stopped_by=stopped_by)
     finally:
         display.stop()
         if log is not None:
@@ -112,32 +118,25 @@ class _Run:
         self,
         session: Session,
         matches: MatchPlay,
-        log: RunLog,
-        display: Display,
+        recorder: Recorder,
         run_dir: Path,
-        watch: Callable[[Mapping[str, float]], str] | None,
+        display: Display,
     ) -> None:
         self.session = session
         self.matches = matches
+        self.recorder = recorder
         self.display = display
-        self.run_dir = run_dir
         config = session.config
-        self.evaluation = RunEvaluation(session, temperature=config.rollout.temperature)
         probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
         self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)
-        self._rows = RowWriter(session.progress, log, display, watch)
 
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
         self.session.worker.start()
-        row = self.evaluation.all_slices()
-        assert self.evaluation.regret is not None
-        self.session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
         self._probes.begin(self.session.policy)
-        self._rows.write(row)
-        self._checkpoint(best=True)
+        self.recorder.begin()
 
     def resume(self) -> None:
         """Brings what lies beside the record to where the checkpoint is."""
@@ -181,8 +180,6 @@ class _Run:
             stopping = stop.asked(self.display.say)
             last = stopping or reason is not None or not session.budget_left()
             self._finish_update(row, last=last)
-        if self.evaluation.regret is None:  # a finished run was resumed
-            self.evaluation.all_slices()
         return reason
 
     def _update(self, collected: Collected, targets: Targets) -> dict[str, float]:
@@ -209,34 +206,13 @@ class _Run:
         return metrics
 
     def _finish_update(self, row: dict[str, float], *, last: bool) -> None:
-        config, done = self.session.config, self.session.progress
-        best = False
-        if last or done.update % config.eval_interval_updates == 0:
-            lowest = done.best_regret_cp
-            evaluation = self.evaluation
-            row.update(evaluation.all_slices() if last else evaluation.main_slice())
-            best = done.best_regret_cp < lowest
-        if last or done.update % config.match.interval_updates == 0:
-            row.update(self.matches.play(self.session.policy))
-        self._rows.write(row)
-        if last or best or done.update % config.checkpoint_interval_updates == 0:
-            self._checkpoint(best=best, must=last)
-
-    def _checkpoint(self, *, best: bool, must: bool = False) -> None:
-        """Writes a checkpoint; one that fails in mid-run is reported and the run goes on."""
-        session = self.session
-        try:
-            checkpoint.save(
-                self.run_dir / "checkpoints",
-                session.progress.update,
-                weights=session.policy.state_dict(),
-                state=session.state(),
-                best=best,
-            )
-        except checkpoint.CheckpointError as error:
-            if must:
-                raise
-            self.display.say(f"WARNING: {error}")
+        config, number = self.session.config, self.session.progress.update
+        if last or number % config.eval_interval_updates == 0:
+            row |= self.recorder.evaluate(every_slice=last)
+        if last or number % config.match.interval_updates == 0:
+            row |= self.matches.play(self.session.policy)
+        keep = number % config.checkpoint_interval_updates == 0
+        self.recorder.finish(row, keep=keep, last=last)
 
 
 def new_run_dir(config: TrainConfig) -> Path:

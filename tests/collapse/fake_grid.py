@@ -14,7 +14,7 @@ from algorithms.collapse.causes.cause import applied
 from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.run_folder.files import write_atomically
+from algorithms.run_folder.files import replace_json
 
 Curve = Sequence[tuple[float, float]]
 """(held-out regret, held-out entropy) at each evaluation."""
@@ -70,7 +70,7 @@ class FakeGrid:
             c.name: {"folder": str(c.folder.relative_to(out)), "arguments": list(c.arguments)}
             for c in grid_runs
         }
-        write_atomically(out / "cells.json", records)
+        replace_json(out / "cells.json", records)
         return GridResult(tuple(outcomes), tuple(self.ran), None)
 
     def _write(self, grid_run: GridRun) -> None:

@@ -13,7 +13,7 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
 from algorithms.collapse.causes.cause import baseline
 from algorithms.commands import causes as command
 from algorithms.config.files import differences
-from algorithms.run_folder.log import read_rows
+from algorithms.reports.run_files import read_metrics
 
 ALL = CAUSES | COMPOSITES
 
@@ -129,7 +129,7 @@ def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(
     error = capsys.readouterr().err
     assert "temperature: " in error and "1.3000 times the sampler's" in error
     assert "rollout.temperature" in error and "add --no-preflight" in error
-    assert [row["step"] for row in read_rows(tmp_path / "run" / "metrics.jsonl")] == [0]
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [0]
 
 
 def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from algorithms.collapse.doctor import RULES, diagnose
 from algorithms.collapse.doctor.evidence import Evidence, Record, rerun
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.training import trainer
 from tests.collapse.doctor_rows import SIGNATURES, UPDATES, record, without
 
 BY_NAME = {rule.__name__: rule for rule in RULES}
@@ -176,7 +176,7 @@ def test_a_command_leaves_out_what_the_record_does_not_give() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_confirming_command_is_one_that_train_accepts(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, tmp_path: Path, replace_training: Callable[..., None]
 ) -> None:
     algorithm, regularizer = PRESETS["grpo"]
     config_file.save(TrainConfig(algorithm, regularizer), tmp_path / "config.json")
@@ -186,7 +186,7 @@ def test_the_confirming_command_is_one_that_train_accepts(
         asked.append(config)
         raise ValueError("nothing is trained here")
 
-    monkeypatch.setattr(trainer, "train", no_training)
+    replace_training(no_training)
     found = BY_NAME[SIGNATURES[case].name](Record(SIGNATURES[case].rows))
     assert found is not None
     words = shlex.split(found.confirm.replace("RUN", shlex.quote(str(tmp_path))))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid import GridError, lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridRun
-from algorithms.run_folder.files import GridError, locked, read_json, write_atomically
+from algorithms.run_folder.files import read_json, replace_json
 
 ROOT = Path(__file__).parents[2]
 FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
@@ -23,7 +23,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from algorithms.comparison.grid_runs import GridRun
-from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid import GridError, lock_grid, run_grid
 out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
 cells = [GridRun(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
 sys.exit(run_grid(cells, out, jobs=2, command=command).exit_code)
@@ -187,7 +187,7 @@ def test_other_settings_in_the_same_folder_are_refused_and_nothing_is_lost(tmp_p
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
+    with lock_grid(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
         run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
     assert run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet).exit_code == 0
 
@@ -214,10 +214,10 @@ def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.json"
-    write_atomically(path, {"a": 1})
+    replace_json(path, {"a": 1})
     monkeypatch.setattr(json, "dumps", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
-        write_atomically(path, {"a": 2})
+        replace_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
 
 

@@ -6,13 +6,13 @@ import importlib
 import re
 import shlex
 import warnings
+from collections.abc import Callable
 
 import pytest
 
 from algorithms import cli
 from algorithms.commands import COMMANDS
 from algorithms.pretraining import loop
-from algorithms.training import trainer
 
 
 def module_of(command: str):
@@ -54,6 +54,7 @@ def test_an_example_is_understood(
     command: str,
     example: str,
     monkeypatch: pytest.MonkeyPatch,
+    replace_training: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # What stands around the command is the shell's: `source <(...)`, `> FILE`.
@@ -70,7 +71,7 @@ def test_an_example_is_understood(
         asked.append(config)
         raise ValueError("nothing is run here")
 
-    monkeypatch.setattr(trainer, "train", no_run)
+    replace_training(no_run)
     monkeypatch.setattr(loop, "pretrain", no_run)
     assert cli.main([command, *arguments]) == 1
     assert capsys.readouterr().err == f"chess-lab {command}: nothing is run here\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,20 +20,19 @@ def commands(lines: list[str]) -> list[str]:
 
 
 def test_the_next_commands_fit_the_kind_of_run() -> None:
-    def after(*, stopped: bool = False, smoke: bool = False, own: bool = True) -> list[str]:
-        lines = run_end.after_training(RUN, ["rloo"], stopped=stopped, smoke=smoke, own=own)
+    def after(*, resume: bool = False, smoke: bool = False) -> list[str]:
+        lines = run_end.after_training(RUN, ["rloo"], resume=resume, smoke=smoke)
         return [line.removeprefix("chess-lab ") for line in commands(lines)]
 
     whole = [f"report {RUN}", f"eval {RUN}", f"uci {RUN}"]
-    assert after() == after(own=False) == whole
-    assert after(stopped=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
-    assert after(stopped=True, own=False) == whole  # MaskablePPO's runs cannot be continued
+    assert after() == whole
+    assert after(resume=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
     assert after(smoke=True) == ["train rloo", f"report {RUN}", f"eval {RUN} --positions"]
 
 
 def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:
     begin = ["grpo", "--preset", "strong"]
-    lines = run_end.after_training(RUN, begin, stopped=False, smoke=True, own=True)
+    lines = run_end.after_training(RUN, begin, resume=False, smoke=True)
     assert commands(lines)[0] == "chess-lab train grpo --preset strong"
 
 
@@ -54,11 +54,14 @@ def test_commands_can_be_copied_whatever_the_folder_and_the_way_they_were_starte
     assert line == "  chess-lab report 'my run'  # one page"
     monkeypatch.setattr("sys.argv", [".venv/bin/chess-lab", "train", "grpo"])
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert run_end.program() == ".venv/bin/chess-lab"
+    assert run_end.program() == [".venv/bin/chess-lab"]
+    monkeypatch.setattr("sys.argv", ["algorithms/cli.py"])
+    assert run_end.program() == [sys.executable, "-P", "-m", "algorithms.cli"]
+    monkeypatch.setattr("sys.argv", [".venv/bin/chess-lab", "train", "grpo"])
     program = tmp_path / "chess-lab"
     program.touch(mode=0o755)
-    assert run_end.program() == ".venv/bin/chess-lab"  # PATH finds another one
+    assert run_end.program() == [".venv/bin/chess-lab"]  # PATH finds another one
     monkeypatch.setattr("sys.argv", [str(program)])
-    assert run_end.program() == "chess-lab"
+    assert run_end.program() == ["chess-lab"]
     monkeypatch.setattr("sys.argv", ["algorithms/cli.py"])
-    assert run_end.program() == "chess-lab"
+    assert run_end.program() == ["chess-lab"]

@@ -15,8 +15,8 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
 from algorithms.networks.device import choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
+from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.planes import planes_of
-from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
@@ -44,7 +44,7 @@ def test_every_preset_trains_and_its_sampler_and_learner_agree(
     moves = 1_024 if algorithm.needs().all_moves else 128
     config = dataclasses.replace(config, device=device.type, rollout=rollout, total_moves=moves)
     train(config, display=Watcher())
-    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    rows = read_metrics(tmp_path / "run")
     assert len(rows) >= 2
     # Above float32's rounding only where the trunk runs in 16 bits, on CUDA.
     bound = 1e-5 if device.type == "cpu" else 0.1

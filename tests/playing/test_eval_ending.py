@@ -14,7 +14,7 @@ import pytest
 import chess_env.games.players
 import chess_env.matches.arena
 from algorithms import cli
-from algorithms.run_folder.files import try_path
+from algorithms.commands.result_files import try_path
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
 

@@ -21,8 +21,9 @@ from algorithms.pretraining.learner import Plateau, Pretraining, StepMeans
 from algorithms.pretraining.loop import pretrain
 from algorithms.pretraining.minibatches import Minibatch, Stream
 from algorithms.pretraining.shards import ShardError, ShardFolder
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import RunFolderError, lock_folder, read_rows
+from algorithms.run_folder.files import RunFolderError, lock_folder
 from algorithms.updates.nonfinite import NonFiniteError
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
 from tests.training.runs import assert_same, rows_without_time
@@ -39,7 +40,7 @@ def state_of(run_dir: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 def test_a_run_leaves_its_folder_complete(pretrained: Path) -> None:
     assert configuration.load(pretrained / "config.json") == tiny(pretrained)
-    rows = read_rows(pretrained / "metrics.jsonl")
+    rows = read_metrics(pretrained)
     assert [row["step"] for row in rows] == [0, 2, 4, 6, 8, 10, 12]
     assert [row["step"] for row in rows if "eval/regret_cp" in row] == [0, 4, 8, 12]
     assert rows[-1]["plies"] == 12 * 32
@@ -56,7 +57,7 @@ def test_the_loss_falls_and_held_out_regret_with_it(tmp_path: Path) -> None:
     result = pretrain(
         dataclasses.replace(config, labels=tiny_labels(num_positions=512)), display=Quiet()
     )
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     losses = [row["pretrain/kl"] for row in rows if row["step"] > 0]
     assert losses[-1] < 0.9 * losses[0]
     assert result.regret_cp_greedy_end < 0.9 * 384
@@ -65,7 +66,7 @@ def test_the_loss_falls_and_held_out_regret_with_it(tmp_path: Path) -> None:
 
 
 def test_the_first_row_says_what_the_untrained_policy_says(pretrained: Path) -> None:
-    first = read_rows(pretrained / "metrics.jsonl")[1]
+    first = read_metrics(pretrained)[1]
     # An untrained policy is nearly uniform, and the cross-entropy is the KL plus the targets' entropy.
     assert first["pretrain/loss"] == pytest.approx(
         first["pretrain/kl"] + first["pretrain/target_entropy"], abs=1e-5

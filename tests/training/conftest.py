@@ -10,11 +10,11 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
+from tests.rollouts.play import play_games, play_positions
 
 CPU = torch.device("cpu")
 
@@ -49,8 +49,8 @@ def make_batch(form: str = "positions", temperature: float = 1.0, seed: int = 0)
     vec = make_vec(4 if form == "positions" else 8)
     state = start_rollout(vec, seed)
     if form == "positions":
-        return collect_positions(vec, policy, state, **shared)[0]
-    return collect_games(vec, policy, **shared)
+        return play_positions(vec, policy, state, **shared)[0]
+    return play_games(vec, policy, **shared)
 
 
 @pytest.fixture(autouse=True, scope="session")

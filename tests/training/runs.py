@@ -18,8 +18,8 @@ from algorithms.config.run import (
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import read_rows
 
 MOVES_PER_UPDATE = 8 * 2 * 4
 
@@ -67,7 +67,7 @@ def rows_without_time(run_dir: Path) -> list[dict[str, Any]]:
     """The record without what a clock decides, and without the first rollout's step-0 checks."""
     return [
         {k: v for k, v in row.items() if not k.startswith(("time/", "step0/"))}
-        for row in read_rows(run_dir / "metrics.jsonl")
+        for row in read_metrics(run_dir)
     ]
 
 

@@ -20,8 +20,8 @@ from algorithms.grpo import GRPO
 from algorithms.networks.settings import PrecisionConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import read_rows
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
@@ -92,7 +92,7 @@ def test_a_controller_s_temperature_holds_from_the_next_rollout_on_and_is_logged
     tmp_path: Path,
 ) -> None:
     train(tiny(tmp_path, updates=5, regularizer=RECOVERY), display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    rows = read_metrics(tmp_path)[1:]
     temperatures = [row["rollout/temperature"] for row in rows]
     assert temperatures == pytest.approx([1.0, 1.0, 1.3, 1.3, 1.6])
     coefficients = [row["reg/ent_coef"] for row in rows]
@@ -108,7 +108,7 @@ def test_a_controller_s_stop_ends_the_run_with_a_checkpoint_and_no_error(tmp_pat
     assert result.stopped_by is not None and "below ent_stop 20.0" in result.stopped_by
     newest = checkpoint.load_newest(tmp_path / "checkpoints")
     assert newest.state["progress"]["update"] == 1
-    assert "eval/regret_cp" in read_rows(tmp_path / "metrics.jsonl")[-1]
+    assert "eval/regret_cp" in read_metrics(tmp_path)[-1]
 
 
 def test_a_first_signal_while_a_controller_ends_the_run_still_leaves_a_checkpoint(
@@ -151,7 +151,7 @@ def test_the_controllers_see_what_is_logged(
         tiny(tmp_path, updates=3, regularizer=config, algorithm=GRPO(4, update_epochs=2)),
         display=Watcher(),
     )
-    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    rows = read_metrics(tmp_path)[1:]
     assert readings.pop(0) == readings[0]  # the preflight asks a copy of them the same
     assert [reading.update for reading in readings] == [0, 1, 2]
     assert [reading.progress for reading in readings] == pytest.approx([0, 1 / 3, 2 / 3])
@@ -189,7 +189,7 @@ def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(
         tiny(tmp_path, algorithm=Exact(), total_moves=2_000, env=EnvConfig("builtin", max_plies=6)),
         display=Watcher(),
     )
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     largest = max(row["rollout/scored_moves"] for row in rows[1:])
     assert result.scored_moves == sum(row["rollout/scored_moves"] for row in rows[1:])
     assert 2_000 - largest < result.scored_moves <= 2_000 + largest
@@ -197,7 +197,7 @@ def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(
 
 def test_costly_diagnostics_come_at_their_interval(tmp_path: Path) -> None:
     train(tiny(tmp_path, updates=4, diagnostics_interval_updates=2), display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     assert [row["step"] for row in rows if "grad_share/policy" in row] == [2, 4]
     assert [row["step"] for row in rows if "entropy/dh_realised" in row] == [2, 4]
     assert all("rollout/repeated_fraction" in row for row in rows[1:])
@@ -230,7 +230,7 @@ def test_a_run_in_coarse_precision_passes_its_own_check(
     config = tiny(tmp_path, updates=2)
     config = dataclasses.replace(config, precision=PrecisionConfig(**changes))
     train(config, display=Watcher())
-    row = read_rows(tmp_path / "metrics.jsonl")[1]
+    row = read_metrics(tmp_path)[1]
     assert row["step0/log_odds_slope"] == pytest.approx(1.0, abs=1e-3)
     assert row["ratio/mismatch"] is not None and row["ratio/mismatch"] < 0.1
 
@@ -254,7 +254,7 @@ def test_a_step_that_is_not_finite_is_left_out_and_its_batch_is_in_the_run_folde
     FAULTS.clear()
     watcher = Watcher()
     train(tiny(tmp_path, updates=2, algorithm=Faulty(group_size=4)), display=watcher)
-    rows = read_rows(tmp_path / "metrics.jsonl")[1:]
+    rows = read_metrics(tmp_path)[1:]
     assert [row["train/skipped_steps"] for row in rows] == [1, 0]
     assert [row["train/steps"] for row in rows] == [1, 2]
     kept = tmp_path / "bad_batches" / "update-0.safetensors"
@@ -285,5 +285,5 @@ def test_every_preset_makes_a_smoke_run(tmp_path: Path, name: str) -> None:
     config = tiny(tmp_path, algorithm=algorithm, regularizer=regularizer, preset=name)
     result = train(smoke(config), display=Watcher())
     assert result.updates >= 2 and result.stopped_by is None
-    for row in read_rows(tmp_path / "metrics.jsonl")[1:]:
+    for row in read_metrics(tmp_path)[1:]:
         assert row["train/skipped_steps"] == 0 and row["ratio/mismatch"] < 1e-4

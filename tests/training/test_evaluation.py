@@ -10,12 +10,12 @@ import torch
 
 from algorithms.evaluation.heldout import (
     HeldoutSlice,
-    bootstrap_interval,
     move_regret_cp,
     prepare_slice,
     regret_cp,
 )
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.reports.bootstrap import bootstrap_interval
 from chess_env.moves import legal_actions
 from chess_env.positions.heldout import Heldout
 from chess_env.rules.fen import pack_fens

@@ -10,7 +10,7 @@ import pytest
 from algorithms.config.run import MatchConfig
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
-from algorithms.run_folder.log import read_rows
+from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def match_rows(run_dir: Path) -> dict[int, dict[str, Any]]:
-    rows = {row["step"]: row for row in read_rows(run_dir / "metrics.jsonl")}
+    rows = {row["step"]: row for row in read_metrics(run_dir)}
     return {step: row for step, row in rows.items() if "time/match_s" in row}
 
 

@@ -17,8 +17,8 @@ from algorithms.config.run import EnvConfig, RolloutConfig
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
+from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.dynamic_sampling import Collected
-from algorithms.run_folder.log import read_rows
 from algorithms.training.preflight import look, preflight, staleness
 from algorithms.training.preflight.findings import PreflightError
 from algorithms.training.preflight.first_rollout import check_evaluator
@@ -55,7 +55,7 @@ def test_a_faulty_run_stops_before_its_first_update_with_cause_and_remedy(
     message = str(caught.value)
     assert "1.3000 times the sampler's" in message and "sampled at 1.3" in message
     assert "rollout.temperature" in message and "--no-preflight" in message
-    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [0]
+    assert [row["step"] for row in read_metrics(tmp_path)] == [0]
 
 
 def test_without_the_preflight_a_faulty_run_starts_says_so_and_is_marked(
@@ -65,7 +65,7 @@ def test_without_the_preflight_a_faulty_run_starts_says_so_and_is_marked(
     watcher = Watcher()
     assert train(tiny(tmp_path, updates=2, preflight=False), display=watcher).updates == 2
     assert any("preflight is switched off" in message for message in watcher.messages)
-    first = read_rows(tmp_path / "metrics.jsonl")[1]
+    first = read_metrics(tmp_path)[1]
     assert first["step0/preflight"] == 0
     assert first["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-3)
     assert first["step0/log_odds_residual"] < 1e-5
@@ -152,7 +152,7 @@ def test_a_second_process_looks_again_and_a_resumed_run_may_switch_it_off(tmp_pa
     train(tiny(tmp_path, updates=2, rollout=stale), resume=True, display=Watcher())
     off = tiny(tmp_path, updates=3, rollout=stale, preflight=False)
     train(off, resume=True, display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     assert [row.get("step0/preflight") for row in rows] == [None, 1, 1, 0]
     assert "step0/stale_ess" in rows[1] and "step0/stale_ess" not in rows[2]
 
@@ -166,7 +166,7 @@ def test_a_configuration_of_before_the_preflight_is_read_with_it_on(tmp_path: Pa
 def test_the_command_line_switches_it_off_and_the_folder_says_so(tmp_path: Path) -> None:
     assert cli.main([*SMOKE, "--no-preflight", "--run-dir", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "config.json").read_text())["preflight"] is False
-    assert read_rows(tmp_path / "metrics.jsonl")[1]["step0/preflight"] == 0
+    assert read_metrics(tmp_path)[1]["step0/preflight"] == 0
 
 
 def test_a_cache_that_holds_wrong_scores_is_told_from_an_engine_that_gives_them() -> None:

@@ -17,7 +17,7 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
-from algorithms.run_folder.log import read_rows
+from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
 from tests.training.conftest import make_policy
 from tests.training.runs import Watcher, rows_without_time, tiny
@@ -109,7 +109,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_keeps_its_policy_at_every_look_and_its_rows_agree_with_it(whole: Path) -> None:
-    rows, kept, probes = read_rows(whole / "metrics.jsonl"), read_probes(whole), load_probe_set()
+    rows, kept, probes = read_metrics(whole), read_probes(whole), load_probe_set()
     assert kept.updates.tolist() == [0, 2, 4]
     assert kept.sheet.set_sha256 == probes.sha256 and kept.sheet.kinds == probes.kinds
     assert [row["step"] for row in rows if "probe/entropy" in row] == [2, 4]
@@ -150,7 +150,7 @@ def test_without_its_start_a_continued_run_says_what_it_leaves_out(tmp_path: Pat
         "probe/kl_start is left out" in said and "00000000.npz is missing" in said
         for said in seen.messages
     )
-    rows = read_rows(run_dir / "metrics.jsonl")
+    rows = read_metrics(run_dir)
     assert "probe/kl_start" in rows[1] and "probe/kl_start" not in rows[2]
     assert "probe/kl_step" in rows[2]
 

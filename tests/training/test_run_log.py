@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import environment
 from algorithms.run_folder import log as run_log
-from algorithms.run_folder.log import RunFolderError, RunLog, read_rows
+from algorithms.run_folder.files import RunFolderError
+from algorithms.run_folder.log import RunLog
 
 
 def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     log.write({"step": 0, "eval/regret_cp": 362.5})
-    assert read_rows(tmp_path / "metrics.jsonl") == [{"step": 0, "eval/regret_cp": 362.5}]
+    assert read_metrics(tmp_path) == [{"step": 0, "eval/regret_cp": 362.5}]
     log.write({"step": 1, "policy/entropy": float("nan")})
     text = (tmp_path / "metrics.jsonl").read_text()
     assert json.loads(text.splitlines()[1]) == {"step": 1, "policy/entropy": None}
@@ -30,17 +32,17 @@ def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None
 def test_resuming_drops_the_rows_that_are_played_again_and_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 0}\n{"step": 1}\n{"step": 2}\n{"step": 3, "plies"')
-    assert [row["step"] for row in read_rows(path)] == [0, 1, 2]
+    assert [row["step"] for row in read_metrics(tmp_path)] == [0, 1, 2]
     log = RunLog(tmp_path, resume_at=1)
     log.write({"step": 2, "plies": 9})
     log.close()
-    assert read_rows(path) == [{"step": 0}, {"step": 1}, {"step": 2, "plies": 9}]
+    assert read_metrics(tmp_path) == [{"step": 0}, {"step": 1}, {"step": 2, "plies": 9}]
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n{"st\n{"step": 2}\n')
     with pytest.raises(ValueError, match="line 2 is damaged"):
-        read_rows(tmp_path / "metrics.jsonl")
+        read_metrics(tmp_path)
 
 
 def test_a_folder_with_a_run_is_refused_unless_resumed(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_tracker_that_fails_does_not_cost_a_row(
     log.write({"step": 2})
     log.close()
     assert shown == [0, 1]
-    assert [row["step"] for row in read_rows(log.path)] == [0, 1, 2]
+    assert [row["step"] for row in read_metrics(tmp_path)] == [0, 1, 2]
 
 
 def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:

@@ -88,7 +88,7 @@ def test_a_hand_made_game_against_an_opponent_has_the_same_advantages_in_both() 
     terminated = torch.tensor([[False, False, False, True, False]])
     truncated = torch.tensor([[False, True, False, False, False]])
     ended, everywhere = terminated | truncated, torch.ones(1, 5, dtype=torch.bool)
-    found = gae(rewards, values, next_values, ended, everywhere, 0.5, 0.5, alternating=False)
+    found = gae(rewards, values, next_values, ended, everywhere, 0.5, 0.5)
     # delta: 1 + .5 - 0, 0 + .25 - 1, 2 + .125 - .5, -1 - .25, .5 - .125 - 1.
     by_hand = torch.tensor([[1.5 - 0.75 / 4, -0.75, 1.625 - 1.25 / 4, -1.25, -0.625]])
     torch.testing.assert_close(found, by_hand)

@@ -19,8 +19,8 @@ from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainConfig
 from algorithms.integrations.sb3.session import train_sb3
 from algorithms.reports.probe_files import probed_updates
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import read_rows
 from algorithms.training.trainer import train
 from tests.test_metrics_page import defined_names, family
 from tests.training.runs import Watcher
@@ -53,7 +53,7 @@ MODES = pytest.mark.parametrize("mode", ["one_ply", "versus"])
 def test_it_writes_no_name_that_our_runs_do_not_write(
     runs: dict[str, tuple[Path, Path]], mode: str
 ) -> None:
-    rows = [read_rows(folder / "metrics.jsonl") for folder in runs[mode]]
+    rows = [read_metrics(folder) for folder in runs[mode]]
     theirs, ours = ({name for row in each for name in row} for each in rows)
     assert {family(name) for name in theirs} - set(defined_names()) == set()
     # With so few positions one of these ranges may stay empty in one of the two.
@@ -73,7 +73,7 @@ def test_it_writes_no_name_that_our_runs_do_not_write(
 def test_rows_budget_schedules_and_start_are_those_of_our_run(
     runs: dict[str, tuple[Path, Path]], mode: str
 ) -> None:
-    theirs, ours = (read_rows(folder / "metrics.jsonl") for folder in runs[mode])
+    theirs, ours = (read_metrics(folder) for folder in runs[mode])
     assert [row["step"] for row in theirs] == [0, 1, 2, 3, 4]
     for name in ("step", "plies", "scored_moves"):
         assert [row[name] for row in theirs] == [row[name] for row in ours]
@@ -127,7 +127,7 @@ def test_a_signal_ends_the_run_after_its_update_with_a_last_evaluation(tmp_path:
 
     result = train_sb3(one_ply(tmp_path / "run", total_moves=640), display=Watcher(interrupt))
     assert result.stopped_by == "SIGTERM" and result.updates == 2
-    last = read_rows(tmp_path / "run" / "metrics.jsonl")[-1]
+    last = read_metrics(tmp_path / "run")[-1]
     assert last["step"] == 2 and "eval/endgame/regret_cp" in last
 
 

@@ -23,9 +23,10 @@ from algorithms.config.run import (
     RolloutConfig,
 )
 from algorithms.regularization import RegularizerConfig
+from algorithms.reports.bootstrap import percent_interval
+from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.log import RunFolderError, read_rows
-from algorithms.training.result import percent_interval
+from algorithms.run_folder.files import RunFolderError
 from algorithms.training.trainer import train
 from tests.training.runs import (
     MOVES_PER_UPDATE,
@@ -60,7 +61,7 @@ def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path
     assert low <= result.percent_of_start <= high
     assert config_file.load(run_dir / "config.json") == config
     assert (run_dir / "environment.json").exists()
-    rows = read_rows(run_dir / "metrics.jsonl")
+    rows = read_metrics(run_dir)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
     for row in rows:
         assert {"plies", "scored_moves", "time/cpu_s"} <= row.keys()
@@ -161,10 +162,10 @@ def test_a_damaged_checkpoint_costs_an_update_and_not_the_run(tmp_path: Path) ->
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     first = train(tiny(tmp_path, updates=2), display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     second = train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
     assert second.regret_cp_end == first.regret_cp_end
-    assert read_rows(tmp_path / "metrics.jsonl") == rows
+    assert read_metrics(tmp_path) == rows
 
 
 def test_a_run_is_not_continued_with_other_settings_or_another_evaluator(
@@ -182,16 +183,16 @@ def test_a_run_is_not_continued_with_other_settings_or_another_evaluator(
         return dataclasses.replace(found, state={**found.state, "evaluator": "stockfish-99"})
 
     monkeypatch.setattr(checkpoint, "load_newest", rewarded_by_another)
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     with pytest.raises(ValueError, match="was rewarded by 'stockfish-99'"):
         train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
-    assert read_rows(tmp_path / "metrics.jsonl") == rows
+    assert read_metrics(tmp_path) == rows
 
 
 def test_a_run_whose_fault_is_in_no_setting_is_not_continued(tmp_path: Path) -> None:
     made = tiny(tmp_path, updates=1, cause="temperature_mismatch")
     train(made, display=Watcher())
-    rows = read_rows(tmp_path / "metrics.jsonl")
+    rows = read_metrics(tmp_path)
     saved = config_file.load(tmp_path / "config.json")
     assert saved.cause == "temperature_mismatch"
     longer = dataclasses.replace(saved, total_moves=2 * MOVES_PER_UPDATE)
@@ -200,7 +201,7 @@ def test_a_run_whose_fault_is_in_no_setting_is_not_continued(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="cause 'temperature_mismatch' -> None"):
         train(dataclasses.replace(longer, cause=None), resume=True, display=Watcher())
     assert cli.main(["train", "--resume", str(tmp_path)]) == 1
-    assert read_rows(tmp_path / "metrics.jsonl") == rows
+    assert read_metrics(tmp_path) == rows
 
 
 def test_who_watches_sees_every_row_of_the_record_and_the_display_shows_what_they_say(
@@ -216,7 +217,7 @@ def test_who_watches_sees_every_row_of_the_record_and_the_display_shows_what_the
     display = Watcher()
     display.show = lambda row, status: shown.append(status)  # type: ignore[method-assign]
     train(tiny(tmp_path, updates=2), display=display, watch=watch)
-    assert seen == read_rows(tmp_path / "metrics.jsonl")
+    assert seen == read_metrics(tmp_path)
     assert shown == [f"update {step} looks well" for step in range(3)]
     train(tiny(tmp_path, updates=3), resume=True, display=display)
     assert shown[3:] == [""]

@@ -18,9 +18,10 @@ from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
-from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.positions import start_rollout
 from algorithms.training.trainer import train
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.rollouts.play import play_positions
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(
 ) -> None:
     vec, twin = (vec_of(4, opponent="random", max_plies=6) for _ in range(2))
     policy: PolicyNet = build_policy(tiny(Path()).policy, seed=0, device=CPU, critic=True)
-    batch, _ = collect_positions(
+    batch, _ = play_positions(
         vec, policy, start_rollout(vec, 3), num_plies=8, group_size=1, temperature=1.0,
         generator=torch.Generator().manual_seed(0), device=CPU,
     )  # fmt: skip

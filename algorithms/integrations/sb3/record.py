@@ -18,7 +18,6 @@ from algorithms.core.batch_metrics import batch_metrics
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
-from algorithms.evaluation.run_evaluation import RunEvaluation
 from algorithms.integrations.sb3.boards import StepPaid
 from algorithms.integrations.sb3.settings import updates_in_budget
 from algorithms.networks.logprobs import legal_logprobs
@@ -26,9 +25,8 @@ from algorithms.regularization import Measurements, Regularizer
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.ply import to_device
 from algorithms.rollouts.state import VecState
-from algorithms.run_folder import checkpoint
 from algorithms.run_folder.stopping import Stop
-from algorithms.training.record import RowWriter, TrainingSession, count_update
+from algorithms.training.record import Recorder, TrainingSession, count_update
 from algorithms.updates.learner import Learner
 from algorithms.updates.targets import Targets
 from chess_env.rules.rules import hash_batch
@@ -133,24 +131,21 @@ def train_metrics(
     }
 
 
-class Record(BaseCallback):
+class SB3Callback(BaseCallback):
     """Evaluates, writes rows, checkpoints and probes, and moves the coefficient of the entropy bonus.
 
     Args:
         session: the run.
-        rows: the record.
+        recorder: writes it down.
         run_dir: the run folder.
         stop: set by a signal; the run then ends with its present update.
         say: is given warnings.
-
-    Attributes:
-        evaluation: its last regret is the run's.
     """
 
     def __init__(
         self,
         session: SB3Session,
-        rows: RowWriter,
+        recorder: Recorder,
         run_dir: Path,
         stop: Stop,
         say: Callable[[str], None],
@@ -170,9 +165,8 @@ class Record(BaseCallback):
             behaviour=session.policy,
             shuffling=torch.Generator(),
         )
-        self.evaluation = RunEvaluation(session, temperature=config.rollout.temperature)
-        self._session, self._env, self._ppo, self._rows = session, session.env, session.model, rows
-        self._folder, self._stop, self._say = run_dir / "checkpoints", stop, say
+        self._session, self._env, self._ppo = session, session.env, session.model
+        self._recorder, self._stop, self._say = recorder, stop, say
         self._updates = updates_in_budget(config)
         self._states: list[VecState] = []
         self._steps: list[StepPaid] = []
@@ -184,12 +178,8 @@ class Record(BaseCallback):
 
     def _on_training_start(self) -> None:
         """Measures the untrained policy."""
-        row = self.evaluation.all_slices()
-        assert self.evaluation.regret is not None
-        self._session.progress.start_regret_cp = self.evaluation.regret.per_position_cp
         self._probes.begin(self._session.policy)
-        self._rows.write(row)
-        self._checkpoint(best=True)
+        self._recorder.begin()
 
     def _on_rollout_start(self) -> None:
         """Finishes the update before this rollout."""
@@ -264,21 +254,7 @@ class Record(BaseCallback):
         row |= count_update(session, self._collected, self._rollout_s, update_s)
         self._collected = None
         last = last or done.update >= self._updates
-        lowest, best = done.best_regret_cp, False
         if last or done.update % session.config.eval_interval_updates == 0:
-            row |= self.evaluation.all_slices() if last else self.evaluation.main_slice()
-            best = done.best_regret_cp < lowest
-        self._rows.write(row)
-        if last or best or done.update % session.config.checkpoint_interval_updates == 0:
-            self._checkpoint(best=best)
-
-    def _checkpoint(self, *, best: bool) -> None:
-        """Keeps the weights; the run cannot be continued from them, another can begin with them."""
-        session = self._session
-        checkpoint.save(
-            self._folder,
-            session.progress.update,
-            weights=session.policy.state_dict(),
-            state={"loop": session.config.loop, "evaluator": session.evaluator.id},
-            best=best,
-        )
+            row |= self._recorder.evaluate(every_slice=last)
+        keep = done.update % session.config.checkpoint_interval_updates == 0
+        self._recorder.finish(row, keep=keep, last=last)

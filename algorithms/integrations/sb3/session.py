@@ -15,7 +15,6 @@ import torch
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.config import files as config_file
-from algorithms.config.compatibility import check_settings
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require
 from algorithms.integrations.sb3.settings import (
@@ -30,13 +29,16 @@ from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.stopping import stop_on_signal
-from algorithms.training.record import RowWriter
+from algorithms.training.record import Recorder
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.trainer import new_run_dir
 from chess_env.evaluators import Evaluator, make_evaluator
 
 if TYPE_CHECKING:
     from algorithms.integrations.sb3.boards import BoardsVecEnv
+
+PACKAGES = ("stable_baselines3", "sb3_contrib")
+"""Their versions are part of the run's record."""
 
 
 @dataclasses.dataclass
@@ -61,6 +63,10 @@ class SB3Session:
     progress: Progress = dataclasses.field(default_factory=Progress)
     seen: SeenPositions = dataclasses.field(default_factory=SeenPositions)
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint says beside the weights: too little to continue the run with."""
+        return {"loop": self.config.loop, "evaluator": self.evaluator.id}
+
     def close(self) -> None:
         """Ends the boards and the evaluator."""
         self.env.close()
@@ -80,7 +86,6 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
         config.loop == "sb3",
         f"loop is {config.loop!r}: this is MaskablePPO's; set loop to sb3",
     )
-    check_settings(config)
     arguments = maskable_ppo_arguments(config)
     try:
         from sb3_contrib import MaskablePPO
@@ -131,6 +136,7 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
 def train_sb3(
     config: TrainConfig,
     *,
+    resume: bool = False,
     display: Display | None = None,
     watch: Callable[[Mapping[str, float]], str] | None = None,
 ) -> TrainResult:
@@ -141,14 +147,19 @@ def train_sb3(
 
     Args:
         config: the run, with `loop` "sb3".
+        resume: as of `train`; here it is an error.
         display: what to show; None chooses a live table or plain lines.
         watch: is given every row of the record and says in a line how the run does.
 
     Raises:
-        ValueError: a setting that MaskablePPO cannot have, or a budget below one rollout.
+        ValueError: a setting that MaskablePPO cannot have, a budget below one rollout, or `resume`.
         ModuleNotFoundError: sb3-contrib is not installed.
         RunFolderError: the folder holds another run, or another process writes it.
     """
+    require(
+        not resume,
+        f"{config.run_dir} is a run of MaskablePPO, which cannot be continued: begin anew",
+    )
     updates = updates_in_budget(config)
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
@@ -159,22 +170,27 @@ def train_sb3(
     try:
         session = make_sb3_session(config)
         log = RunLog(run_dir, track=config.track, config=config_file.to_dict(config))
-        describe(session, display, run_dir, resumed=False)
+        describe(session, display, run_dir, resumed=False, packages=PACKAGES)
         with stop_on_signal() as stop:
             from stable_baselines3.common.logger import Logger
 
-            from algorithms.integrations.sb3.record import Record
+            from algorithms.integrations.sb3.record import SB3Callback
 
-            rows = RowWriter(session.progress, log, display, watch)
-            record = Record(session, rows, run_dir, stop, display.say)
+            recorder = Recorder(
+                session,
+                run_dir,
+                log,
+                display,
+                temperature=config.rollout.temperature,
+                watch=watch,
+            )
+            callback = SB3Callback(session, recorder, run_dir, stop, display.say)
             session.model.set_logger(Logger(folder=None, output_formats=[]))
             # Without an interval SB3's logger keeps its values for the record to read.
             session.model.learn(
-                updates * moves_per_update(config), callback=record, log_interval=None
+                updates * moves_per_update(config), callback=callback, log_interval=None
             )
-        regret = record.evaluation.regret
-        assert regret is not None
-        return result_of(session, regret, run_dir, stopped_by=stop.name)
+        return result_of(session, recorder.last_regret(), run_dir, stopped_by=stop.name)
     finally:
         display.stop()
         if log is not None:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from algorithms.config.compatibility import check_settings
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.checks import require
 from algorithms.presets import EXTERNAL, PRESETS, SB3
@@ -22,6 +23,7 @@ _SCHEDULED = ("ent_coef", "ent_coef_final")
 
 def check_mappable(config: TrainConfig) -> None:
     """Raises ValueError, saying what to change, where MaskablePPO cannot do what the run asks for."""
+    check_settings(config)
     algorithm, policy, rollout = config.algorithm, config.policy, config.rollout
     same = PRESETS[EXTERNAL[SB3]][0]
     require(
