@@ -74,7 +74,9 @@ class Pretraining:
         ValueError: settings that cannot go together, or weights of another network.
 
     Attributes:
-        policy, optimizer, guard: what learns.
+        policy: what learns.
+        optimizer: Adam over the layers that learn.
+        guard: leaves out steps that are not finite.
         device: where the network lives.
         progress: what has been done; `plies` counts positions and `scored_moves` labelled moves.
         plateau: whether held-out regret still falls.

@@ -40,7 +40,8 @@ class Session:
         ValueError: settings that cannot go together; no engine has been started then.
 
     Attributes:
-        config, device: what was asked for, and where it computes.
+        config: what was asked for.
+        device: where the network computes.
         learner: what learns.
         worker: what plays.
         evaluator: what scores.
