@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.networks.policy_net import PolicyNet
+from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.evaluation.policies import saved_run
+from tests.small import make_batch, make_policy, make_vec
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,3 +41,41 @@ def replace_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[...,
         monkeypatch.setitem(LOOPS, "native", dataclasses.replace(LOOPS["native"], train=train))
 
     return replace
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_torch_thread() -> Iterator[None]:
+    """The networks here are so small that a second thread only costs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
+    opened: list[ChessSelfPlayVectorEnv] = []
+
+    def make(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
+        opened.append(make_vec(num_envs, **kwargs))
+        return opened[-1]
+
+    yield make
+    for vec in opened:
+        vec.close()
+
+
+@pytest.fixture
+def policy_of() -> Callable[..., PolicyNet]:
+    return make_policy
+
+
+@pytest.fixture
+def rollout_of() -> Callable[..., RolloutBatch]:
+    return make_batch
+
+
+@pytest.fixture(scope="session")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with one checkpoint of `small_policy(0)`."""
+    return saved_run(tmp_path_factory.mktemp("runs") / "small", seed=0)

@@ -19,7 +19,7 @@ from algorithms.playing.uci.engine import LONGEST_LINE, serve
 from algorithms.playing.uci.options import SPINS
 from algorithms.playing.uci.protocol import Go, Word, parse
 from tests.env.playing import SHUFFLE
-from tests.playing.policies import small_policy
+from tests.evaluation.policies import small_policy
 from tests.playing.wire import Wire
 
 THINKER = PolicyMoves(small_policy(0))

@@ -18,7 +18,7 @@ from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
-from tests.playing.policies import small_policy
+from tests.evaluation.policies import small_policy
 
 PLAIN = Request(reached(None, ()), temperature=1.0, top_k=0, seed=None, searchmoves=None)
 CASTLING = "r3k2r/pPp2ppp/8/3pP3/8/8/PPP2P1P/R3K2R w KQkq d6 0 9"

@@ -22,8 +22,8 @@ from algorithms.ppo import PPO
 from algorithms.reinforce import Reinforce
 from algorithms.rloo import RLOO
 from algorithms.testing.cases import noise_like, random_case
-from tests.training.conftest import make_policy
-from tests.training.learners import learner_of
+from tests.small import make_policy
+from tests.updates.learners import learner_of
 
 GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
 CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)

@@ -13,7 +13,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from tests.training.conftest import make_batch
+from tests.small import make_batch
 from tests.zoo.later_algorithms import MaxAtK, MaxRL, PassAtK
 
 LOGITS = torch.tensor([0.3, -0.9, 1.1, 0.0], dtype=torch.float64)

@@ -28,9 +28,9 @@ from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_games
-from tests.training.conftest import CPU, make_batch, make_policy, make_vec
-from tests.training.learners import learner_of
+from tests.small import CPU, make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, assert_same, final_state, tiny
+from tests.updates.learners import learner_of
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
 
 LATER: tuple[Algorithm, ...] = (

@@ -15,7 +15,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clipped_ratio, score_function
 from algorithms.regularization import Regularizer, RegularizerConfig
-from tests.zoo.regularizer_cases import flat_batch
+from tests.regularization.regularizer_cases import flat_batch
 
 NUM_LEGAL = (20, 218)  # the initial position, and the most that any position has
 TEMPERATURES = (1.0, 1.3)

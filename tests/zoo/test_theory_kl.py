@@ -16,7 +16,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig, estimators
-from tests.zoo.regularizer_cases import TEMPERATURE, flat_batch
+from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch
 
 NUM_LEGAL, SLOTS = 12, 14
 MOVES = torch.arange(NUM_LEGAL)[:, None]

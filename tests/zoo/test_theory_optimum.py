@@ -11,7 +11,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
 from chess_env.positions.heldout import load_heldout
 from chess_env.rewards.rewards import make_reward
-from tests.zoo.regularizer_cases import flat_batch
+from tests.regularization.regularizer_cases import flat_batch
 
 POSITIONS = 20
 

@@ -21,9 +21,7 @@ from chess_env.observation import encode_batch
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import pack_fens, to_fen
 from chess_env.rules.rules import legal_actions_batch
-from tests.training.conftest import make_policy, one_torch_thread
-
-__all__ = ["one_torch_thread"]  # a fixture
+from tests.small import make_policy
 
 
 def player(policy: PolicyNet, temperature: float) -> PolicyPlayer:

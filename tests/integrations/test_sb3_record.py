@@ -22,9 +22,9 @@ from algorithms.reports.probe_files import probed_updates
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
+from tests.integrations.sb3_runs import one_ply, versus
 from tests.test_metrics_page import defined_names, family
 from tests.training.runs import Watcher
-from tests.training.sb3_runs import one_ply, versus
 
 
 def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:

@@ -20,7 +20,7 @@ from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import shuffled
 from chess_env.vector_env import ChessSelfPlayVectorEnv
-from tests.training.recording_algorithm import (
+from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
     critic_and_batch,
     flat_weights,

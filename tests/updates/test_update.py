@@ -16,7 +16,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
 from algorithms.updates.targets import Targets
 from algorithms.updates.update import update
-from tests.training.learners import learner_of
+from tests.updates.learners import learner_of
 
 PolicyOf = Callable[..., PolicyNet]
 RolloutOf = Callable[..., RolloutBatch]

@@ -27,8 +27,8 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
-from tests.training import custom_parts
-from tests.training.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
+from tests.config.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
+from tests.config import custom_parts
 
 ROOT = Path(__file__).parents[2]
 ALL_OWN = ["--env.evaluator", f"{HERE}:Material", "--env.reward", f"win_prob_delta+0.5*{HERE}:pawns",
@@ -184,8 +184,8 @@ def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
     plan = Plan(("grpo", f"{HERE}:Mine"), grid=("some_field=1.0,3.0",), treatments=("none",))
     columns = make_variants(plan)
     names = [column.name for column in columns]
-    assert names == ["grpo+none", "tests.training.custom_parts-Mine+some_field=1.0+none",
-                     "tests.training.custom_parts-Mine+some_field=3.0+none"]  # fmt: skip
+    assert names == ["grpo+none", "tests.config.custom_parts-Mine+some_field=1.0+none",
+                     "tests.config.custom_parts-Mine+some_field=3.0+none"]  # fmt: skip
     arguments = train_arguments(columns[2].config)
     assert arguments[:2] == ("train", f"{HERE}:Mine")
     assert arguments[arguments.index("--algorithm.some-field") + 1] == "3.0"

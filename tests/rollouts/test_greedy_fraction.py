@@ -15,7 +15,7 @@ from algorithms.ppo import PPO
 from algorithms.rollouts.positions import start_rollout
 from algorithms.training.session import Session
 from tests.rollouts.play import play_positions
-from tests.training.conftest import CPU, make_policy, make_vec
+from tests.small import CPU, make_policy, make_vec
 from tests.training.runs import tiny
 
 

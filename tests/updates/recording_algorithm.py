@@ -24,7 +24,7 @@ from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
-from tests.training.learners import learner_of
+from tests.updates.learners import learner_of
 
 NOTHING = Needs()
 CPU = torch.device("cpu")

@@ -26,7 +26,7 @@ from algorithms.evaluation.move_quality import (
     win_percent,
 )
 from chess_env.positions.heldout import load_heldout
-from tests.playing.policies import small_policy
+from tests.evaluation.policies import small_policy
 
 CPU = torch.device("cpu")
 Row = list[tuple[int, float]]

@@ -11,9 +11,7 @@ from algorithms import cli
 from algorithms.config import files as config_file
 from algorithms.config.names import named_run, strong
 from algorithms.networks.build import build_policy
-from tests.training.conftest import CPU, one_torch_thread
-
-__all__ = ["one_torch_thread"]  # a fixture
+from tests.small import CPU
 
 SMOKE = ("train", "grpo", "--preset", "strong", "--smoke", "--device", "cpu")
 

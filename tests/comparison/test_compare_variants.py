@@ -17,7 +17,7 @@ from algorithms.comparison.variants import (
     train_arguments,
 )
 from algorithms.config.run import TrainConfig, TrainOptions
-from tests.collapse.fake_grid import config_of
+from tests.comparison.fake_grid import config_of
 
 FOUR = ("grpo", "ppo", "rloo", "delightful_pg")
 

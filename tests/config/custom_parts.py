@@ -1,4 +1,4 @@
-"""Parts of a user's own, as a module of theirs would hold them; tests name them `tests.training.custom_parts:...`."""
+"""Parts of a user's own, as a module of theirs would hold them; tests name them `tests.config.custom_parts:...`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chess_env.observation import NUM_PLANES
 from chess_env.rules.fen import parse_fen
 from tests.env.material import MaterialEvaluator
 
-HERE = "tests.training.custom_parts"
+HERE = "tests.config.custom_parts"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
-from tests.training.recording_algorithm import RecordingAlgorithm, run
+from tests.updates.recording_algorithm import RecordingAlgorithm, run
 
 CPU = torch.device("cpu")
 RolloutOf = Callable[..., RolloutBatch]

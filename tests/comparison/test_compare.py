@@ -15,7 +15,7 @@ from algorithms.comparison.jobs import MixedError
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.tuning import TuningError
 from algorithms.config.run import TrainConfig
-from tests.collapse.fake_grid import Curve, FakeGrid
+from tests.comparison.fake_grid import Curve, FakeGrid
 
 BROADER = {"delightful_pg": 1.0}
 NONE = ("none",)

@@ -20,8 +20,8 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.loss import loss_of
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import make_training_batch
-from tests.training.learners import learner_of
-from tests.training.recording_algorithm import (
+from tests.updates.learners import learner_of
+from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
     critic_and_batch,
     flat_weights,

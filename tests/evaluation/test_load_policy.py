@@ -17,8 +17,8 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.networks.weights import read_weights
 from algorithms.run_folder import checkpoint
-from tests.playing.policies import SMALL as RUN_SIZE
-from tests.playing.policies import saved_run, small_policy
+from tests.evaluation.policies import SMALL as RUN_SIZE
+from tests.evaluation.policies import saved_run, small_policy
 from tests.training.runs import tiny
 
 SMALL = NetworkConfig(channels=8, blocks=2, head_dim=4)

@@ -19,7 +19,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
 from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
-from tests.training.conftest import make_policy
+from tests.small import make_policy
 from tests.training.runs import Watcher, rows_without_time, tiny
 
 CPU = torch.device("cpu")

@@ -22,7 +22,7 @@ from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
-from tests.training.learners import learner_of
+from tests.updates.learners import learner_of
 
 CPU = torch.device("cpu")
 TEMPERATURE = 1.3

@@ -15,10 +15,7 @@ from algorithms.training.trainer import train
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.positions.start_positions import make_start_positions
-from tests.training.conftest import one_torch_thread
 from tests.training.runs import Watcher, assert_same, final_state, tiny
-
-__all__ = ["one_torch_thread"]  # a fixture
 
 MATCHES = MatchConfig(opponents=("material", "random@random=0.5"), games=2, interval_updates=2)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig, estimators
 from algorithms.regularization.terms.kl_cov import highest_covariance, kl_cov
-from tests.zoo.regularizer_cases import TEMPERATURE, flat_batch, policy, random_case
+from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch, policy, random_case
 
 ESTIMATORS = ("exact", "k1", "k2", "k3", "weighted_k3")  # those that a reference allows
 

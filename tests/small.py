@@ -1,9 +1,9 @@
+"""The small boards, network and batch that tests of several rooms take."""
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
@@ -51,35 +51,3 @@ def make_batch(form: str = "positions", temperature: float = 1.0, seed: int = 0)
     if form == "positions":
         return play_positions(vec, policy, state, **shared)[0]
     return play_games(vec, policy, **shared)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_torch_thread() -> Iterator[None]:
-    """The networks here are so small that a second thread only costs."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
-    opened: list[ChessSelfPlayVectorEnv] = []
-
-    def make(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
-        opened.append(make_vec(num_envs, **kwargs))
-        return opened[-1]
-
-    yield make
-    for vec in opened:
-        vec.close()
-
-
-@pytest.fixture
-def policy_of() -> Callable[..., PolicyNet]:
-    return make_policy
-
-
-@pytest.fixture
-def rollout_of() -> Callable[..., RolloutBatch]:
-    return make_batch

@@ -9,7 +9,7 @@ from torch import Tensor
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
-from tests.zoo.regularizer_cases import TEMPERATURE, rollout
+from tests.regularization.regularizer_cases import TEMPERATURE, rollout
 
 FORMS = ("positions", "games")
 

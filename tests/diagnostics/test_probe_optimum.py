@@ -19,7 +19,7 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.regularization.terms import terms_of
-from tests.training.conftest import make_policy
+from tests.small import make_policy
 
 CPU = torch.device("cpu")
 

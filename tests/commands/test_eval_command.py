@@ -18,9 +18,7 @@ from algorithms.evaluation.strength import table, to_dict
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.match_result import Game, MatchResult, VoidPair
-from tests.training.conftest import make_policy, one_torch_thread
-
-__all__ = ["one_torch_thread"]  # a fixture
+from tests.small import make_policy
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from tests.training.learners import learner_of
-from tests.training.sb3_runs import one_ply, opened, sample, versus
+from tests.integrations.sb3_runs import one_ply, opened, sample, versus
+from tests.updates.learners import learner_of
 
 Make = Callable[..., TrainConfig]
 MODES = pytest.mark.parametrize("make", [one_ply, versus])
