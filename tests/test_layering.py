@@ -213,3 +213,17 @@ def test_no_folder_has_more_modules_than_one_can_look_over() -> None:
     # One module for each command, and five that commands share.
     assert crowded.pop("algorithms/commands", 0) <= len(COMMANDS) + 5
     assert crowded == {}
+
+
+def test_the_walkthrough_reads_ten_files_and_1400_lines() -> None:
+    page = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    files = re.findall(r"^\| [a-z ]+ \| `([\w/]+\.py)` \|", page, re.MULTILINE)
+    assert len(files) == len(set(files)) == 10
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 1400
+
+
+def test_every_file_that_where_does_it_go_names_is_there() -> None:
+    page = (ROOT / "docs" / "where_does_it_go.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:algorithms|chess_env|docs)/[^`]*)`", page))
+    assert len(named) > 15
+    assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
+from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
@@ -117,26 +117,6 @@ class RolloutWorker:
     def sampling_policy(self, update: int) -> PolicyNet:
         """What must be equal to the sampler of a fresh rollout: the learner, where it was synchronised."""
         return self._policies.policy if self.synced(update) else self._policies.behaviour
-
-    def moves_per_rollout(self, largest: int) -> int:
-        """What one rollout may score: the most, or, of all legal moves, the most seen so far.
-
-        The number of legal moves is not known before they are there. Where all are scored, the
-        first rollout is taken to have `ALL_MOVES_GUESS` for each state, and the last one may
-        overdraw the budget by what it has more than any before it.
-
-        Args:
-            largest: scored moves of the largest rollout so far; 0 before the first.
-        """
-        rollout = self._config.rollout
-        plies = rollout.num_plies
-        if rollout.form == "games":
-            plies = min(plies, self._config.env.max_plies or plies)
-            if rollout.train_sides == "start":
-                plies = -(-plies // 2)
-        if self._needs.all_moves:
-            return largest or rollout.num_envs * plies * ALL_MOVES_GUESS
-        return int(rollout.num_envs * plies * self._config.algorithm.group_size)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next rollouts depend on, for a checkpoint."""

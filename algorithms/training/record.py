@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -181,3 +182,10 @@ class Recorder:
             if must:
                 raise
             self._display.say(f"WARNING: {error}")
+
+
+def new_run_dir(config: TrainConfig) -> Path:
+    """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    label = config.label.replace(":", ".")  # of module:Name; no file system should stumble over it
+    return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

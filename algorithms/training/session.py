@@ -13,7 +13,7 @@ import torch
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import custom_terms
-from algorithms.config.run import TrainConfig
+from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics
 from algorithms.networks.build import build_policy, trained_parameters
@@ -124,8 +124,22 @@ class Session:
 
     @property
     def moves_per_rollout(self) -> int:
-        """What the next rollout may score, see `RolloutWorker.moves_per_rollout`."""
-        return self.worker.moves_per_rollout(self.progress.largest_rollout)
+        """What the next rollout may score: the most, or, of all legal moves, the most seen so far.
+
+        The number of legal moves is not known before they are there. Where all are scored, the
+        first rollout is taken to have `ALL_MOVES_GUESS` for each state, and the last one may
+        overdraw the budget by what it has more than any before it.
+        """
+        rollout, algorithm = self.config.rollout, self.config.algorithm
+        plies = rollout.num_plies
+        if rollout.form == "games":
+            plies = min(plies, self.config.env.max_plies or plies)
+            if rollout.train_sides == "start":
+                plies = -(-plies // 2)
+        if algorithm.needs().all_moves:
+            guess = rollout.num_envs * plies * ALL_MOVES_GUESS
+            return self.progress.largest_rollout or guess
+        return int(rollout.num_envs * plies * algorithm.group_size)
 
     def budget_left(self, unaccounted: int = 0) -> bool:
         """Whether another rollout fits, after `unaccounted` moves beyond those in the progress."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.preflight import look
-from algorithms.training.record import Recorder, count_update
+from algorithms.training.record import Recorder, count_update, new_run_dir
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
 from algorithms.updates.nonfinite import NonFiniteDump
@@ -85,12 +84,7 @@ def train(
             resume_at=session.progress.update if newest else None,
         )
         recorder = Recorder(
-            session,
-            run_dir,
-            log,
-            display,
-            temperature=config.rollout.temperature,
-            watch=watch,
+            session, run_dir, log, display, temperature=config.rollout.temperature, watch=watch
         )
         run = _Run(session, matches, recorder, run_dir, display)
         describe(session, display, run_dir, resumed=newest is not None)
@@ -213,10 +207,3 @@ class _Run:
             row |= self.matches.play(self.session.policy)
         keep = number % config.checkpoint_interval_updates == 0
         self.recorder.finish(row, keep=keep, last=last)
-
-
-def new_run_dir(config: TrainConfig) -> Path:
-    """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    label = config.label.replace(":", ".")  # of module:Name; no file system should stumble over it
-    return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

@@ -27,8 +27,8 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
-from tests.config.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
 from tests.config import custom_parts
+from tests.config.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
 
 ROOT = Path(__file__).parents[2]
 ALL_OWN = ["--env.evaluator", f"{HERE}:Material", "--env.reward", f"win_prob_delta+0.5*{HERE}:pawns",

@@ -29,9 +29,8 @@ from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.stopping import stop_on_signal
-from algorithms.training.record import Recorder
+from algorithms.training.record import Recorder, new_run_dir
 from algorithms.training.result import TrainResult, describe, result_of
-from algorithms.training.trainer import new_run_dir
 from chess_env.evaluators import Evaluator, make_evaluator
 
 if TYPE_CHECKING:
