@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
-import types
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from algorithms.collapse.causes.cause import applied
+from algorithms.comparison.axes import (
+    ABSENT,
+    combinations,
+    last_part,
+    parse_axis,
+    settings_of,
+    value_at,
+)
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
-from algorithms.core.checks import require, require_choice
+from algorithms.core.checks import require
 from algorithms.integrations.loops import LOOPS
-from algorithms.moved import setting_today
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
 # must take a single step (RLOO) would otherwise make fewer steps than the others.
@@ -33,10 +37,6 @@ SHARED = (
     "algorithm.gamma", "algorithm.credit",
 )  # fmt: skip
 """Beginnings of what all variants share where they have it: budget, network, starts, credit horizon."""
-
-NOT_IN_A_GRID = (
-    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "loop",
-)  # fmt: skip
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
@@ -88,8 +88,8 @@ def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ..
     variants = []
     for treatment in plan.treatments:
         for name, base in bases.items():
-            for settings in _combinations(grid, base):
-                label = "+".join([name, *(f"{_short(k)}={v}" for k, v in settings.items())])
+            for settings in combinations(grid, base):
+                label = "+".join([name, *(f"{last_part(k)}={v}" for k, v in settings.items())])
                 label = re.sub(r"[^\w.,=+-]", "-", label)
                 values = {**_treatment_settings(plan, treatment), **settings}
                 config = with_intervals(applied(base, values))
@@ -127,7 +127,7 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
         "credit": "step" if plan.form == "positions" else "return_to_go",
         "group_size": GROUP_SIZE,
     }
-    fields = set(_leaves(start.algorithm))
+    fields = set(settings_of(start.algorithm))
     states = rollout["num_envs"] * rollout["num_plies"]
     if plan.form == "games":
         states *= GROUP_SIZE
@@ -172,12 +172,12 @@ def with_intervals(config: TrainConfig) -> TrainConfig:
 def mixed_settings(variants: Sequence[Variant]) -> list[str]:
     """Sentences on the settings that the variants should share and do not; empty where they do."""
     found = []
-    names = [name for variant in variants for name in _leaves(variant.config)]
+    names = [name for variant in variants for name in settings_of(variant.config)]
     for name in dict.fromkeys(name for name in names if name.startswith(SHARED)):
         values: dict[str, list[str]] = {}
         for variant in variants:
-            value = _at(variant.config, name)
-            if value is not _ABSENT:
+            value = value_at(variant.config, name)
+            if value is not ABSENT:
                 values.setdefault(str(value), []).append(variant.name)
         if len(values) > 1:
             listed = ", ".join(f"{value} in {names[0]}" for value, names in values.items())
@@ -206,102 +206,8 @@ def train_arguments(config: TrainConfig) -> tuple[str, ...]:
     return ("train", config.preset, *flags)
 
 
-def parse_axis(
-    text: str, configs: Sequence[TrainConfig], plan: Plan
-) -> tuple[str, tuple[Any, ...]]:
-    """(dotted name, values) of "key=v1,v2"; the key may be the last part of the name alone.
-
-    Raises:
-        ValueError: there is no such setting or value, or the comparison decides it itself.
-    """
-    key, equals, listed = text.partition("=")
-    require(
-        bool(key and equals and listed),
-        f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
-    )
-    key = setting_today(key, None)[0]
-    kinds: dict[str, Any] = {}
-    for config in configs:
-        kinds |= _leaves(config)
-    kinds = {name: kind for name, kind in kinds.items() if name not in NOT_IN_A_GRID}
-    short = [name for name in kinds if _short(name) == key]
-    if key not in kinds and len(short) == 1:
-        key = short[0]
-    require(
-        key in kinds or not short, f"--grid {key}: ambiguous, it is one of {' and '.join(short)}"
-    )
-    require_choice("--grid", key, [*kinds, *map(_short, kinds)] if "." not in key else kinds)
-    require(
-        not key.startswith("regularizer.ent_coef") or plan.treatments == ("preset",),
-        f"--grid {key}: --regularization decides it; give --regularization preset beside it",
-    )
-    values = tuple(_parsed(f"--grid {key}", value, kinds[key]) for value in listed.split(","))
-    return key, values
-
-
-def _combinations(
-    grid: Sequence[tuple[str, tuple[Any, ...]]], config: TrainConfig
-) -> list[dict[str, Any]]:
-    """Every combination of the grid's values, of the settings that this run has."""
-    own = [(key, values) for key, values in grid if _at(config, key) is not _ABSENT]
-    keys = [key for key, _ in own]
-    return [
-        dict(zip(keys, values, strict=True))
-        for values in itertools.product(*(values for _, values in own))
-    ]
-
-
 def _treatment_settings(plan: Plan, treatment: Treatment) -> dict[str, Any]:
     if treatment == "preset":
         return {}
     coefficient = 0.0 if treatment == "none" else plan.ent_coef
     return NO_BONUS | {"regularizer.ent_coef": coefficient}
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-_ABSENT = object()
-
-
-def _at(config: Any, name: str) -> Any:
-    """The value of a dotted setting; `_ABSENT` where the algorithm has no such field."""
-    for part in name.split("."):
-        config = getattr(config, part, _ABSENT)
-    return config
-
-
-def _leaves(config: Any, prefix: str = "") -> dict[str, Any]:
-    """{dotted name: type} of every setting that holds a single value."""
-    hints = typing.get_type_hints(type(config))
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            found |= _leaves(value, f"{prefix}{field.name}.")
-        elif not isinstance(value, tuple):
-            found[prefix + field.name] = hints[field.name]
-    return found
-
-
-def _parsed(what: str, text: str, hint: Any) -> Any:
-    """The value that a text means in a field of this type."""
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(hint) if union else (hint,)
-    if text == "None" and type(None) in kinds:
-        return None
-    for kind in kinds:
-        if typing.get_origin(kind) is Literal:
-            require_choice(what, text, typing.get_args(kind))
-            return text
-    if bool in kinds:
-        require_choice(what, text, ("True", "False"))
-        return text == "True"
-    try:
-        for kind in (int, float):
-            if kind in kinds:
-                return kind(text)
-    except ValueError:
-        raise ValueError(f"{what}: {text!r} is no number; give one") from None
-    return text
