@@ -12,10 +12,7 @@ from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
 from tests.reports.run_folders import config, write_run
 
-FENS = [
-    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-    "7k/8/8/8/8/8/p7/7K b - - 0 1",
-]
+FENS = ["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "7k/8/8/8/8/8/p7/7K b - - 0 1"]
 
 
 def sheet() -> ProbeSheet:

@@ -10,12 +10,7 @@ import tyro
 
 from algorithms import PRESETS, cli
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.variants import (
-    Variant,
-    make_variants,
-    mixed_settings,
-    train_arguments,
-)
+from algorithms.comparison.variants import Variant, make_variants, mixed_settings, train_arguments
 from algorithms.config.run import TrainConfig, TrainOptions
 from tests.comparison.fake_grid import config_of
 

@@ -19,10 +19,7 @@ SMOKE = ("train", "grpo", "--preset", "strong", "--smoke", "--device", "cpu")
 def test_the_command_line_runs_the_settings_with_the_changes_given(tmp_path: Path) -> None:
     arguments = ["--match.opponents", "--rollout.greedy-fraction", "0.25", "--run-dir"]
     assert cli.main([*SMOKE, *arguments, str(tmp_path / "run")]) == 0
-    kept, wanted = (
-        config_file.load(tmp_path / "run" / "config.json"),
-        strong(named_run("grpo")),
-    )
+    kept, wanted = (config_file.load(tmp_path / "run" / "config.json"), strong(named_run("grpo")))
     assert kept.algorithm == wanted.algorithm and kept.regularizer == wanted.regularizer
     assert kept.env == wanted.env and kept.optimizer == wanted.optimizer
     assert kept.rollout.greedy_fraction == 0.25 and kept.match.opponents == ()

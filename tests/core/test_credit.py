@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.credit import (
-    actor_critic,
-    alive,
-    credited,
-    outcome,
-    return_to_go,
-    start_sign,
-)
+from algorithms.core.credit import actor_critic, alive, credited, outcome, return_to_go, start_sign
 from tests.core.conftest import make_batch
 
 BatchOf = Callable[..., RolloutBatch]
@@ -169,9 +162,7 @@ def batch_next(batch: RolloutBatch) -> float:
     return float(batch.next_values[0, 0, 2])
 
 
-def test_with_gamma_0_every_sample_of_a_position_gets_reward_minus_value(
-    batch_of: BatchOf,
-) -> None:
+def test_with_gamma_0_every_sample_of_a_position_gets_reward_minus_value(batch_of: BatchOf) -> None:
     batch = with_values(batch_of("positions"))
     assert batch.values is not None
     expected = batch.rewards - batch.values[..., None]

@@ -21,10 +21,7 @@ from algorithms.core.reductions import (
 BatchOf = Callable[..., RolloutBatch]
 # Two starts x two games x three plies: lengths 3, 1, 2 and a game that is not trained on.
 GAMES = torch.tensor(
-    [
-        [[True, True, True], [True, False, False]],
-        [[True, True, False], [False, False, False]],
-    ]
+    [[[True, True, True], [True, False, False]], [[True, True, False], [False, False, False]]]
 )
 
 

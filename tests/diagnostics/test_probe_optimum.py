@@ -11,10 +11,7 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.diagnostics.probe_metrics import entropy
-from algorithms.diagnostics.probe_optimum import (
-    has_closed_optimum,
-    optimum_logprobs,
-)
+from algorithms.diagnostics.probe_optimum import has_closed_optimum, optimum_logprobs
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.evaluation.heldout import (
-    HeldoutSlice,
-    move_regret_cp,
-    prepare_slice,
-    regret_cp,
-)
+from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp, prepare_slice, regret_cp
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.bootstrap import bootstrap_interval
 from chess_env.moves import legal_actions
@@ -83,9 +78,7 @@ def test_regret_equals_a_loop_over_positions_and_moves(
     assert result.effective_moves == pytest.approx(np.mean(np.exp(entropies)), rel=1e-4)
 
 
-def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(
-    heldout: Heldout,
-) -> None:
+def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(heldout: Heldout) -> None:
     regret = move_regret_cp(prepare_slice(heldout, "random_2_40"))
     # Children 10000, -10000 and 999 of the first position count as 1000, -1000 and 999.
     assert regret[0, :3].tolist() == [0.0, 1000.0, 1.0]

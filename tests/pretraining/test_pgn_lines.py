@@ -48,11 +48,7 @@ WHOLE = HEADED + "1. Nf3 Nf6 1-0\n\n"
             {"games": 2, "used": 2},
         ),
         ("e4 e5 1-0\nd4 d6 *\n", ["e4 e5", "d4 d6"], {"games": 2, "used": 2}),
-        (
-            "1. e4 e5\n1. d4 d6 0-1\n",
-            ["e4", "d4 d6"],
-            {"games": 2, "used": 2, "truncated": 1},
-        ),
+        ("1. e4 e5\n1. d4 d6 0-1\n", ["e4", "d4 d6"], {"games": 2, "used": 2, "truncated": 1}),
         (
             HEADED + "1. e4 e5 1-0 1. d4 d5 0-1\n\n" + WHOLE,
             ["e4 e5", "Nf3 Nf6"],

@@ -115,9 +115,7 @@ def test_one_runaway_seed_widens_the_bootstrap_interval_only_a_little() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 12])
-def test_equal_differences_give_a_point_and_nearly_equal_ones_a_finite_interval(
-    count: int,
-) -> None:
+def test_equal_differences_give_a_point_and_nearly_equal_ones_a_finite_interval(count: int) -> None:
     interval = difference_interval(np.full(count, 0.25))
     assert (interval.low, interval.high) == (0.25, 0.25)
     mostly_zero = difference_interval(np.eye(count)[0])

@@ -9,12 +9,7 @@ from typing import Any
 
 import torch
 
-from algorithms.config.run import (
-    EnvConfig,
-    OptimizerConfig,
-    RolloutConfig,
-    TrainConfig,
-)
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig

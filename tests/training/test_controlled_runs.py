@@ -37,10 +37,7 @@ RECOVERY = RegularizerConfig(
 )
 # Batches of the same size as `tiny`'s, whatever the algorithm.
 CASES: dict[str, dict[str, Any]] = {
-    "ppo": {
-        "algorithm": PPO(update_epochs=2),
-        "rollout": RolloutConfig(num_envs=16, num_plies=4),
-    },
+    "ppo": {"algorithm": PPO(update_epochs=2), "rollout": RolloutConfig(num_envs=16, num_plies=4)},
     "games": {
         "algorithm": GRPO(group_size=4, credit="return_to_go"),
         "rollout": RolloutConfig(
@@ -182,9 +179,7 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
     assert distances == [1, 2, 0, 1, 0]
 
 
-def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(
-    tmp_path: Path,
-) -> None:
+def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(tmp_path: Path) -> None:
     result = train(
         tiny(tmp_path, algorithm=Exact(), total_moves=2_000, env=EnvConfig("builtin", max_plies=6)),
         display=Watcher(),

@@ -113,9 +113,7 @@ def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds(
     noise = torch.randn(batch.old_legal_logprobs.shape, generator=torch.Generator().manual_seed(0))
     sampler = (0.7 * batch.old_legal_logprobs + 0.3 * noise).log_softmax(-1)
     changed = dataclasses.replace(
-        batch,
-        old_legal_logprobs=sampler,
-        old_logprobs=sampler.gather(-1, batch.slots),
+        batch, old_legal_logprobs=sampler, old_logprobs=sampler.gather(-1, batch.slots)
     )
     metrics = measure_step0(policy, changed, CONTROLS).metrics
     pairs = []

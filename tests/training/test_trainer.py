@@ -18,10 +18,7 @@ import torch
 
 from algorithms import ALGORITHMS, cli
 from algorithms.config import files as config_file
-from algorithms.config.run import (
-    OptimizerConfig,
-    RolloutConfig,
-)
+from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.bootstrap import percent_interval
 from algorithms.reports.run_files import read_metrics
