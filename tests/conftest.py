@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
-from algorithms.networks.policy_net import PolicyNet
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.evaluation.policies import saved_run
-from tests.small import make_batch, make_policy, make_vec
+from tests.small import make_vec
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,16 +61,6 @@ def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
     yield make
     for vec in opened:
         vec.close()
-
-
-@pytest.fixture
-def policy_of() -> Callable[..., PolicyNet]:
-    return make_policy
-
-
-@pytest.fixture
-def rollout_of() -> Callable[..., RolloutBatch]:
-    return make_batch
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
@@ -44,8 +41,3 @@ def make_batch(
         temperature=temperature,
         policy_version=0,
     )
-
-
-@pytest.fixture
-def batch_of() -> Callable[..., RolloutBatch]:
-    return make_batch

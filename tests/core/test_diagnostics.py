@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from algorithms.core.advantages import group_relative
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics, legal_entropy
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.ratio_metrics import add_sums, ratio_metrics, ratio_sums, to_floats
-
-BatchOf = Callable[..., RolloutBatch]
+from tests.core.conftest import make_batch
 
 
 def metrics_of(ratio: list[float], advantages: list[float], valid: list[bool]) -> dict[str, float]:
@@ -79,8 +76,8 @@ def test_legal_entropy_of_padded_logprobs_is_the_distribution_s_entropy() -> Non
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_batch_metrics_equal_a_loop_over_valid_members(batch_of: BatchOf, form: str) -> None:
-    batch = batch_of(form, spread=2.0)
+def test_batch_metrics_equal_a_loop_over_valid_members(form: str) -> None:
+    batch = make_batch(form, spread=2.0)
     valid = batch.valid.clone().reshape(-1)
     valid[[0, 5, 6, 7]] = False
     batch = dataclasses.replace(batch, valid=valid.reshape(batch.valid.shape))
@@ -113,8 +110,8 @@ def test_batch_metrics_equal_a_loop_over_valid_members(batch_of: BatchOf, form: 
         )
 
 
-def test_forced_positions_are_left_out_of_the_entropy(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_forced_positions_are_left_out_of_the_entropy() -> None:
+    batch = make_batch("positions")
     legal_ids = batch.legal_ids.clone()
     legal_ids[0, :, 1:] = -1
     legal_logprobs = batch.old_legal_logprobs.clone()

@@ -22,6 +22,7 @@ from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
+from tests.small import make_batch
 from tests.updates.learners import learner_of
 
 CPU = torch.device("cpu")
@@ -194,10 +195,8 @@ def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecO
     assert result == pytest.approx(expected, rel=1e-4)
 
 
-def test_states_are_chosen_evenly_or_by_whole_games(
-    rollout_of: Callable[..., RolloutBatch],
-) -> None:
-    flat = rollout_of("games").flat()  # 8 games of 3 plies
+def test_states_are_chosen_evenly_or_by_whole_games() -> None:
+    flat = make_batch("games").flat()  # 8 games of 3 plies
     assert chosen_states(flat, 4, whole_games=False).tolist() == [0, 8, 15, 23]
     assert chosen_states(flat, 64, whole_games=False).tolist() == list(range(24))
     assert chosen_states(flat, 8, whole_games=True).tolist() == list(range(6))

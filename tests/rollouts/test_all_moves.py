@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.positions import start_rollout
 from chess_env.rules.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import make_policy
 
 CPU = torch.device("cpu")
 VecOf = Callable[..., ChessSelfPlayVectorEnv]
-PolicyOf = Callable[..., PolicyNet]
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -30,10 +29,8 @@ def settings(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_all_legal_moves_are_scored_and_padding_is_empty(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    vec, twin, policy = vec_of(5), vec_of(5), policy_of()
+def test_all_legal_moves_are_scored_and_padding_is_empty(vec_of: VecOf) -> None:
+    vec, twin, policy = vec_of(5), vec_of(5), make_policy()
     batch, _ = play_positions(vec, policy, start_rollout(vec, 7), **settings(group_size=None))
     legal = batch.legal_ids >= 0
     assert batch.rewards.shape == legal.shape
@@ -74,10 +71,8 @@ def _played(vec: ChessSelfPlayVectorEnv, legal_ids: torch.Tensor, following: Any
     return np.array(actions)
 
 
-def test_the_move_that_is_played_on_is_drawn_from_the_policy(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    policy, vec = policy_of(), vec_of(6)
+def test_the_move_that_is_played_on_is_drawn_from_the_policy(vec_of: VecOf) -> None:
+    policy, vec = make_policy(), vec_of(6)
     batch, state = play_positions(
         vec, policy, start_rollout(vec, 1), **settings(group_size=None, num_plies=1)
     )
@@ -89,24 +84,22 @@ def test_the_move_that_is_played_on_is_drawn_from_the_policy(
     assert np.array_equal(state.positions, twin.positions)
 
 
-def test_the_score_before_a_move_is_that_after_the_move_before_it(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_the_score_before_a_move_is_that_after_the_move_before_it(vec_of: VecOf) -> None:
     vec = vec_of(5)
-    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 2), **settings())
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 2), **settings())
     assert batch.before_cp is not None and batch.score_cp is not None
     ended = batch.truncated | batch.terminated[..., 0]
     assert not ended.any()
     assert torch.equal(batch.before_cp[:, 1:], -batch.score_cp[:, :-1, 0])
     bare, _ = play_positions(
-        vec := vec_of(2, evaluator="none"), policy_of(), start_rollout(vec, 0), **settings()
+        vec := vec_of(2, evaluator="none"), make_policy(), start_rollout(vec, 0), **settings()
     )
     assert bare.before_cp is None
 
 
-def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf, policy_of: PolicyOf) -> None:
+def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf) -> None:
     vec, twin = vec_of(4), vec_of(4)
-    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 5), **settings())
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 5), **settings())
     twin.reset(seed=5)
     assert batch.position_hash is not None
     hashes = hash_batch(twin.positions).view(np.int64)
@@ -114,13 +107,13 @@ def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf, policy_of:
 
 
 def test_a_teacher_plays_the_evaluator_s_best_move_on_the_opponent_s_plies_only(
-    vec_of: VecOf, policy_of: PolicyOf
+    vec_of: VecOf,
 ) -> None:
     vec = vec_of(8)
     start_rollout(vec, 3)
     queries = vec.evaluator.counters()["queries"]  # type: ignore[union-attr]
     batch = play_games(
-        vec, policy_of(), train_sides="start", teacher_fraction=1.0, **settings(num_plies=4)
+        vec, make_policy(), train_sides="start", teacher_fraction=1.0, **settings(num_plies=4)
     )
     assert vec.evaluator.counters()["queries"] > queries  # type: ignore[union-attr]
     assert batch.scored_moves == 8 * 2 and batch.score_cp is not None
@@ -150,6 +143,6 @@ def _fen_before(batch: Any, start: int, game: int, ply: int, vec_of: VecOf) -> s
     return vec.fens()[0]
 
 
-def test_a_teacher_is_refused_where_both_sides_learn(vec_of: VecOf, policy_of: PolicyOf) -> None:
+def test_a_teacher_is_refused_where_both_sides_learn(vec_of: VecOf) -> None:
     with pytest.raises(ValueError, match=r"teacher_fraction is 0\.5.*train_sides='start'"):
-        play_games(vec_of(8), policy_of(), teacher_fraction=0.5, **settings())
+        play_games(vec_of(8), make_policy(), teacher_fraction=0.5, **settings())

@@ -22,6 +22,7 @@ from algorithms.rollouts.positions import start_rollout
 from algorithms.training.trainer import train
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
+from tests.small import make_batch
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
 CPU = torch.device("cpu")
@@ -82,9 +83,9 @@ def test_more_than_one_move_of_a_position_cannot_be_answered(
         check_settings(against(tmp_path, **changes))
 
 
-def test_a_batch_of_games_always_holds_both_players(rollout_of: Callable[..., Any]) -> None:
+def test_a_batch_of_games_always_holds_both_players() -> None:
     with pytest.raises(ValueError, match=r"both players' plies and alternating is False"):
-        dataclasses.replace(rollout_of("games"), alternating=False)
+        dataclasses.replace(make_batch("games"), alternating=False)
 
 
 def test_our_own_loop_refuses_a_run_that_is_for_maskable_ppo(tmp_path: Path) -> None:

@@ -28,8 +28,6 @@ from tests.updates.learners import learner_of
 
 NOTHING = Needs()
 CPU = torch.device("cpu")
-RolloutOf = Callable[..., RolloutBatch]
-PolicyOf = Callable[..., PolicyNet]
 VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
