@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.core.distribution import MaskedCategorical
 from tests.core.conftest import make_batch
@@ -64,23 +64,14 @@ def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> N
     legal = torch.arange(218) < num_legal[..., None]
     dist = MaskedCategorical(torch.randn(3, 4, 218, generator=generator), legal, 1.0)
     slots = dist.sample(2, generator)
-    batch = RolloutBatch(
-        form="positions",
-        obs=torch.zeros(3, 4, 19, 8, 8, dtype=torch.uint8),
+    batch = with_fields(
+        blank_batch("positions", (3, 4), samples=2, num_legal=218),
         legal_ids=torch.arange(218).expand(3, 4, 218).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,
         old_logprobs=dist.gather(slots),
         old_legal_logprobs=dist.logprobs,
-        rewards=torch.zeros(3, 4, 2),
-        terminated=torch.zeros(3, 4, 2, dtype=torch.bool),
-        truncated=torch.zeros(3, 4, dtype=torch.bool),
-        valid=torch.ones(3, 4, 2, dtype=torch.bool),
-        ply=torch.zeros(3, 4, dtype=torch.int32),
-        side=torch.ones(3, 4, dtype=torch.int8),
         phase=phase,
-        temperature=1.0,
-        policy_version=0,
     )
     metrics = batch_metrics(batch, batch.rewards)
     counts = {"2_10": 3, "11_25": 2, "26_40": 3, "41_plus": 3}
@@ -180,35 +171,6 @@ def test_the_median_of_all_scored_moves_weighs_each_by_its_probability() -> None
     )
     exact = all_moves(batch, torch.arange(6.0).expand(3, 2, 6))
     assert batch_metrics(exact, exact.rewards)["rollout/reward_median"] == 1.0
-
-
-def test_metrics_of_all_scored_moves_are_expectations_under_the_policy() -> None:
-    batch = make_batch("positions")
-    rewards = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(4))
-    exact = all_moves(batch, rewards)
-    metrics = batch_metrics(exact, exact.rewards)
-    expected: dict[str, list[float]] = {name: [] for name in ("mean", "std", "regret", "agree")}
-    for probs, values in zip(
-        batch.old_legal_logprobs.double().exp().reshape(-1, 6),
-        rewards.double().reshape(-1, 6),
-        strict=True,
-    ):
-        mean = (probs * values).sum()
-        best = values[probs > 0].max()
-        expected["mean"].append(mean.item())
-        expected["std"].append((probs * (values - mean) ** 2).sum().sqrt().item())
-        expected["regret"].append((best - mean).item())
-        expected["agree"].append((probs**2).sum().item())
-    means = {name: sum(values) / 6 for name, values in expected.items()}
-    assert metrics["rollout/reward_mean"] == pytest.approx(means["mean"])
-    assert metrics["rollout/reward_std"] == pytest.approx(means["std"])
-    assert metrics["rollout/regret_reward"] == pytest.approx(means["regret"])
-    assert metrics["policy/action_agreement"] == pytest.approx(means["agree"])
-    assert metrics["rollout/scored_moves"] == (batch.legal_ids >= 0).sum()
-    assert "rollout/distinct_moves_mean" not in metrics
-    assert all(math.isfinite(value) for value in metrics.values())
-    sampled = batch_metrics(batch, batch.rewards)
-    assert "rollout/regret_reward" not in sampled
 
 
 def test_equal_rewards_of_all_moves_are_a_group_without_spread() -> None:
