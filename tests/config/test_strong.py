@@ -11,6 +11,7 @@ from algorithms import cli
 from algorithms.config import files as config_file
 from algorithms.config.names import named_run, strong
 from algorithms.networks.build import build_policy
+from tests.commands.lab import chess_lab
 from tests.small import CPU
 
 SMOKE = ("train", "grpo", "--preset", "strong", "--smoke", "--device", "cpu")
@@ -34,10 +35,10 @@ def test_the_command_line_runs_the_settings_with_the_changes_given(tmp_path: Pat
     ],
 )
 def test_another_algorithm_and_an_unknown_preset_are_errors(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str
 ) -> None:
-    assert cli.main(arguments) == 1
-    assert message in capsys.readouterr().err
+    code, _, err = chess_lab(*arguments)
+    assert code == 1 and message in err
 
 
 def test_its_policy_fits_into_two_megabytes() -> None:
