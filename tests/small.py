@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from tests.env.material import MaterialEvaluator
 from tests.rollouts.play import play_games, play_positions
 
 CPU = torch.device("cpu")
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+"""The fixture `vec_of`: `make_vec`, and its boards are closed after the test."""
 
 
 def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:

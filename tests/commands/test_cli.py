@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from algorithms.config.names import NAMES
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.training.session import Session
 from tests.commands.lab import chess_lab
 
 ROOT = Path(__file__).parents[2]
@@ -182,20 +180,6 @@ def _saved(folder: Path, **changes: Any) -> Path:
     config = TrainConfig(algorithm, regularizer, preset="dr_grpo", **{**settings, **changes})
     config_file.save(config, folder / "config.json")
     return folder
-
-
-@pytest.fixture
-def asked(replace_training: Callable[..., None]) -> list[TrainConfig]:
-    """What would have been trained."""
-    configs: list[TrainConfig] = []
-
-    def no_training(config: TrainConfig, *, make_session: Any = Session, **_: Any) -> None:
-        assert make_session is Session  # without a fault
-        configs.append(config)
-        raise ValueError("nothing is trained here")
-
-    replace_training(no_training)
-    return configs
 
 
 def test_a_run_like_another_has_its_settings_but_not_its_folder_its_label_and_its_fault(

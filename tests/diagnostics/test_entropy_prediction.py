@@ -18,9 +18,7 @@ from algorithms.diagnostics.entropy_prediction import (
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.rewards.rewards import value
-from tests.small import make_policy
-
-CPU = torch.device("cpu")
+from tests.small import CPU, make_policy
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,9 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
 from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
-from tests.small import make_policy
+from tests.small import CPU, make_policy
 from tests.training.runs import Watcher, rows_without_time, tiny
 
-CPU = torch.device("cpu")
 TEMPERATURE = 1.3
 
 

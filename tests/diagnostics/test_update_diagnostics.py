@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -20,14 +19,11 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
-from tests.small import make_batch
+from tests.small import CPU, VecOf, make_batch
 from tests.updates.learners import learner_of
 
-CPU = torch.device("cpu")
 TEMPERATURE = 1.3
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 def policy_for(name: str) -> PolicyNet:

@@ -12,9 +12,8 @@ from algorithms.reports.bootstrap import bootstrap_interval
 from chess_env.moves import legal_actions
 from chess_env.positions.heldout import Heldout
 from chess_env.rules.fen import pack_fens
-from tests.small import make_policy
+from tests.small import CPU, make_policy
 
-CPU = torch.device("cpu")
 FORCED = "k7/8/1K6/8/8/8/8/7R b - - 0 1"  # only Kb8
 FENS = [
     chess.STARTING_FEN,

@@ -15,9 +15,8 @@ from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, move_to_ac
 from chess_env.observation import PLANES, encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
-from tests.small import make_policy
+from tests.small import CPU, make_policy
 
-CPU = torch.device("cpu")
 FENS = [
     chess.STARTING_FEN,
     "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,7 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.rules.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
-from tests.small import make_policy
-
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
+from tests.small import CPU, VecOf, make_policy
 
 
 def settings(**changes: Any) -> dict[str, Any]:

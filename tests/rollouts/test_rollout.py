@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import chess
@@ -13,12 +12,9 @@ from algorithms.rollouts.state import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
-from tests.small import make_batch, make_policy
+from tests.small import CPU, VecOf, make_batch, make_policy
 
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 PIECES_CP = {
     chess.PAWN: 100,
     chess.KNIGHT: 300,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,9 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.rollouts.positions import start_rollout
 from algorithms.training.trainer import train
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
-from tests.small import make_batch
+from tests.small import CPU, VecOf, make_batch
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
-
-CPU = torch.device("cpu")
 
 
 def against(run_dir: Path, **changes: Any) -> TrainConfig:
@@ -34,9 +30,7 @@ def against(run_dir: Path, **changes: Any) -> TrainConfig:
     return tiny(run_dir, **(settings | changes))
 
 
-def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(
-    vec_of: Callable[..., ChessSelfPlayVectorEnv],
-) -> None:
+def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(vec_of: VecOf) -> None:
     vec, twin = (vec_of(4, opponent="random", max_plies=6) for _ in range(2))
     policy: PolicyNet = build_policy(tiny(Path()).policy, seed=0, device=CPU, critic=True)
     batch, _ = play_positions(

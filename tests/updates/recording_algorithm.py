@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -22,13 +21,11 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import CPU, VecOf
 from tests.updates.learners import learner_of
 
 NOTHING = Needs()
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 @dataclasses.dataclass(frozen=True)

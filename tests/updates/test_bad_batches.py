@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,9 @@ from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
-from tests.small import make_batch, make_policy
+from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import RecordingAlgorithm, run
-
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import chess
@@ -18,11 +17,9 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import CPU, VecOf
 
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -20,7 +18,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.loss import loss_of
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import make_training_batch
-from tests.small import make_batch, make_policy
+from tests.small import VecOf, make_batch, make_policy
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
@@ -28,8 +26,6 @@ from tests.updates.recording_algorithm import (
     flat_weights,
     run,
 )
-
-VecOf = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)

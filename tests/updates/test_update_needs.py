@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,17 +16,13 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import shuffled
-from chess_env.vector_env import ChessSelfPlayVectorEnv
-from tests.small import make_batch, make_policy
+from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
     critic_and_batch,
     flat_weights,
     run,
 )
-
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -19,15 +18,6 @@ from algorithms.testing import check_algorithm, check_policy_network
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.testing import ContractError
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from a second thread, and wait for it on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
