@@ -31,6 +31,7 @@ from tests.training.runs import (
     assert_same,
     final_state,
     rows_without_time,
+    stop_at,
     tiny,
 )
 
@@ -118,14 +119,9 @@ def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(
         "rollout": RolloutConfig(form="games", num_envs=4, num_plies=4, temperature=1.3),
         "optimizer": OptimizerConfig(minibatch_size=8, warmup_updates=3, lr_final=1e-4),
     }
-
-    def stop_at_two(row: Mapping[str, float]) -> None:
-        if row["step"] == 2:
-            os.kill(os.getpid(), number)
-
     stopped, straight = tmp_path / "stopped", tmp_path / "straight"
     before = signal.getsignal(number)  # a shell ignores SIGINT in what it runs in the background
-    first = train(tiny(stopped, **changes), display=Watcher(stop_at_two))
+    first = train(tiny(stopped, **changes), display=Watcher(stop_at(2, number=number)))
     assert first.stopped_by == number.name and first.updates < 4
     assert signal.getsignal(number) is before
     newest = checkpoint.load_newest(stopped / "checkpoints")
