@@ -81,15 +81,8 @@ def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet,
     with torch.no_grad():
         last: Any = policy.value_head[-1]
         last.weight.normal_(0.0, 0.1, generator=torch.Generator().manual_seed(1))
-    settings: dict[str, Any] = {
-        "num_plies": 3,
-        "group_size": 4,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    }
     vec = vec_of(4)
     state = start_rollout(vec, 0)
     if form == "positions":
-        return policy, play_positions(vec, policy, state, **settings)[0]
-    return policy, play_games(vec, policy, **settings)
+        return policy, play_positions(vec, policy, state)[0]
+    return policy, play_games(vec, policy)

@@ -75,16 +75,7 @@ def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
     config, precision = NetworkConfig(channels=8, blocks=1), PrecisionConfig(**changes)
     policy = build_policy(config, seed=0, device=CPU, precision=precision)
     vec = vec_of(4)
-    batch, _ = play_positions(
-        vec,
-        policy,
-        start_rollout(vec, 0),
-        num_plies=3,
-        group_size=4,
-        temperature=1.3,
-        generator=torch.Generator().manual_seed(0),
-        device=CPU,
-    )
+    batch, _ = play_positions(vec, policy, start_rollout(vec, 0))
     metrics = run(policy, batch, RecordingAlgorithm())
     assert metrics["ratio/std"] < 0.01
     assert metrics["ratio/mismatch"] < 0.05

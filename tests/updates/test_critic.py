@@ -34,16 +34,6 @@ def critic() -> PolicyNet:
     return policy.eval()
 
 
-def settings(**changes: Any) -> dict[str, Any]:
-    return {
-        "num_plies": 5,
-        "group_size": 3,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    } | changes
-
-
 def value_of(policy: PolicyNet, board: chess.Board, seen: Counter[Any]) -> float:
     """V of a position, its planes made from the FEN and the game's own count of repetitions."""
     repetitions = np.array([seen[board._transposition_key()]], np.uint8)
@@ -76,7 +66,7 @@ def test_next_values_are_those_of_the_positions_after_the_played_moves_across_re
 ) -> None:
     policy, vec, twin = critic(), vec_of(4, max_plies=2), vec_of(4, max_plies=2)
     state = start_rollout(vec, 3)
-    batch, state = play_positions(vec, policy, state, **settings())
+    batch, state = play_positions(vec, policy, state, num_plies=5, group_size=3)
     twin.reset(seed=3)
     starts = []
     for ply in range(5):
@@ -102,7 +92,7 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
     with torch.no_grad():
         policy.action_bias[mate] = 2.0
     vec = vec_of(24)
-    batch = play_games(vec, policy, fens=[MATE_IN_ONE] * 3, **settings(num_plies=3, group_size=8))
+    batch = play_games(vec, policy, fens=[MATE_IN_ONE] * 3, num_plies=3, group_size=8)
     assert batch.next_values is not None and batch.values is not None
     ended = batch.terminated & batch.valid
     assert ended.any() and not ended[batch.valid].all()
@@ -125,5 +115,5 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
     policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
-    batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0), **settings())
+    batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0))
     assert batch.values is None and batch.next_values is None

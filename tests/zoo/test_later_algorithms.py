@@ -26,7 +26,7 @@ from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_games
-from tests.small import CPU, make_batch, make_policy, make_vec
+from tests.small import make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
@@ -80,17 +80,8 @@ def uneven_games() -> RolloutBatch:
     vec = make_vec(8)
     vec.reset(seed=0)
     generator = torch.Generator().manual_seed(0)
-    batch = play_games(
-        vec,
-        make_policy(),
-        num_plies=8,
-        group_size=4,
-        temperature=1.3,
-        generator=generator,
-        device=CPU,
-        train_sides="start",
-        fens=vec.fens()[::4],
-    )
+    settings = {"num_plies": 8, "generator": generator, "train_sides": "start"}
+    batch = play_games(vec, make_policy(), fens=vec.fens()[::4], **settings)
     vec.close()
     last = (torch.arange(8) % 4 * 2).reshape(2, 4, 1)
     ply = torch.arange(batch.valid.shape[-1])

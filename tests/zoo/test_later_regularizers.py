@@ -31,7 +31,7 @@ from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_positions
-from tests.small import CPU, make_batch, make_policy, make_vec
+from tests.small import make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, rows_without_time, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 
@@ -139,14 +139,8 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
 
 def test_mara_s_reward_makes_all_good_moves_equally_likely_at_the_optimum() -> None:
     vec, beta, tau = make_vec(6), 0.2, -0.01
-    settings: dict[str, Any] = {
-        "num_plies": 2,
-        "group_size": None,  # every legal move
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    }
-    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **settings)
+    every_move: dict[str, Any] = {"num_plies": 2, "group_size": None}
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **every_move)
     vec.close()
     batch = batch.with_reference(reference_logprobs(make_policy(seed=1), batch, minibatch_size=100))
     hook: Any = functools.partial(mara, tau=tau, beta=beta)
