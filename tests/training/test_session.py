@@ -78,36 +78,20 @@ GAMES = RolloutConfig(form="games", num_envs=4, num_plies=2)
         (Greedy(asked=Needs(live_groups=True, all_moves=True)), {}, "live groups and for all"),
         (Greedy(asked=Needs(live_groups=True, critic=Critic())), {}, "groups and for a critic"),
         (Greedy(asked=Needs(single_step=True), update_epochs=2), {}, "set update_epochs to 1"),
-        (
-            RLOO(),
-            {"rollout": RolloutConfig(sync_interval_updates=2)},
-            "rloo is strictly on-policy and rollout.sync_interval_updates is 2",
-        ),
+        (RLOO(), {"rollout": RolloutConfig(sync_interval_updates=2)},
+         "rloo is strictly on-policy and rollout.sync_interval_updates is 2"),
         (GRPO(credit="return_to_go"), {}, "games"),
         (PPO(group_size=4), {}, "gamma"),
-        (
-            Exact(),
-            {"regularizer": RegularizerConfig(ent_coef=0.1, ent_estimator="sampled")},
-            "exact scores every legal move.*estimate from sampled moves.*estimators to exact",
-        ),
+        (Exact(), {"regularizer": RegularizerConfig(ent_coef=0.1, ent_estimator="sampled")},
+         "exact scores every legal move.*estimate from sampled moves.*estimators to exact"),
         (Exact(), {"regularizer": RegularizerConfig(kl_cov_coef=1.0)}, "set kl_cov_coef to 0"),
-        (
-            GRPO(),
-            {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
-            "frozen_layers is 'stme'.*did you mean 'stem'",
-        ),
-        (
-            GRPO(),
-            {
-                "regularizer": RegularizerConfig(
-                    ent_controller="recovery", ent_coef=0.1, temperature_max=1.0
-                ),
-                "rollout": RolloutConfig(temperature=1.3),
-            },
-            "temperature_max",
-        ),
+        (GRPO(), {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
+         "frozen_layers is 'stme'.*did you mean 'stem'"),
+        (GRPO(), {"regularizer": RegularizerConfig(
+            ent_controller="recovery", ent_coef=0.1, temperature_max=1.0),
+            "rollout": RolloutConfig(temperature=1.3)}, "temperature_max"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_go_together_is_refused_before_an_engine_starts(
     algorithm: Any, changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ import itertools
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -172,9 +171,3 @@ def test_a_very_soft_gate_is_half_the_plain_gradient() -> None:
     probs = np.exp(log_softmax(logits, legal, 1.0))
     plain = -probs * (rewards - probs @ rewards) * (SAMPLES - 1) / SAMPLES
     np.testing.assert_allclose(soft, 0.5 * plain, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("name", "value"), [("eta", 0.0), ("eta", -1.0), ("lam", math.nan)])
-def test_impossible_settings_are_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=rf"{name} is {value}"):
-        DelightfulPG(**{name: value})
