@@ -14,14 +14,8 @@ from tests.core.conftest import make_batch
 
 def metrics_of(ratio: list[float], advantages: list[float], valid: list[bool]) -> dict[str, float]:
     logprobs = torch.tensor([ratio], dtype=torch.float64).log()
-    sums = ratio_sums(
-        logprobs,
-        torch.zeros_like(logprobs),
-        torch.tensor([advantages]),
-        torch.tensor([valid]),
-        0.2,
-        0.2,
-    )
+    weighed = torch.tensor([advantages]), torch.tensor([valid])
+    sums = ratio_sums(logprobs, torch.zeros_like(logprobs), *weighed, 0.2, 0.2)
     return to_floats(ratio_metrics(sums))
 
 
