@@ -84,7 +84,7 @@ format: $(INSTALLED)
 # Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks.md has their commands.
 bench: setup
 	@for name in vector_env match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
-	  echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py" || exit 1; \
+	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m "benchmarks.speed.$$name" || exit 1; \
 	done
 
 $(DOCS_INSTALLED): $(INSTALLED)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algorithms.collapse.causes import DOCTOR_CLASSES
-from benchmarks.causes_record import BROKEN, HEALTHY, NOTHING
+from benchmarks.records.causes import BROKEN, HEALTHY, NOTHING
 
 
 def number(value: float | None) -> str:

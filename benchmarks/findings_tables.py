@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.causes_tables import table
-from benchmarks.questions_record import LEVELS
+from benchmarks.records.questions import LEVELS
 
 
 def interval(spread: Mapping[str, Any], digits: int = 2) -> str:

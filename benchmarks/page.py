@@ -22,23 +22,23 @@ SECTIONS = {
         "Vector environment",
         "Random legal play with planes, mask, draw rules, automatic restart and fresh arrays on every ply, on one "
         "pinned core, against a well-written python-chess loop "
-        "(`benchmarks/rivals/python_chess_loop.py`), interleaved round by round.",
+        "(`benchmarks/speed/rivals/python_chess_loop.py`), interleaved round by round.",
     ),
     "match_speed": (
         "Matches",
         "Time a ply, by the wall clock, of a shipped policy (greedy) against a random player: a match of 200 games in "
         "the arena, and games one by one on python-chess with the same network, openings, ply limit and draw rules "
-        "(`benchmarks/rivals/python_chess_match.py`; a test holds both loops to the same games), interleaved, with "
-        "one thread for the network and with one for each core. `tuned` spends as little as Python allows, `plain` "
-        "is what one writes first. The network takes most of the time, and on one thread a board in a batch costs "
-        "it a third of a single board, which bounds the first ratio; a second thread helps batches alone. Wanted "
+        "(`benchmarks/speed/rivals/python_chess_match.py`; a test holds both loops to the same games), interleaved, "
+        "with one thread for the network and with one for each core. `tuned` spends as little as Python allows, "
+        "`plain` is what one writes first. The network takes most of the time, and on one thread a board in a batch "
+        "costs it a third of a single board, which bounds the first ratio; a second thread helps batches alone. Wanted "
         "were ratios of 4 and 20.",
     ),
     "stockfish_pool": (
         "Stockfish pool",
         "Pure scores (`ucinewgame` before every position) at depth 4 on packed positions by two engines, against "
         "python-chess's engine client driving the same two engines by the same protocol "
-        "(`benchmarks/rivals/python_chess_engine.py`), interleaved. Busy: time that the engines' threads ran or "
+        "(`benchmarks/speed/rivals/python_chess_engine.py`), interleaved. Busy: time that the engines' threads ran or "
         "waited for a processor, over wall time; two threads of one engine can wait at once, so it may pass 100 %.",
     ),
     "builtin_evaluator": (
@@ -72,7 +72,7 @@ SECTIONS = {
         "Median of the seeds (lowest to highest) of the end of the run, and of the held-out entropy in nats where "
         "the held-out regret first fell to a share of its start; `2 of 3 seeds` where not all got there.\n\n"
         "![entropy against regret](figures/entropy_against_regret.svg)\n\n"
-        "The figure is drawn by `python benchmarks/algorithms.py --draw benchmarks/results/algorithms.json`.",
+        "The figure is drawn by `python -m benchmarks.learning.algorithms --draw benchmarks/results/algorithms.json`.",
     ),
     "ppo_credit": (
         "How far PPO looks",
@@ -86,7 +86,7 @@ SECTIONS = {
         "`make train`'s default run from random weights. Regret is `eval/regret_cp` on the held-out slice "
         "`random_2_40` at the rollout temperature; the interval is a 95 % bootstrap over its positions; CPU-minutes "
         "are those of trainer and engines.\n\n![learning curve](figures/learning_curve.svg)\n\n"
-        "The figure is drawn by `python benchmarks/learning.py --draw benchmarks/results/learning.json`.",
+        "The figure is drawn by `python -m benchmarks.learning.learning --draw benchmarks/results/learning.json`.",
     ),
     "sb3_ppo": (
         "MaskablePPO of sb3-contrib",
@@ -139,8 +139,8 @@ def table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
 
 
 COMMANDS = {
-    "sb3_ppo": "benchmarks/sb3_ppo.py --only one_ply",
-    "sb3_ppo_versus": "benchmarks/sb3_ppo.py --only versus",
+    "sb3_ppo": "benchmarks.learning.sb3_ppo --only one_ply",
+    "sb3_ppo_versus": "benchmarks.learning.sb3_ppo --only versus",
 }
 """What makes the results of a name that is not the script's, or not of the whole script."""
 
@@ -151,10 +151,11 @@ def section(name: str) -> str:
     record = json.loads((RESULTS / f"{name}.json").read_text())
     machine = record["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}"
-    command = COMMANDS.get(name, f"benchmarks/{name}.py")
+    module = next((path for path in ROOT.glob("benchmarks/*/*.py") if path.stem == name), None)
+    command = COMMANDS.get(name) or f"benchmarks.{module.parent.name}.{name}"
     return (
         f"## {title}\n\n{text}\n\n{tables(record['rows'])}\n\n"
-        f"`python {command} --json benchmarks/results/{name}.json` "
+        f"`python -m {command} --json benchmarks/results/{name}.json` "
         f"at commit `{machine['commit']}` on {where}.\n"
     )
 

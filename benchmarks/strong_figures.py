@@ -14,7 +14,7 @@ def learning_curves(path: Path, runs: Mapping[str, Sequence[Mapping[str, float]]
 
     Args:
         path: of the SVG.
-        runs: name -> the evaluations of the run, as `benchmarks/strong.py` keeps them.
+        runs: name -> the evaluations of the run, as `benchmarks/learning/strong.py` keeps them.
     """
     import matplotlib
     from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """Writes docs/causes.md and its figures from the matrices of causes: python docs/causes_page.py [--check].
 
 The first matrix (benchmarks/results/causes.json) judges the causes, the second (doctor.json, if it is
-there) the doctor; benchmarks/causes.py makes both.
+there) the doctor; benchmarks/learning/causes.py makes both.
 """
 
 from __future__ import annotations
@@ -296,7 +296,9 @@ def main() -> None:
     """None; writes page and figures, or with --check only compares the page."""
     first = loaded(MATRIX)
     if first is None:
-        raise SystemExit(f"{MATRIX} is not there: make it with benchmarks/causes.py --json")
+        raise SystemExit(
+            f"{MATRIX} is not there: make it with benchmarks/learning/causes.py --json"
+        )
     text = render(first, loaded(DOCTOR))
     if "--check" in sys.argv:
         if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:

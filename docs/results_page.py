@@ -141,10 +141,10 @@ AGAIN = """\
 ## Again
 
 ```console
-python benchmarks/strong.py --out runs/strong --json benchmarks/results/strong.json --ship
-python benchmarks/annotated_game.py example --json benchmarks/results/strong_game.json
-python benchmarks/pretraining.py --out runs/pretraining --json benchmarks/results/pretraining.json
-python benchmarks/pretraining.py --long --seeds 3 --json benchmarks/results/pretraining_long.json
+python -m benchmarks.learning.strong --out runs/strong --json benchmarks/results/strong.json --ship
+python -m benchmarks.learning.annotated_game example --json benchmarks/results/strong_game.json
+python -m benchmarks.learning.pretraining --out runs/pretraining --json benchmarks/results/pretraining.json
+python -m benchmarks.learning.pretraining --long --seeds 3 --json benchmarks/results/pretraining_long.json
 python docs/results_page.py
 ```
 

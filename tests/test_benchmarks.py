@@ -11,9 +11,9 @@ import chess
 import numpy as np
 import pytest
 
-from benchmarks.algorithms import entropy_at, spread
-from benchmarks.entropy_prediction import agreement
-from benchmarks.rivals import python_chess_match
+from benchmarks.learning.algorithms import entropy_at, spread
+from benchmarks.learning.entropy_prediction import agreement
+from benchmarks.speed.rivals import python_chess_match
 from chess_env.matches.match_openings import draw_openings
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import to_fen
@@ -86,7 +86,15 @@ def test_both_rivals_of_the_arena_play_the_same_game_by_the_same_rules(seed: int
 @pytest.mark.slow
 def test_the_benchmark_of_matches_runs(tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
-    command = [sys.executable, "benchmarks/match_speed.py", "--rounds", "1", "--games", "8"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.speed.match_speed",
+        "--rounds",
+        "1",
+        "--games",
+        "8",
+    ]
     command += ["--rival-games", "2", "--json", str(target)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     rows = json.loads(target.read_text())["rows"]
@@ -95,19 +103,28 @@ def test_the_benchmark_of_matches_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["algorithms", "diagnostics", "entropy_prediction"])
-def test_the_training_benchmarks_run(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "module", ["learning.algorithms", "speed.diagnostics", "learning.entropy_prediction"]
+)
+def test_the_training_benchmarks_run(module: str, tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
-    command = [sys.executable, f"benchmarks/{script}.py", "--smoke", "--json", str(target)]
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--smoke", "--json", str(target)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     record = json.loads(target.read_text())
-    assert record["benchmark"] == script
+    assert record["benchmark"] == module.partition(".")[2]
     assert record["rows"]
 
 
 @pytest.mark.slow
 def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
-    command = [sys.executable, "benchmarks/causes.py", "--smoke", "--seeds", "1", "--causes"]
+    command = [
+        sys.executable,
+        "benchmarks/learning/causes.py",
+        "--smoke",
+        "--seeds",
+        "1",
+        "--causes",
+    ]
     command += ["temperature_mismatch", "fixed_positions", "--runs", str(tmp_path / "runs")]
     command += ["--json", str(tmp_path / "causes.json")]
     first = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
@@ -126,7 +143,14 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_broken_cell_of_the_matrix_is_named_and_fails_its_pair(tmp_path: Path) -> None:
     runs, target = tmp_path / "runs", tmp_path / "causes.json"
-    command = [sys.executable, "benchmarks/causes.py", "--smoke", "--seeds", "1", "--causes"]
+    command = [
+        sys.executable,
+        "benchmarks/learning/causes.py",
+        "--smoke",
+        "--seeds",
+        "1",
+        "--causes",
+    ]
     command += ["fixed_positions", "--runs", str(runs), "--json", str(target)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     cells = json.loads((runs / "cells.json").read_text())

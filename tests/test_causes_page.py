@@ -12,9 +12,10 @@ import pytest
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
-from benchmarks import causes_record, causes_tables
-from benchmarks.causes import full_hash, seeds_of
+from benchmarks import causes_tables
 from benchmarks.causes_figures import draw, median_curve
+from benchmarks.learning.causes import full_hash, seeds_of
+from benchmarks.records import causes as causes_record
 
 DOCS = Path(__file__).parents[1] / "docs"
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}

@@ -6,8 +6,8 @@ import pytest
 
 from algorithms.comparison.readings import RunSummary
 from algorithms.comparison.variants import make_variants
-from benchmarks.questions import QUESTIONS, Question
-from benchmarks.questions_record import against, answer, column, price
+from benchmarks.learning.questions import QUESTIONS, Question
+from benchmarks.records.questions import against, answer, column, price
 
 
 def run(seed: int, regret_cp: tuple[float, ...], entropy: tuple[float, ...]) -> RunSummary:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from algorithms.networks.weights import ship
-from benchmarks import annotated_game, pretraining, strong, strong_tables
+from benchmarks import strong_tables
+from benchmarks.learning import annotated_game, pretraining, strong
 
 ROOT = Path(__file__).parents[1]
 
@@ -126,15 +127,15 @@ def test_the_difference_to_a_control_is_taken_seed_by_seed_with_students_interva
 def test_the_comparison_with_more_pretraining_runs_whole_and_is_not_repeated(
     tmp_path: Path,
 ) -> None:
-    script = str(ROOT / "benchmarks" / "pretraining.py")
     target, out = tmp_path / "figures.json", tmp_path / "runs"
-    command = [sys.executable, script, "--smoke", "--seeds", "1", "--out", str(out)]
-    subprocess.run([*command, "--json", str(target)], check=True, timeout=300)
+    command = [sys.executable, "-m", "benchmarks.learning.pretraining", "--smoke", "--seeds", "1"]
+    command += ["--out", str(out)]
+    subprocess.run([*command, "--json", str(target)], cwd=ROOT, check=True, timeout=300)
     rows = json.loads(target.read_text())["rows"]
     assert [row["arm"] for row in rows] == ["pretrained", "rl", "continued", "restarted"]
     records = {path: path.read_bytes() for path in out.rglob("metrics.jsonl")}
     assert len(records) == 4
-    subprocess.run([*command, "--json", str(target)], check=True, timeout=100)
+    subprocess.run([*command, "--json", str(target)], cwd=ROOT, check=True, timeout=100)
     assert {path: path.read_bytes() for path in out.rglob("metrics.jsonl")} == records
     assert json.loads(target.read_text())["rows"] == rows
 

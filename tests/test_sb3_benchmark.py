@@ -7,7 +7,7 @@ import pytest
 from algorithms.comparison.readings import RunSummary
 from algorithms.config.compatibility import check_settings
 from algorithms.config.files import differences
-from benchmarks.sb3_ppo import OURS, SETTINGS, THEIRS, config_of, row_of
+from benchmarks.learning.sb3_ppo import OURS, SETTINGS, THEIRS, config_of, row_of
 
 
 def run(seed: int, regret_cp: float) -> RunSummary:

@@ -1,6 +1,6 @@
 """Measures the Stockfish pool in pure mode against python-chess's engine client, interleaved in one run.
 
-    python benchmarks/stockfish_pool.py [--positions 500] [--rounds 15] [--engines 2] [--depth 4] [--json PATH]
+    python -m benchmarks.speed.stockfish_pool [--positions 500] [--rounds 15] [--engines 2] [--depth 4] [--json PATH]
 
 Figures (medians over rounds; positions from random play, given packed to the pool and as ready boards to the rival):
 engines busy: run + runnable-wait time of the engines' threads over wall time (/proc/PID/task/*/schedstat, Linux;
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,10 +22,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks.report import print_table, save
-from benchmarks.rivals.python_chess_engine import PythonChessClient
+from benchmarks.records.report import print_table, save
+from benchmarks.speed.rivals.python_chess_engine import PythonChessClient
 from chess_env.evaluators import StockfishEvaluator
 from chess_env.rules import fen, rules
 

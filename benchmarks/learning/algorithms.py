@@ -1,7 +1,7 @@
 """Entropy against held-out regret: GRPO, PPO, RLOO and Delightful PG, several seeds each, without any entropy bonus.
 
-    python benchmarks/algorithms.py --json benchmarks/results/algorithms.json
-    python benchmarks/algorithms.py --draw benchmarks/results/algorithms.json
+    python -m benchmarks.learning.algorithms --json benchmarks/results/algorithms.json
+    python -m benchmarks.learning.algorithms --draw benchmarks/results/algorithms.json
 
 The first command trains (half an hour or more on two cores), the second draws
 docs/figures/entropy_against_regret.svg.
@@ -26,11 +26,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.records.report import print_table, save
 
-from benchmarks.report import print_table, save
-
+ROOT = Path(__file__).resolve().parents[2]
 FIGURE = ROOT / "docs" / "figures" / "entropy_against_regret.svg"
 SHARED = shlex.split(
     "--rollout.num-envs 32 --rollout.num-plies 1 --optimizer.minibatch-size 32 "

@@ -1,6 +1,6 @@
 """Plies per CPU-second of the vector environment against a well-written python-chess loop, interleaved.
 
-    python benchmarks/vector_env.py [--json benchmarks/results/vector_env.json]
+    python -m benchmarks.speed.vector_env [--json benchmarks/results/vector_env.json]
 
 Both play random legal moves from the initial position and produce planes, mask, draw rules and automatic
 restarts on every ply. Times are CPU time of this process pinned to one core, medians over the rounds.
@@ -12,20 +12,17 @@ import argparse
 import os
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import gymnasium as gym
 import numpy as np
 
 import chess_env  # noqa: F401 - registers the environment
-from benchmarks.report import print_table, save
-from benchmarks.rivals.python_chess_loop import PythonChessLoop
-from benchmarks.rivals.python_chess_loop import play as play_rival
+from benchmarks.records.report import print_table, save
+from benchmarks.speed.rivals.python_chess_loop import PythonChessLoop
+from benchmarks.speed.rivals.python_chess_loop import play as play_rival
 
 
 def vector_player(num_envs: int) -> Callable[[int], int]:

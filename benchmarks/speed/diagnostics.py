@@ -1,6 +1,6 @@
 """What diagnostics cost, as a share of an update (rollout, targets and optimizer steps).
 
-    python benchmarks/diagnostics.py [--json benchmarks/results/diagnostics.json]
+    python -m benchmarks.speed.diagnostics [--json benchmarks/results/diagnostics.json]
 
 Default network and settings, built-in evaluator, one thread, CPU time of this process. Every round does
 the same update on the same batch from the same weights twice, with and without what is measured inside
@@ -13,15 +13,12 @@ from __future__ import annotations
 import argparse
 import copy
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
@@ -32,8 +29,8 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update_metrics import UpdateMetrics
-from benchmarks.entropy_prediction import CPU, Loop
-from benchmarks.report import print_table, save
+from benchmarks.learning.entropy_prediction import CPU, Loop
+from benchmarks.records.report import print_table, save
 
 INTERVAL = 10
 WARM_UP = 2

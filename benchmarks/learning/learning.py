@@ -1,7 +1,7 @@
 """The learning claim: `make train`'s default run for several seeds, its figures, and the curve in the docs.
 
-    python benchmarks/learning.py --seeds 1 2 3 --json benchmarks/results/learning.json
-    python benchmarks/learning.py --draw benchmarks/results/learning.json
+    python -m benchmarks.learning.learning --seeds 1 2 3 --json benchmarks/results/learning.json
+    python -m benchmarks.learning.learning --draw benchmarks/results/learning.json
 
 The default settings were chosen on seed 0, so other seeds are measured. The first command trains
 (several minutes a seed on two cores); the second draws docs/figures/learning_curve.svg from the
@@ -19,11 +19,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.records.report import print_table, save
 
-from benchmarks.report import print_table, save
-
+ROOT = Path(__file__).resolve().parents[2]
 FIGURE = ROOT / "docs" / "figures" / "learning_curve.svg"
 TARGET_PERCENT, TARGET_ENTROPY = 30.0, 0.4
 

@@ -1,6 +1,6 @@
 """Largest resident memory of a default training run: the trainer and its engines together (Linux).
 
-    python benchmarks/memory.py [--moves 16384] [--json benchmarks/results/memory.json]
+    python -m benchmarks.speed.memory [--moves 16384] [--json benchmarks/results/memory.json]
 
 Resident sizes are summed over the processes, so pages that the engines share (their network) count
 once for each of them.
@@ -15,10 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.records.report import print_table, save
 
-from benchmarks.report import print_table, save
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Builds benchmarks/data/builtin_sample.npz: positions, some of their children, and Stockfish's scores of all of them.
 
-    python benchmarks/builtin_sample.py --rebuild      (a few minutes with two engine processes)
+    python -m benchmarks.speed.builtin_sample --rebuild      (a few minutes with two engine processes)
 
 510 positions with at least two legal moves: 170 from uniformly random games, 180 from engine games
 (8 random plies, then Stockfish at depth 4), 160 from games that mix both move by move. Of each, at
@@ -12,7 +12,6 @@ nodes 1. The games come from one seed, so that the same Stockfish gives the same
 from __future__ import annotations
 
 import argparse
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,6 @@ import chess
 import chess.engine
 import numpy as np
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from chess_env.evaluators.uci import find_stockfish
 from chess_env.rules.fen import engine_fens, pack_board
@@ -35,7 +32,7 @@ from chess_env.rules.rules import (
     status_batch,
 )
 
-SAMPLE = Path(__file__).parent / "data" / "builtin_sample.npz"
+SAMPLE = Path(__file__).resolve().parents[1] / "data" / "builtin_sample.npz"
 SEED = 20_251_201
 COUNTS = {"random": 170, "engine": 180, "mixed": 160}
 CHILDREN = 5

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import chess
 import numpy as np
 
-from benchmarks.rivals.python_chess_loop import ids_of, planes_of
+from benchmarks.speed.rivals.python_chess_loop import ids_of, planes_of
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
 

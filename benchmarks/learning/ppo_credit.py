@@ -1,7 +1,7 @@
 """How far PPO's credit should look in self-play, and how large its bonus may be: several seeds of each setting.
 
-    python benchmarks/ppo_credit.py --json benchmarks/results/ppo_credit.json
-    python benchmarks/ppo_credit.py --smoke
+    python -m benchmarks.learning.ppo_credit --json benchmarks/results/ppo_credit.json
+    python -m benchmarks.learning.ppo_credit --smoke
 
 The preset `ppo` but for `gamma` and the entropy bonus, with the built-in evaluator. The whole takes
 about an hour of one core.
@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.algorithms import run, spread
-from benchmarks.report import print_table, save
+from benchmarks.learning.algorithms import run, spread
+from benchmarks.records.report import print_table, save
 
 UNIT_SCALE, SMALL = ("0.35", "0.09"), ("0.03", "0.008")
 """First and last `ent_coef`: that of `grpo` and `ppo_one_ply`, and that of `rloo`."""

@@ -1,7 +1,7 @@
 """Runs the open questions of the post-mortems, and the blog's amplification, as small comparisons.
 
-    python benchmarks/questions.py --runs runs/questions --json benchmarks/results/questions.json
-    python benchmarks/questions.py --only sync_interval --runs runs/questions
+    python -m benchmarks.learning.questions --runs runs/questions --json benchmarks/results/questions.json
+    python -m benchmarks.learning.questions --only sync_interval --runs runs/questions
 
 Each question is one `chess-lab compare` in a folder of its own under --runs, so calling again
 continues it; a question is answered by the differences of its variants from one of them, seed by
@@ -17,15 +17,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.grid import GridError
 from algorithms.comparison.plan import Plan, Treatment
-from benchmarks.causes_record import write
-from benchmarks.questions_record import answer
-from benchmarks.report import machine
+from benchmarks.records.causes import write
+from benchmarks.records.questions import answer
+from benchmarks.records.report import machine
 
 MOVES = 24_576
 
@@ -221,7 +218,7 @@ def main() -> int:
             print(f"{stopped}: the same command continues; nothing is written")
             return stopped.exit_code
         except (ValueError, GridError) as error:
-            print(f"benchmarks/questions.py: {question.name}: {error}", file=sys.stderr)
+            print(f"benchmarks.learning.questions: {question.name}: {error}", file=sys.stderr)
             return 2
         answers[question.name] = question.about() | answer(
             result.values, question.base, question.label

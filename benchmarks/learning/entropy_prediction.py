@@ -1,6 +1,6 @@
 """How well three predictors foresee the entropy change of an update, on the real network.
 
-    python benchmarks/entropy_prediction.py --json benchmarks/results/entropy_prediction.json
+    python -m benchmarks.learning.entropy_prediction --json benchmarks/results/entropy_prediction.json
 
 Trains a warm start itself (default network and settings, GRPO, built-in evaluator, learning rate 2e-3),
 then measures `entropy/...` around every further update at each learning rate, always from that same
@@ -16,8 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import numpy as np
 import torch
 
@@ -30,7 +28,7 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.training.session import Session
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from benchmarks.report import print_table, save
+from benchmarks.records.report import print_table, save
 
 CPU = torch.device("cpu")
 PREDICTORS = ("dh_realised", "dh_gradient", "dh_tabular")

@@ -18,7 +18,7 @@ def machine() -> dict[str, Any]:
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         processor = names[0].split(":", 1)[1].strip() if names else processor
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True
     )

@@ -1,7 +1,7 @@
 """What `--preset strong` comes to: regret, games and draw causes of one long run and of short ones.
 
-    python benchmarks/strong.py --out runs/strong --json benchmarks/results/strong.json
-    python benchmarks/strong.py --out runs/strong --only full --ship
+    python -m benchmarks.learning.strong --out runs/strong --json benchmarks/results/strong.json
+    python -m benchmarks.learning.strong --out runs/strong --only full --ship
 
 A long run (40 million scored moves, about an hour on one core) and three seeds at a quarter of it, from
 random weights. Runs that are there are continued or only measured. Every figure comes from two commands that
@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from algorithms.networks.weights import ship
 from algorithms.reports.run_files import read_metrics
-from benchmarks.command_line import chess_lab
-from benchmarks.report import print_table, save
+from benchmarks.records.command_line import chess_lab
+from benchmarks.records.report import print_table, save
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.positions.start_positions import make_start_positions
 
+ROOT = Path(__file__).resolve().parents[2]
 FULL_MOVES, QUARTER_MOVES = 40_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
     "full-seed0": (0, FULL_MOVES),

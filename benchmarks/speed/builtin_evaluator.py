@@ -1,6 +1,6 @@
 """Speed of the built-in evaluator and its agreement with a depth-14 Stockfish reference.
 
-    python benchmarks/builtin_evaluator.py --json benchmarks/results/builtin_evaluator.json
+    python -m benchmarks.speed.builtin_evaluator --json benchmarks/results/builtin_evaluator.json
 
 Speed: positions per CPU-second of this process on positions from random play, rounds interleaved.
 Agreement: over the committed sample (`builtin_sample.py`), each move's delta = win%(after) - win%(before)
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.builtin_sample import Sample, load_sample
-from benchmarks.report import print_table, save
+from benchmarks.records.report import print_table, save
+from benchmarks.speed.builtin_sample import Sample, load_sample
 from chess_env.evaluators import make_evaluator
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import ONGOING, apply_batch, legal_actions_batch, status_batch

@@ -1,6 +1,6 @@
 """Runs the comparison of GRPO, PPO, RLOO and Delightful PG: who keeps most entropy at equal regret?
 
-    python benchmarks/four_algorithms.py --out runs/four --json benchmarks/results/four_algorithms.json
+    python -m benchmarks.learning.four_algorithms --out runs/four --json benchmarks/results/four_algorithms.json
 
 The same as the `chess-lab compare` that it prints; calling again continues it. docs/findings_page.py
 writes docs/findings.md from the JSON, which is the comparison's own with figures of 6 digits.
@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.plan import Plan
-from benchmarks.causes_record import write
+from benchmarks.records.causes import write
 
 PLAN = Plan(
     presets=("grpo", "ppo", "rloo", "delightful_pg"),

@@ -1,21 +1,15 @@
 """How often the intervals and tests of algorithms.reports are right: simulated and exact.
 
-    python benchmarks/calibration.py --json benchmarks/results/calibration.json
-
-Not called statistics.py: a script's folder comes first on the path, and the other benchmarks import the
-standard library's module of that name.
+python -m benchmarks.learning.calibration --json benchmarks/results/calibration.json
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
@@ -30,7 +24,7 @@ from algorithms.reports import (
 )
 from algorithms.reports.scores import Floats
 from algorithms.reports.student_t import student_t_quantile
-from benchmarks.report import print_table, save
+from benchmarks.records.report import print_table, save
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 SEEDS = (3, 5, 8, 10, 16, 20)

@@ -1,7 +1,7 @@
 """Runs every cause of collapse and its cured twin, and judges predicates and doctor.
 
-    python benchmarks/causes.py --runs runs/causes --json benchmarks/results/causes.json
-    python benchmarks/causes.py --seeds-from HEAD --runs runs/doctor --json benchmarks/results/doctor.json
+    python -m benchmarks.learning.causes --runs runs/causes --json benchmarks/results/causes.json
+    python -m benchmarks.learning.causes --seeds-from HEAD --runs runs/doctor --json benchmarks/results/doctor.json
 
 The first is the matrix that the predicates are judged by. The second is the one that the doctor is
 judged by, on seeds that nobody chose: the first five different groups of four hexadecimal digits in
@@ -22,16 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json
-from benchmarks import causes_record
-from benchmarks.report import machine, print_table
+from benchmarks.records import causes as causes_record
+from benchmarks.records.report import machine, print_table
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3, 4, 5)
 NUM_SEEDS = 5
 THREAD_SETTINGS = (
@@ -198,7 +196,7 @@ def main() -> int:
             options.seeds = seeds_of(options.seeds_from)
         return run(options)
     except (ValueError, GridError) as error:
-        print(f"benchmarks/causes.py: {error}", file=sys.stderr)
+        print(f"benchmarks.learning.causes: {error}", file=sys.stderr)
         return 2
 
 

@@ -1,8 +1,8 @@
 """Does reinforcement learning improve a pretrained policy more than more pretraining does, for the same CPU time?
 
-    python benchmarks/pretraining.py --out runs/pretraining --json benchmarks/results/pretraining.json
-    python benchmarks/pretraining.py --long --seeds 3 --json benchmarks/results/pretraining_long.json
-    python benchmarks/pretraining.py --out runs/try --smoke
+    python -m benchmarks.learning.pretraining --out runs/pretraining --json benchmarks/results/pretraining.json
+    python -m benchmarks.learning.pretraining --long --seeds 3 --json benchmarks/results/pretraining_long.json
+    python -m benchmarks.learning.pretraining --out runs/try --smoke
 
 For each seed a policy is pretrained until held-out regret no longer falls, and goes on in three ways from the same
 checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a smaller step size and bonus), `continued`
@@ -10,7 +10,7 @@ checkpoint: `rl` (GRPO with the settings `strong`, but a frozen stem and a small
 see the same kinds of positions and the same evaluator, and have the CPU time of the RL run. RL's step size and bonus
 were chosen in four short runs from the pretrained policies of seeds 1 and 2.
 
-Pretrained policies, continued ones and those after RL play games too, as in `benchmarks/strong.py`. `--long` measures
+Pretrained policies, continued ones and those after RL play games too, as in `strong.py`. `--long` measures
 something else: RL runs of four times the moves, and the policies they began from. Calling again continues. Three seeds
 take about three hours on one core, a long run one.
 """
@@ -21,22 +21,19 @@ import argparse
 import dataclasses
 import json
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.student_t import student_t_quantile
-from benchmarks import strong
-from benchmarks.command_line import chess_lab
-from benchmarks.report import print_table, save
+from benchmarks.learning import strong
+from benchmarks.records.command_line import chess_lab
+from benchmarks.records.report import print_table, save
 
+ROOT = Path(__file__).resolve().parents[2]
 STARTS = "0.25*decided+0.6*random_plies:2-40+0.15*phase_mix"
 RL_MOVES, RL_RATE, FROZEN = 5_000_000, 3e-4, ("stem",)
 LONG_MOVES = 4 * RL_MOVES

@@ -1,8 +1,8 @@
 """Our PPO against sb3-contrib's MaskablePPO: equal settings, seed by seed, held-out regret at the end.
 
-    python benchmarks/sb3_ppo.py --only one_ply --json benchmarks/results/sb3_ppo.json
-    python benchmarks/sb3_ppo.py --only versus --json benchmarks/results/sb3_ppo_versus.json
-    python benchmarks/sb3_ppo.py --out runs/try --smoke
+    python -m benchmarks.learning.sb3_ppo --only one_ply --json benchmarks/results/sb3_ppo.json
+    python -m benchmarks.learning.sb3_ppo --only versus --json benchmarks/results/sb3_ppo_versus.json
+    python -m benchmarks.learning.sb3_ppo --out runs/try --smoke
 
 Two comparisons, each with the same network and first weights, reward, starts, schedules and budget in
 scored moves on both sides: `one_ply` (eight moves of a position, gamma 0, as `chess-lab compare` runs
@@ -16,15 +16,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 from algorithms.collapse.causes.cause import applied
 from algorithms.comparison.grid import run_grid
@@ -35,8 +31,9 @@ from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
 from algorithms.reports.pairwise import Comparison, compare
 from algorithms.reports.scores import Scores
-from benchmarks.report import print_table, save
+from benchmarks.records.report import print_table, save
 
+ROOT = Path(__file__).resolve().parents[2]
 OURS, THEIRS = "ppo", "sb3_maskable_ppo"
 LIMIT_CP = 10.0
 """The upper end of the interval of ours minus theirs that is asked for."""

@@ -1,6 +1,6 @@
 """Time a ply of a policy's games against a random player: the arena against python-chess loops.
 
-    python benchmarks/match_speed.py [--json benchmarks/results/match_speed.json]
+    python -m benchmarks.speed.match_speed [--json benchmarks/results/match_speed.json]
 
 A match of 200 games of the shipped policy (greedy) in the arena, and games of the same policy one by one on
 python-chess, from the same openings, with the same ply limit and draw rules; interleaved rounds, medians of the
@@ -20,16 +20,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import chess
 import numpy as np
 import torch
 
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
-from benchmarks.report import print_table, save
-from benchmarks.rivals import python_chess_match
+from benchmarks.records.report import print_table, save
+from benchmarks.speed.rivals import python_chess_match
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.matches.match_openings import draw_openings

@@ -1,6 +1,6 @@
 """One game of a policy, with what the policy thought of each move and what the move was worth.
 
-    python benchmarks/annotated_game.py example --json benchmarks/results/strong_game.json
+    python -m benchmarks.learning.annotated_game example --json benchmarks/results/strong_game.json
 
 The shortest win among 20 pairs of games against the material-greedy player. Scores are the built-in
 evaluator's, of the position after the move, from the view of the player who made it.
@@ -9,7 +9,6 @@ evaluator's, of the position after the move, from the view of the player who mad
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,9 @@ import chess
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
-from benchmarks.report import save
+from benchmarks.records.report import save
 from chess_env.evaluators import make_evaluator
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
