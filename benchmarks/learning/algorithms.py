@@ -1,35 +1,27 @@
 """Entropy against held-out regret: GRPO, PPO, RLOO and Delightful PG, several seeds each, without any entropy bonus.
 
     python -m benchmarks.learning.algorithms --json benchmarks/results/algorithms.json
-    python -m benchmarks.learning.algorithms --draw benchmarks/results/algorithms.json
-
-The first command trains (half an hour or more on two cores), the second draws
-docs/figures/entropy_against_regret.svg.
 
 All runs have the same credit horizon (one ply), the same budget in scored moves, the same rollouts
 (32 fresh positions, 8 moves of each), the same step size and the same network; regularisation is
 off, so that what is seen is the algorithm's own doing. GRPO also runs with four passes over each
-batch, which shows what the reuse of a batch costs. PPO makes four passes by default.
+batch, which shows what the reuse of a batch costs. PPO makes four passes by default. The whole
+takes half an hour or more on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import shlex
 import statistics
-import subprocess
-import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.records.command_line import trained
 from benchmarks.records.report import print_table, save
 
-ROOT = Path(__file__).resolve().parents[2]
-FIGURE = ROOT / "docs" / "figures" / "entropy_against_regret.svg"
 SHARED = shlex.split(
     "--rollout.num-envs 32 --rollout.num-plies 1 --optimizer.minibatch-size 32 "
     "--regularizer.ent-coef 0 --regularizer.ent-coef-final None "
@@ -49,16 +41,8 @@ LEVELS = (0.8, 0.6, 0.5, 0.4)
 
 def run(entry: str, seed: int, arguments: list[str]) -> dict[str, Any]:
     """Result and curve of one training run in a process of its own, of what follows `chess-lab train`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, result = Path(scratch) / "run", Path(scratch) / "result.json"
-        command = [sys.executable, "-m", "algorithms.cli", "train", *arguments]
-        command += ["--seed", str(seed), "--run-dir", str(folder), "--json", str(result)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
-        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        summary = json.loads(result.read_text())
-    curve = [[round(row[name], 3) for name in NAMES] for row in rows if "eval/regret_cp" in row]
+    summary, rows = trained(seed, arguments)
+    curve = [[round(row[name], 3) for name in NAMES] for row in rows]
     print(f"{entry}, seed {seed}: {summary['percent_of_start']:.1f} % of the start", flush=True)
     return {
         "algorithm": entry,
@@ -105,36 +89,6 @@ def table(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def draw(path: Path) -> None:
-    """None; every run as a line of entropy over regret, as an SVG in the docs."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "entropy_against_regret"
-    from matplotlib import pyplot
-
-    runs = json.loads(path.read_text())["settings"]["runs"]
-    names = list(dict.fromkeys(entry["algorithm"] for entry in runs))
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
-    for entry in runs:
-        color = f"C{names.index(entry['algorithm'])}"
-        first = entry["seed"] == min(e["seed"] for e in runs)
-        label = entry["algorithm"] if first else None
-        moves, regret, _, entropy = zip(*entry["curve"], strict=True)
-        left.plot(regret, entropy, color, lw=1.1, alpha=0.85, label=label)
-        left.plot(regret[-1], entropy[-1], "o", color=color, ms=4)
-        right.plot([m / 1000 for m in moves], regret, color, lw=1.1, alpha=0.85)
-    left.invert_xaxis()
-    left.set(xlabel="held-out regret, centipawns (better to the right)")
-    left.set(ylabel="held-out entropy, nats", ylim=(0, None))
-    left.legend(frameon=False, fontsize=8)
-    right.set(xlabel="scored moves (thousands)", ylabel="held-out regret, centipawns")
-    right.set(ylim=(0, None))
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FIGURE, metadata={"Date": None})
-    print(f"written to {FIGURE}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -144,11 +98,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--smoke", action="store_true", help="a tiny budget, to see that it works")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--draw", type=Path, metavar="RESULTS")
     options = parser.parse_args()
-    if options.draw:
-        draw(options.draw)
-        return
     moves = 1_024 if options.smoke else options.moves
     seeds = options.seeds[:1] if options.smoke else options.seeds
     extra = ["--total-moves", str(moves), "--env.num-engines", "1"]

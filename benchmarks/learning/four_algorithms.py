@@ -2,8 +2,8 @@
 
     python -m benchmarks.learning.four_algorithms --out runs/four --json benchmarks/results/four_algorithms.json
 
-The same as the `chess-lab compare` that it prints; calling again continues it. docs/findings_page.py
-writes docs/findings.md from the JSON, which is the comparison's own with figures of 6 digits.
+The same as the `chess-lab compare` that it prints; calling again continues it. `python -m
+docs.pages findings` writes docs/findings.md from the JSON, which is the comparison's own with figures of 6 digits.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 
 Each question is one `chess-lab compare` in a folder of its own under --runs, so calling again
 continues it; a question is answered by the differences of its variants from one of them, seed by
-seed. docs/findings_page.py writes docs/open_questions.md from the JSON.
+seed. `python -m docs.pages findings` writes docs/open_questions.md
+from the JSON.
 """
 
 from __future__ import annotations

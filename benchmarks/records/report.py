@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from docs.pages.markdown import tables
+
 
 def machine() -> dict[str, Any]:
     """What a figure depends on besides the code: processor, cores, versions, commit."""
@@ -36,14 +38,7 @@ def machine() -> dict[str, Any]:
 
 def print_table(rows: list[dict[str, Any]]) -> None:
     """None; prints the rows as a Markdown table."""
-    names = list(rows[0])
-    print("| " + " | ".join(names) + " |")
-    print("|" + "|".join(" --- " for _ in names) + "|")
-    for row in rows:
-        cells = [
-            f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in names
-        ]
-        print("| " + " | ".join(cells) + " |")
+    print(tables(rows))
 
 
 def save(path: Path | None, benchmark: str, rows: list[dict[str, Any]], **settings: Any) -> None:

@@ -1,12 +1,83 @@
-"""Tables of docs/findings.md and docs/open_questions.md from the records of their benchmarks."""
+"""docs/findings.md and docs/open_questions.md, from the comparison of four algorithms and the questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.causes_tables import table
 from benchmarks.records.questions import LEVELS
+from docs.pages import result
+from docs.pages.figures import phases, prices
+from docs.pages.markdown import filled, table
+
+TITLES = {
+    "regularization none": "no bonus",
+    "regularization equal": "one coefficient for all",
+    "regularization share": "one share of the gradient for all",
+}
+"""Family of the comparison -> what it is called."""
+
+IN_FINDINGS = ("amplification", "delight_gate")
+"""Questions that the findings answer; all others are open questions."""
+
+
+def pages() -> dict[str, str]:
+    """{path: text} of both pages."""
+    four, asked = result("four_algorithms"), result("questions")["questions"]
+    return {
+        "docs/findings.md": findings(four, asked),
+        "docs/open_questions.md": open_questions(asked),
+    }
+
+
+def figures() -> dict[str, str]:
+    """{path: SVG} of the phase plot and the prices of further passes."""
+    four, amplified = result("four_algorithms"), result("questions")["questions"]["amplification"]
+    families = {
+        TITLES[name]: {
+            _algorithm(column): [c for c in four["cells"] if c["column"] == column["name"]]
+            for column in family["columns"]
+        }
+        for name, family in four["families"].items()
+    }
+    columns = amplified["columns"]
+    return {
+        "docs/figures/findings/four_algorithms.svg": phases(families),
+        "docs/figures/findings/amplification.svg": prices(columns, price_level(columns)),
+    }
+
+
+def findings(four: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """The page of findings."""
+    rates = list(next(iter(four["tuning"].values()))["percent_of_start"])
+    tuning = [
+        [name, f"{found['learning_rate']:g}", *map("{:.1f}".format, found["percent_of_start"].values())]
+        for name, found in four["tuning"].items()
+    ]  # fmt: skip
+    return filled(
+        "findings",
+        four=four,
+        asked=asked,
+        titles=TITLES,
+        tuning=table(["algorithm", "chosen", *rates], tuning),
+        family_table=family_table,
+        question_table=question_table,
+        price_table=price_table,
+    )
+
+
+def open_questions(asked: Mapping[str, Any]) -> str:
+    """The page of open questions.
+
+    Raises:
+        ValueError: the template has no answer to one of them.
+    """
+    left = {name: found for name, found in asked.items() if name not in IN_FINDINGS}
+    # The template takes out what it answers.
+    text = filled("open_questions", asked=left, question_table=question_table)
+    if left:
+        raise ValueError(f"open_questions.md.j2 says nothing of {list(left)}: write the answers")
+    return text
 
 
 def interval(spread: Mapping[str, Any], digits: int = 2) -> str:
@@ -26,13 +97,13 @@ def difference(found: Mapping[str, Any] | None, digits: int = 2) -> str:
     return f"**{text}**" if found["low"] > 0 or found["high"] < 0 else text
 
 
-def family_section(title: str, family: Mapping[str, Any]) -> str:
-    """Table and claims of one way to regularise."""
+def family_table(family: Mapping[str, Any]) -> str:
+    """A row for each algorithm of one way to regularise."""
     rows = []
     for column in family["columns"]:
         entropies = column["entropy_at_percent"]
         rows.append([
-            column["name"].partition("+")[0], f"{column['learning_rate']:g}", f"{column['ent_coef']:.3g}",
+            _algorithm(column), f"{column['learning_rate']:g}", f"{column['ent_coef']:.3g}",
             "–" if column["grad_share"] is None else f"{column['grad_share']:.2f}",
             interval(column["percent_of_start"], 1), interval(column["entropy"]),
             *(entropy_at(entropies[level], len(family["seeds"])) for level in ("70", "60", "50")),
@@ -40,16 +111,7 @@ def family_section(title: str, family: Mapping[str, Any]) -> str:
     head = ["algorithm", "learning rate", "ent_coef", "bonus's share of the gradient",
             "regret at the end, % of the start",
             "entropy at the end, nats", "entropy at 70 %", "at 60 %", "at 50 %"]  # fmt: skip
-    matched = family["quantities"][0]
-    lines = [f"### {title[0].upper()}{title[1:]}\n", table(head, rows)]
-    lines += [
-        f"{len(family['seeds'])} seeds; interquartile mean (95 % interval).\n",
-        "What may be claimed:\n",
-    ]
-    lines.append(
-        "\n".join(f"- {claim}" for claim in (*matched["claims"], *matched["not_compared"])) + "\n"
-    )
-    return "\n".join(lines)
+    return table(head, rows)
 
 
 def entropy_at(spread: Mapping[str, Any], seeds: int) -> str:
@@ -77,16 +139,6 @@ def question_table(found: Mapping[str, Any]) -> str:
     return table(head, rows)
 
 
-def how(found: Mapping[str, Any]) -> str:
-    """The command, and what it was run with."""
-    broken = ", ".join(each["cell"] for each in found["broken"]) or "none"
-    return (
-        f"```console\n{found['command']}\n```\n\n"
-        f"{found['budget_moves']:,} scored moves a run, seeds {', '.join(map(str, found['seeds']))}; commit "
-        f"`{', '.join(found['commits'])}`; broken runs: {broken}.\n"
-    )
-
-
 def price_level(columns: Mapping[str, Mapping[str, Any]]) -> int:
     """The deepest level that all columns of one pass reach on every seed.
 
@@ -109,4 +161,8 @@ def price_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
         cell = interval(prices[level]) if level in prices else "not reached"
         rows.setdefault(name, [name]).append(cell)
     head = [f"at {level} % of the starting regret", "1 pass", *(f"{n} passes" for n in (2, 4, 8))]
-    return table(head, list(rows.values()))
+    return table(head, rows.values())
+
+
+def _algorithm(column: Mapping[str, Any]) -> str:
+    return str(column["name"].partition("+")[0])

@@ -1,33 +1,21 @@
-"""docs/causes.md is what its script writes from the committed matrices, and its parts say what was measured."""
+"""What docs/causes.md says is what was measured, and a matrix of causes is recorded rightly."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
-from types import ModuleType
+import re
 from typing import Any
 
 import pytest
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
-from benchmarks import causes_tables
-from benchmarks.causes_figures import draw, median_curve
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
+from docs.pages import causes as page
+from docs.pages.figures import median_curve, pair
 
-DOCS = Path(__file__).parents[1] / "docs"
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
-
-
-@pytest.fixture(scope="module")
-def page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("causes_page", DOCS / "causes_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def result(cause: Cause, named: list[str], **readings: float | None) -> dict[str, Any]:
@@ -69,15 +57,6 @@ def matrix() -> dict[str, Any]:
         "doctor": causes_record.judge_doctor(causes, classes),
         "wall": {**causes_record.wall(causes), "elapsed_s": 600.0},
     }  # fmt: skip
-
-
-def test_the_committed_page_is_what_the_script_writes_from_the_committed_matrices(
-    page: ModuleType,
-) -> None:
-    first = page.loaded(page.MATRIX)
-    wanted = None if first is None else page.render(first, page.loaded(page.DOCTOR))
-    there = page.PAGE.read_text(encoding="utf-8") if page.PAGE.exists() else None
-    assert there == wanted, "run: python docs/causes_page.py"
 
 
 def test_a_predicate_is_judged_against_the_twin_of_the_same_seed_and_a_broken_run_fails_it() -> (
@@ -136,9 +115,9 @@ def test_a_record_is_rounded_to_six_digits_and_reads_back() -> None:
 
 
 def test_a_spread_is_the_median_with_the_lowest_and_highest() -> None:
-    assert causes_tables.spread([3.0, None, 1.0, 2.0]) == "2 [1, 3]"
-    assert causes_tables.spread([0.0, 0.0]) == "0"
-    assert causes_tables.spread([None]) == "not measured"
+    assert page.spread([3.0, None, 1.0, 2.0]) == "2 [1, 3]"
+    assert page.spread([0.0, 0.0]) == "0"
+    assert page.spread([None]) == "not measured"
 
 
 def test_the_median_of_curves_stops_where_the_shortest_does() -> None:
@@ -147,23 +126,21 @@ def test_the_median_of_curves_stops_where_the_shortest_does() -> None:
     assert median_curve([one, two], "entropy") == ([0.0, 10.0], [5.0, 15.0])
 
 
-def test_a_figure_comes_out_the_same_twice_and_is_small(tmp_path: Path) -> None:
+def test_a_figure_comes_out_the_same_twice_and_is_small() -> None:
     curves = {"on": [CURVE, None], "cured": [CURVE, CURVE]}
-    texts = []
-    for name in ("first.svg", "second.svg"):
-        draw(tmp_path / name, "cause", curves)
-        texts.append((tmp_path / name).read_text())
-    assert texts[0] == texts[1]
-    assert "held-out regret" in texts[0] and len(texts[0]) < 40_000
+    first, second = pair("cause", curves), pair("cause", curves)
+    assert first == second
+    assert "held-out regret" in first and len(first) < 40_000
 
 
-def test_every_class_of_several_causes_is_explained(page: ModuleType) -> None:
+def test_every_class_of_several_causes_is_explained() -> None:
     classes = [cause.doctor_class for cause in CAUSES.values()]
-    assert {name for name in classes if classes.count(name) > 1} == set(page.SHARED_CLASSES)
+    explained = re.findall(r"^\*\*(\w+)\*\* \(`", page.page(matrix(), None), re.MULTILINE)
+    assert {name for name in classes if classes.count(name) > 1} == set(explained)
 
 
-def test_the_page_says_what_failed_what_alarmed_and_what_was_missed(page: ModuleType) -> None:
-    text = page.render(matrix(), None)
+def test_the_page_says_what_failed_what_alarmed_and_what_was_missed() -> None:
+    text = page.page(matrix(), None)
     assert "34 pairs of 17 causes, seeds 1, 2;" in text
     assert "Broken runs: xkbkwo4s-on-2." in text
     assert "False alarms on 2.9% of 34 cured twins: `low_precision`, seed 2: no_signal." in text
@@ -173,18 +150,18 @@ def test_the_page_says_what_failed_what_alarmed_and_what_was_missed(page: Module
     assert all(f"\n## {name}\n" in text for name in CAUSES)
 
 
-def test_the_second_matrix_is_published_beside_the_first(page: ModuleType) -> None:
-    text = page.render(matrix(), matrix())
+def test_the_second_matrix_is_published_beside_the_first() -> None:
+    text = page.page(matrix(), matrix())
     assert "**The doctor's matrix**, run once to judge it" in text
     assert "In the doctor's matrix: temperature_mismatch 2; of the twins none 2." in text
 
 
-def test_a_matrix_of_other_causes_or_predicates_is_refused(page: ModuleType) -> None:
+def test_a_matrix_of_other_causes_or_predicates_is_refused() -> None:
     short = matrix()
     del short["causes"]["kl_trap"]
     with pytest.raises(ValueError, match=r"causes.json and the code differ .*kl_trap"):
-        page.render(short, None)
+        page.page(short, None)
     old = matrix()
     old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
     with pytest.raises(ValueError, match="kl_trap: causes.json was made with other predicates"):
-        page.render(old, None)
+        page.page(old, None)

@@ -18,7 +18,7 @@ from chess_env.matches.match_openings import draw_openings
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import to_fen
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_perfect_predictor_lies_on_the_identity_line() -> None:
