@@ -98,7 +98,7 @@ docs: $(DOCS_INSTALLED)
 clean:
 	rm -rf docs/_build docs/api
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find chess_env algorithms tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find chess_env algorithms tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
 	rm -rf $(VENV) $(VENV)-trl

@@ -117,15 +117,9 @@ def test_the_training_benchmarks_run(module: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "benchmarks/learning/causes.py",
-        "--smoke",
-        "--seeds",
-        "1",
-        "--causes",
-    ]
-    command += ["temperature_mismatch", "fixed_positions", "--runs", str(tmp_path / "runs")]
+    command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
+    command += ["--causes", "temperature_mismatch", "fixed_positions"]
+    command += ["--runs", str(tmp_path / "runs")]
     command += ["--json", str(tmp_path / "causes.json")]
     first = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     second = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
@@ -143,15 +137,8 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_broken_cell_of_the_matrix_is_named_and_fails_its_pair(tmp_path: Path) -> None:
     runs, target = tmp_path / "runs", tmp_path / "causes.json"
-    command = [
-        sys.executable,
-        "benchmarks/learning/causes.py",
-        "--smoke",
-        "--seeds",
-        "1",
-        "--causes",
-    ]
-    command += ["fixed_positions", "--runs", str(runs), "--json", str(target)]
+    command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
+    command += ["--causes", "fixed_positions", "--runs", str(runs), "--json", str(target)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     cells = json.loads((runs / "cells.json").read_text())
     cells["fixed_positions-on-1"] |= {"state": "failed", "exit_code": 1, "log_tail": ["why"]}
