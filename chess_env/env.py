@@ -50,7 +50,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     `info["num_legal"]` of them), and True in `action_masks()` (for sb3-contrib).
 
     ## Observation Space
-    `Box` uint8 `[19, 8, 8]`, seen from the side to move, bounds per plane: 6 planes of its men (pawn,
+    `Box` uint8 `[C, 8, 8]`, seen from the side to move, bounds per plane: 6 planes of its men (pawn,
     knight, bishop, rook, queen, king), 6 of the opponent's, 4 of castling rights, en passant target,
     earlier occurrences of the position (0-2), rule-50 clock (0-100). See `chess_env.observation.PLANES`.
 

@@ -148,7 +148,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[NDArray[np.uint8], Info]:
-        """(observations uint8 [N, 19, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
+        """(observations uint8 [N, C, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
 
         Raises:
             ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
@@ -276,7 +276,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return self.games.get_state() | own
 
     def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
-        """(uint8 [N, 19, 8, 8] observations, info) of the restored boards.
+        """(uint8 [N, C, 8, 8] observations, info) of the restored boards.
 
         Raises:
             ValueError: the state is of another number of boards.

@@ -139,7 +139,7 @@ class Boards(NamedTuple):
     def observe(self) -> dict[str, NDArray[Any]]:
         """What is seen on all boards, by name, in fresh arrays.
 
-        `planes` uint8 [N, 19, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
+        `planes` uint8 [N, C, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
         int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
         """
         count = len(self.positions)
