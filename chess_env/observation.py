@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import U0, U1, lowest_square
-from chess_env.rules.movegen import OWN, STATE, Positions, en_passant_square, rule50_clock
+from chess_env.rules.packed import (
+    OWN,
+    STATE,
+    Positions,
+    en_passant_square,
+    rule50_clock,
+)
 from chess_env.rules.rules import as_batch
 
 MAX_RULE50 = 100

@@ -29,7 +29,7 @@ from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max

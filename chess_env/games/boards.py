@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from chess_env.games import lockstep
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
-from chess_env.rules.movegen import BLACK_BIT, MAX_LEGAL, STATE, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import BLACK_BIT, STATE, Positions
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152

@@ -19,7 +19,8 @@ from chess_env.games.settings import Settings, checked_start, no_game_error, pla
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
 from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
-from chess_env.rules.movegen import MAX_LEGAL, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     CHECKMATE,
     ENDGAME,

@@ -19,7 +19,7 @@ from chess_env.positions.start_positions import (
 )
 from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
 
 ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")

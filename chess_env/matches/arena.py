@@ -24,7 +24,7 @@ from chess_env.matches.match_openings import MatchOpenings
 from chess_env.matches.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import StartPositions
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
 
 MATCH_PLIES = 300

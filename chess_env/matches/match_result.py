@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 LEAD_CP = 1000
 """A material lead of at least this, counted when the leader is to move, is one that should be won."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import is_heldout
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import position_hash
 
 MAX_TRIES = 10_000

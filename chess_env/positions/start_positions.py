@@ -44,7 +44,7 @@ from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import PhaseMix
 from chess_env.positions.position_files import read_fens
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.random_play import random_walk
 from chess_env.rules.rules import ONGOING, status_batch
 
