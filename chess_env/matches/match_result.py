@@ -101,7 +101,7 @@ class MatchResult:
         ]
 
     def joined(self, more: MatchResult) -> MatchResult:
-        """This match and the continuation of it that `more` is (`play_match` with a later `first_pair`).
+        """This match and the continuation of it that `more` is (`play_match` with a later `options.first_pair`).
 
         Raises:
             ValueError: the other match is of other players, or plays a pair of this one again.
