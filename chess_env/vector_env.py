@@ -16,7 +16,7 @@ from chess_env.evaluators import Evaluator
 from chess_env.games.games import Games
 from chess_env.games.rendering import RENDERERS
 from chess_env.games.scoring import Scoring
-from chess_env.games.settings import checked_render_mode, checked_start, resolve_settings
+from chess_env.games.settings import EnvArguments, checked_render_mode, checked_start, make_settings
 from chess_env.games.vector_info import final_entries, observe, transition
 from chess_env.games.vector_inputs import (
     checked_actions,
@@ -89,7 +89,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.settings = resolve_settings(
+        arguments = EnvArguments(
             evaluator=evaluator,
             reward=reward,
             start_positions=start_positions,
@@ -101,8 +101,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             threefold=threefold,
             num_engines=num_engines,
         )
-        low, high = plane_bounds()
-        self.single_observation_space = gym.spaces.Box(low, high, dtype=np.uint8)
+        self.settings = make_settings(arguments)
+        self.single_observation_space = gym.spaces.Box(*plane_bounds(), dtype=np.uint8)
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
