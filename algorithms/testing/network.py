@@ -15,7 +15,7 @@ from chess_env.custom_objects import CustomObjectError, spec_of
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
-from chess_env.testing.contract import ContractError, rule
+from chess_env.testing import ContractError, rule
 
 FENS = (
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
