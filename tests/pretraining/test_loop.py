@@ -255,8 +255,7 @@ def test_a_step_follows_the_gradient_of_the_cross_entropy() -> None:
     legal_ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int16)
     targets = torch.tensor([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
     obs = torch.zeros((2, NUM_PLANES, 8, 8), dtype=torch.uint8)
-    logits = session.policy(obs, legal_ids)
-    logits = logits.detach().masked_fill(legal_ids < 0, -1e9)
+    logits = session.policy(obs, legal_ids).detach().masked_fill(legal_ids < 0, -1e9)
     expected = torch.nn.functional.cross_entropy(logits, targets)  # PyTorch's own, soft labels
     means = StepMeans()
     session.step(Minibatch(obs, legal_ids, targets, 5), means)
