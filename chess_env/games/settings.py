@@ -28,7 +28,20 @@ LEARNER_COLORS = ("random", "white", "black", "start")
 
 @dataclass(frozen=True, kw_only=True)
 class EnvArguments:
-    """What both environments are constructed with; the docstring of `ChessSelfPlayEnv` says what each may be."""
+    """What both environments are constructed with; the docstring of `ChessSelfPlayEnv` says what each may be.
+
+    Attributes:
+        evaluator: A name, or an object that scores positions.
+        reward: A term, a sum or a mapping of terms; None: the default of the evaluator.
+        start_positions: A spec, or an object with `sample(rng)`.
+        opponent: A name, a `Player` or a function; None for self-play.
+        learner_color: One of `LEARNER_COLORS`.
+        max_plies: Ply limit (truncation), or None.
+        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
+        fifty_move: Whether 50 moves without capture or pawn move end the game, or 75.
+        threefold: Whether the third occurrence of a position ends the game, or the fifth.
+        num_engines: Stockfish processes.
+    """
 
     evaluator: str | Evaluator
     reward: Reward
