@@ -28,7 +28,7 @@ def make_batch(
         slots, old_logprobs, actions = slots[..., 0], old_logprobs[..., 0], actions[..., 0]
     return RolloutBatch(
         form=form,  # type: ignore[arg-type]
-        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(*states, 1, 8, 8, dtype=torch.uint8),
         legal_ids=ids.masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=actions,

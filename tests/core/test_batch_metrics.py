@@ -70,7 +70,7 @@ def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> N
     slots = dist.sample(2, generator)
     batch = RolloutBatch(
         form="positions",
-        obs=torch.zeros(3, 4, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(3, 4, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(218).expand(3, 4, 218).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,

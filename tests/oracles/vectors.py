@@ -63,7 +63,7 @@ def make_batch(
     rewards = torch.where(last, grouped(inputs["rewards"], dtype, stored).unsqueeze(-1), 0.0)
     batch = RolloutBatch(
         form="games",
-        obs=torch.zeros(*lead, PLIES, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(*lead, PLIES, 1, 8, 8, dtype=torch.uint8),
         legal_ids=legal_ids.masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,

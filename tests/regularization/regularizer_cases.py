@@ -27,7 +27,7 @@ def flat_batch(
         ref = MaskedCategorical(ref_logits.detach(), legal, temperature).logprobs
     num_states, slots_l = legal.shape
     return FlatBatch(
-        obs=torch.zeros(num_states, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(num_states, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(slots_l).expand_as(legal).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         old_logprobs=old.gather(slots),
@@ -79,7 +79,7 @@ def rollout(form: str, seed: int = 0) -> RolloutBatch:
     valid[1, 1, 1] = False
     return RolloutBatch(
         form=form,  # type: ignore[arg-type]
-        obs=torch.zeros(*states, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(*states, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(6).expand_as(legal).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,

@@ -64,7 +64,7 @@ def batch_of(
 ) -> FlatBatch:
     dist = MaskedCategorical(logits.detach(), legal, temperature)
     return FlatBatch(
-        obs=torch.zeros(len(slots), 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(len(slots), 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(logits.shape[-1]).expand_as(legal).masked_fill(~legal, -1).short(),
         slots=slots,
         old_logprobs=dist.gather(slots),

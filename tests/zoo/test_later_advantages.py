@@ -28,7 +28,7 @@ def expected_gradient(algorithm: Algorithm) -> Tensor:
     logprobs = LOGITS.log_softmax(-1)
     batch = RolloutBatch(
         form="positions",
-        obs=torch.zeros(count, 1, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(count, 1, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(4, dtype=torch.int16).expand(count, 1, 4),
         slots=groups.unsqueeze(1),
         actions=groups.unsqueeze(1),

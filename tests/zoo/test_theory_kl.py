@@ -261,7 +261,7 @@ def one_position(logits: Tensor) -> RolloutBatch:
     state, member = torch.zeros(1, 1), torch.zeros(1, 1, NUM_LEGAL)
     return RolloutBatch(
         form="positions",
-        obs=torch.zeros(1, 1, 19, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(1, 1, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(SLOTS).masked_fill(~LEGAL[0], -1).reshape(1, 1, -1),
         slots=slots,
         actions=slots,
