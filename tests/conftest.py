@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.config.run import TrainConfig
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.evaluation.policies import saved_run
-from tests.small import make_batch, make_policy, make_vec
+from tests.small import VecOf, make_vec
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +42,22 @@ def replace_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[...,
     return replace
 
 
+@pytest.fixture
+def asked(replace_training: Callable[[Callable[..., Any]], None]) -> list[TrainConfig]:
+    """What `chess-lab train` would have trained, without a fault."""
+    from algorithms.training.session import Session
+
+    configs: list[TrainConfig] = []
+
+    def no_training(config: TrainConfig, *, make_session: Any = Session, **_: Any) -> None:
+        assert make_session is Session
+        configs.append(config)
+        raise ValueError("nothing is trained here")
+
+    replace_training(no_training)
+    return configs
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_torch_thread() -> Iterator[None]:
     """The networks here are so small that a second thread only costs."""
@@ -53,7 +68,7 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
+def vec_of() -> Iterator[VecOf]:
     opened: list[ChessSelfPlayVectorEnv] = []
 
     def make(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
@@ -63,16 +78,6 @@ def vec_of() -> Iterator[Callable[..., ChessSelfPlayVectorEnv]]:
     yield make
     for vec in opened:
         vec.close()
-
-
-@pytest.fixture
-def policy_of() -> Callable[..., PolicyNet]:
-    return make_policy
-
-
-@pytest.fixture
-def rollout_of() -> Callable[..., RolloutBatch]:
-    return make_batch
 
 
 @pytest.fixture(scope="session")

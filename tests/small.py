@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from tests.env.material import MaterialEvaluator
 from tests.rollouts.play import play_games, play_positions
 
 CPU = torch.device("cpu")
+VecOf = Callable[..., ChessSelfPlayVectorEnv]
+"""The fixture `vec_of`: `make_vec`, and its boards are closed after the test."""
 
 
 def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
@@ -38,13 +41,7 @@ def make_policy(seed: int = 0, spread: float = 1.0) -> PolicyNet:
 
 def make_batch(form: str = "positions", temperature: float = 1.0, seed: int = 0) -> RolloutBatch:
     """A real rollout of `make_policy(seed)`: 4 boards (2 starts in `games` form), 4 samples, 3 plies."""
-    shared: dict[str, Any] = {
-        "num_plies": 3,
-        "group_size": 4,
-        "temperature": temperature,
-        "generator": torch.Generator().manual_seed(seed),
-        "device": CPU,
-    }
+    shared = {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
     policy = make_policy(seed)
     vec = make_vec(4 if form == "positions" else 8)
     state = start_rollout(vec, seed)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -52,11 +54,11 @@ def _inside(node: ast.AST, where: str) -> Iterator[tuple[str, Function, str]]:
             yield f"{where}:{child.lineno} {child.name}", child, ast.get_docstring(child) or ""
 
 
-def says_its_shape(function: Function, text: str) -> bool:
-    """Whether a function that returns arrays or tensors says of what shape."""
+def missing_shape(function: Function, text: str) -> list[str]:
+    """The annotation of arrays or tensors that the function returns, where their shape is not said."""
     returns = ast.unparse(function.returns) if function.returns else ""
     own = ARRAY.search(returns) and "Callable" not in returns
-    return not own or bool(SHAPE.search(text) or SAYS_NONE.match(text))
+    return [returns] if own and not (SHAPE.search(text) or SAYS_NONE.match(text)) else []
 
 
 def unnamed_errors(function: Function, text: str) -> list[str]:
@@ -107,34 +109,17 @@ def unlinked_sources() -> Iterator[str]:
                         yield f"{path.relative_to(ROOT)}: {name}"
 
 
-def test_numbers_have_their_unit_in_their_name_or_in_the_docstring() -> None:
-    silent = {
-        where: names
-        for where, function, text in public_functions()
-        if (names := unitless_numbers(function, text))
-    }
-    assert not silent, "\n".join(f"{where}: {names}" for where, names in silent.items())
+@pytest.mark.parametrize("missing", [missing_shape, unnamed_errors, unitless_numbers])
+def test_docstrings_say_shapes_errors_and_units(missing: Callable[..., list[str]]) -> None:
+    every = list(public_functions())
+    silent = {where: found for where, *rest in every if (found := missing(*rest))}
+    assert len(every) > 900
+    assert not silent, "\n".join(f"{where}: {found}" for where, found in silent.items())
 
 
 def test_docstrings_that_name_a_publication_say_where_it_is() -> None:
     silent = list(unlinked_sources())
     assert not silent, "\n".join(silent)
-
-
-def test_functions_that_return_arrays_say_their_shape() -> None:
-    every = list(public_functions())
-    silent = [where for where, function, text in every if not says_its_shape(function, text)]
-    assert len(every) > 900
-    assert not silent, "\n".join(silent)
-
-
-def test_functions_that_raise_name_the_error() -> None:
-    silent = {
-        where: missing
-        for where, function, text in public_functions()
-        if (missing := unnamed_errors(function, text))
-    }
-    assert not silent, "\n".join(f"{where}: {missing}" for where, missing in silent.items())
 
 
 def test_the_check_finds_a_missing_shape_a_missing_error_and_a_missing_unit() -> None:
@@ -154,6 +139,6 @@ def said(timeout: float) -> Tensor:
     silent, said = (
         (function, text) for _, function, text in _inside(ast.parse(source), "example.py")
     )
-    assert not says_its_shape(*silent) and unnamed_errors(*silent) == ["ValueError"]
+    assert missing_shape(*silent) == ["Tensor"] and unnamed_errors(*silent) == ["ValueError"]
     assert unitless_numbers(*silent) == ["timeout"]
-    assert says_its_shape(*said) and unnamed_errors(*said) == [] == unitless_numbers(*said)
+    assert missing_shape(*said) == unnamed_errors(*said) == unitless_numbers(*said) == []

@@ -35,20 +35,22 @@ RUNS = [
 ]
 
 
+def run_alone(script: Path, folder: Path, *arguments: str, timeout: int) -> str:
+    """What the script prints; isolated: neither the working folder nor PYTHONPATH may help it."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, str(script), "--smoke", *arguments], cwd=folder, capture_output=True,
+        env=environment | {"OMP_NUM_THREADS": "1"}, text=True, timeout=timeout,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_an_example_runs_uninstalled_from_another_folder(path: Path, tmp_path: Path) -> None:
     run_dir = tmp_path / "a run"
-    # Isolated: neither the working folder nor PYTHONPATH may help it to find the packages.
-    done = subprocess.run(
-        [sys.executable, str(path), "--smoke", "--run-dir", str(run_dir)],
-        cwd=tmp_path,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"run folder: {run_dir}" in done.stdout
+    printed = run_alone(path, tmp_path, "--run-dir", str(run_dir), timeout=110)
+    assert f"run folder: {run_dir}" in printed
     assert (run_dir / "metrics.jsonl").read_text().count("\n") > 2
     assert json.loads((run_dir / "environment.json").read_text())["evaluator"]
 
@@ -56,15 +58,7 @@ def test_an_example_runs_uninstalled_from_another_folder(path: Path, tmp_path: P
 @pytest.mark.slow
 def test_the_comparison_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
     out = tmp_path / "a comparison"
-    done = subprocess.run(
-        [sys.executable, str(COMPARISON), "--smoke", "--out", str(out)],
-        cwd=tmp_path,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"result: {out / 'comparison.json'}" in done.stdout
-    assert "nothing: " in done.stdout
+    printed = run_alone(COMPARISON, tmp_path, "--out", str(out), timeout=200)
+    assert f"result: {out / 'comparison.json'}" in printed
+    assert "nothing: " in printed
     assert len(json.loads((out / "comparison.json").read_text())["cells"]) == 4

@@ -107,10 +107,8 @@ def leaves(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
 @pytest.mark.parametrize("name", ["grpo", "sb3"])
 def test_an_old_config_json_is_read_with_every_setting(name: str) -> None:
     path = OLD / "runs" / name / "config.json"
-    old, new = (
-        json.loads(path.read_text()),
-        json.loads(json.dumps(files.to_dict(files.load(path)))),
-    )
+    old = json.loads(path.read_text())
+    new = json.loads(json.dumps(files.to_dict(files.load(path))))
     assert new["loop"] == {"own": "native", "sb3": "sb3"}[old.pop("trainer")]
     for dtype in ("autocast", "autocast_dtype", "head_dtype", "logprob_dtype"):
         assert new["precision"][dtype] == old["policy"].pop(dtype)
@@ -135,12 +133,8 @@ def test_an_old_setting_is_read_as_an_argument_and_as_a_flag() -> None:
     with pytest.warns(FutureWarning, match="loop 'own' is called 'native' now"):
         assert TrainConfig(GRPO(), loop="own").loop == "native"  # type: ignore[arg-type]
     with pytest.warns(FutureWarning):
-        assert flags_today(["--trainer", "own", "--seed", "1"]) == [
-            "--loop",
-            "native",
-            "--seed",
-            "1",
-        ]
+        flags = flags_today(["--trainer", "own", "--seed", "1"])
+        assert flags == ["--loop", "native", "--seed", "1"]
     with pytest.warns(FutureWarning):
         assert flags_today(["--trainer=sb3"]) == ["--loop=sb3"]
     with pytest.warns(FutureWarning, match="policy.head_dtype is called precision.head_dtype now"):

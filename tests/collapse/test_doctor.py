@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from algorithms import cli
 from algorithms.collapse.doctor import Watch, diagnose, diagnose_run
 from algorithms.commands import diagnose as command
 from tests.collapse.doctor_rows import SIGNATURES, UPDATES, record, without, write
+from tests.commands.lab import chess_lab
 
 ROWS = {
     "healthy": record(),
@@ -119,20 +119,18 @@ def test_a_reward_that_never_changes_has_no_peak() -> None:
     [("healthy", 0), ("not a collapse", 0), ("too short", 0), ("impaired", 1), ("collapse", 1)],
 )
 def test_the_exit_code_says_whether_a_cause_was_found(
-    verdict: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    verdict: str, code: int, tmp_path: Path
 ) -> None:  # fmt: skip
     folder = write(tmp_path / "run", ROWS[verdict])
-    assert cli.main(["diagnose", str(folder)]) == code
-    out = capsys.readouterr()
+    out = chess_lab("diagnose", folder)
+    assert out.code == code
     assert out.out.startswith(f"verdict: {verdict}\n") and out.err == ""
 
 
-def test_json_is_the_documented_object_and_nothing_else_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_the_documented_object_and_nothing_else_is_printed(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", SIGNATURES["stale"].rows)
-    assert cli.main(["diagnose", str(folder), "--json"]) == 1
-    out = capsys.readouterr()
+    out = chess_lab("diagnose", folder, "--json")
+    assert out.code == 1
     found = json.loads(out.out)
     assert out.err == "" and set(found) == {"verdict", "causes", "notes"}
     (cause,) = found["causes"]
@@ -141,31 +139,23 @@ def test_json_is_the_documented_object_and_nothing_else_is_printed(
     assert cause["confirm"].startswith("chess-lab train --like RUN ")
 
 
-def test_the_command_to_confirm_stands_on_one_line_with_the_folder_quoted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_to_confirm_stands_on_one_line_with_the_folder_quoted(tmp_path: Path) -> None:
     folder = write(tmp_path / f"<b>{'long' * 20} run", SIGNATURES["stale"].rows)
-    assert cli.main(["diagnose", str(folder)]) == 1
+    code, out, _ = chess_lab("diagnose", folder)
     wanted = f"chess-lab train --like '{folder}' --rollout.sync-interval-updates 1"
-    assert any(line.endswith(wanted) for line in capsys.readouterr().out.splitlines())
+    assert code == 1 and any(line.endswith(wanted) for line in out.splitlines())
 
 
-def test_neither_settings_nor_the_folders_name_change_the_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_neither_settings_nor_the_folders_name_change_the_verdict(tmp_path: Path) -> None:
     folder = write(tmp_path / "temperature-1.3", SIGNATURES["large steps"].rows)
     (folder / "config.json").write_text('{"seed": 1}')
     (folder / "environment.json").write_text("{}")
-
-    def said(path: Path) -> tuple[int, str]:
-        return cli.main(["diagnose", str(path), "--json"]), capsys.readouterr().out
-
-    before = said(folder)
+    before = chess_lab("diagnose", folder, "--json")
     (folder / "config.json").write_text("{damaged")  # it is not even read
-    assert said(folder) == before
+    assert chess_lab("diagnose", folder, "--json") == before
     (folder / "config.json").unlink()
     (folder / "environment.json").unlink()
-    assert said(folder.rename(tmp_path / "x")) == before
+    assert chess_lab("diagnose", folder.rename(tmp_path / "x"), "--json") == before
 
 
 UNREADABLE = {
@@ -184,26 +174,22 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("case", list(UNREADABLE))
-def test_a_record_that_cannot_be_read_is_named_and_ends_with_2(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_record_that_cannot_be_read_is_named_and_ends_with_2(case: str, tmp_path: Path) -> None:
     text, message = UNREADABLE[case]
     if text is not None:
         (tmp_path / "metrics.jsonl").write_text(text)
-    assert cli.main(["diagnose", str(tmp_path), "--json"]) == 2
-    out = capsys.readouterr()
+    out = chess_lab("diagnose", tmp_path, "--json")
+    assert out.code == 2
     assert out.out == "" and "Traceback" not in out.err
     assert out.err.startswith(f"chess-lab diagnose: {tmp_path / 'metrics.jsonl'}")
     assert message in out.err
 
 
-def test_a_folder_in_the_records_place_and_no_folder_at_all_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_in_the_records_place_and_no_folder_at_all_are_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").mkdir()
     for path in (tmp_path, tmp_path / "nowhere"):
-        assert cli.main(["diagnose", str(path)]) == 2
-        assert str(path / "metrics.jsonl") in capsys.readouterr().err
+        code, _, err = chess_lab("diagnose", path)
+        assert code == 2 and str(path / "metrics.jsonl") in err
 
 
 def test_a_last_line_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from algorithms import cli
 from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
 from algorithms.collapse.causes.cause import baseline
 from algorithms.commands import causes as command
 from algorithms.config.files import differences
 from algorithms.reports.run_files import read_metrics
+from tests.commands.lab import Answer, chess_lab
 
 ALL = CAUSES | COMPOSITES
 
@@ -23,15 +23,14 @@ def no_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MATRIX", tmp_path / "no-such.json")
 
 
-def smoke(name: str, folder: Path, *more: str) -> int:
-    return cli.main(["causes", "run", name, "--smoke", "--run-dir", str(folder), *more])
+def smoke(name: str, folder: Path, *more: Any) -> Answer:
+    return chess_lab("causes", "run", name, "--smoke", "--run-dir", folder, *more)
 
 
-def test_list_names_every_cause_and_the_classes_that_several_share_within_80_columns(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert cli.main(["causes", "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_list_names_every_cause_and_the_classes_several_share_within_80_columns() -> None:
+    code, out, _ = chess_lab("causes", "list")
+    assert code == 0
+    lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     for name, cause in ALL.items():
         (line,) = (line for line in lines if line.split()[:1] == [name])
@@ -41,11 +40,9 @@ def test_list_names_every_cause_and_the_classes_that_several_share_within_80_col
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_show_prints_all_of_a_cause_without_the_matrix(
-    name: str, no_matrix: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["causes", "show", name]) == 0
-    out, cause = capsys.readouterr().out, ALL[name]
+def test_show_prints_all_of_a_cause_without_the_matrix(name: str, no_matrix: None) -> None:
+    cause, (code, out, _) = ALL[name], chess_lab("causes", "show", name)
+    assert code == 0
     flat = " ".join(out.split())
     assert out.startswith(f"{name}: {cause.title}\n") and cause.remedy in flat
     assert all(str(predicate) in out for predicate in cause.predicates)
@@ -61,7 +58,7 @@ def test_show_prints_all_of_a_cause_without_the_matrix(
 
 
 def test_show_puts_the_measured_medians_beside_predicates_and_published_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on, cured = [0.5, 0.1, 0.625, 0.4, 0.5], [0.0, None, None, None, None]
     readings = {"first step0/clip_fraction": {"on": on, "cured": cured},
@@ -69,31 +66,25 @@ def test_show_puts_the_measured_medians_beside_predicates_and_published_figures(
     matrix = tmp_path / "causes.json"
     matrix.write_text(json.dumps({"causes": {"temperature_mismatch": {"readings": readings}}}))
     monkeypatch.setattr(command, "MATRIX", matrix)
-    assert cli.main(["causes", "show", "temperature_mismatch"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("first step0/clip_fraction above 0.3") == 1
+    code, out, _ = chess_lab("causes", "show", "temperature_mismatch")
+    assert code == 0 and out.count("first step0/clip_fraction above 0.3") == 1
     assert out.count(": 0.5, cured 0 (medians of 5 seeds)") == 2
     assert "ours, first policy/entropy: not measured, cured 2 (medians of 5 seeds)" in out
-    assert cli.main(["causes", "show", "kl_trap"]) == 0  # which that matrix does not have
-    assert ": not run yet" in capsys.readouterr().out
+    code, out, _ = chess_lab("causes", "show", "kl_trap")  # which that matrix does not have
+    assert code == 0 and ": not run yet" in out
 
 
 @pytest.mark.parametrize("verb", ["show", "run"])
-def test_an_unknown_name_gets_the_nearest_one(
-    verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["causes", verb, "temperature_missmatch"]) == 2
-    out = capsys.readouterr()
+def test_an_unknown_name_gets_the_nearest_one(verb: str) -> None:
+    out = chess_lab("causes", verb, "temperature_missmatch")
+    assert out.code == 2
     assert out.out == "" and "did you mean 'temperature_mismatch'?" in out.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["lst"], ["run"], ["run", "kl_trap", "--seed", "x"]])
-def test_a_command_line_that_makes_no_sense_ends_with_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as left:
-        cli.main(["causes", *arguments])
-    assert left.value.code == 2 and "usage: chess-lab causes" in capsys.readouterr().err
+def test_a_command_line_that_makes_no_sense_ends_with_2(arguments: list[str]) -> None:
+    code, _, err = chess_lab("causes", *arguments)
+    assert code == 2 and "usage: chess-lab causes" in err
 
 
 @pytest.fixture
@@ -106,46 +97,41 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", list(COMPOSITES))
 def test_a_composite_has_no_cured_twin_and_nothing_is_run(
-    name: str, tmp_path: Path, no_training: None, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, no_training: None
 ) -> None:
-    assert smoke(name, tmp_path / "run", "--cured") == 1
-    assert f"{name} is a composite" in capsys.readouterr().err
+    code, _, err = smoke(name, tmp_path / "run", "--cured")
+    assert code == 1 and f"{name} is a composite" in err
     assert not (tmp_path / "run").exists()
 
 
 def test_a_result_that_cannot_be_written_and_a_seed_below_0_are_refused_first(
-    tmp_path: Path, no_training: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, no_training: None
 ) -> None:
-    assert smoke("kl_trap", tmp_path / "run", "--json", str(tmp_path)) == 1
-    assert "give the path of a file" in capsys.readouterr().err
-    assert smoke("kl_trap", tmp_path / "run", "--seed", "-1") == 1
-    assert "seed is -1" in capsys.readouterr().err
+    code, _, err = smoke("kl_trap", tmp_path / "run", "--json", str(tmp_path))
+    assert code == 1 and "give the path of a file" in err
+    code, _, err = smoke("kl_trap", tmp_path / "run", "--seed", "-1")
+    assert code == 1 and "seed is -1" in err
 
 
-def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert smoke("temperature_mismatch", tmp_path / "run") == 1
-    error = capsys.readouterr().err
+def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(tmp_path: Path) -> None:
+    code, _, error = smoke("temperature_mismatch", tmp_path / "run")
+    assert code == 1
     assert "temperature: " in error and "1.3000 times the sampler's" in error
     assert "rollout.temperature" in error and "add --no-preflight" in error
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [0]
 
 
 def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     run_dir, target = tmp_path / "run", tmp_path / "outcome.json"
     arguments = ["--no-preflight", "--seed", "2", "--json", str(target)]
-    assert smoke("temperature_mismatch", run_dir, *arguments) == 0
-    out = capsys.readouterr().out
+    code, out, _ = smoke("temperature_mismatch", run_dir, *arguments)
+    assert code == 0
     assert "temperature_mismatch (cause), seed 2" in out and f"run folder: {run_dir}" in out
     outcome = json.loads(target.read_text())
-    assert (outcome["cause"], outcome["cured"], outcome["seed"]) == (
-        "temperature_mismatch",
-        False,
-        2,
-    )
+    told = (outcome["cause"], outcome["cured"], outcome["seed"])
+    assert told == ("temperature_mismatch", False, 2)
     assert set(outcome["readings"]) == {
         "first step0/clip_fraction", "first step0/kl_old_mean", "last eval/regret_cp",
         "first policy/entropy",
@@ -157,15 +143,15 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
     for name in ("config.json", "environment.json"):
         (run_dir / name).unlink()
     moved = run_dir.rename(tmp_path / "x")
-    assert cli.main(["diagnose", str(moved), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == outcome["diagnosis"]
+    code, out, _ = chess_lab("diagnose", moved, "--json")
+    assert code == 1 and json.loads(out) == outcome["diagnosis"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ALL))
 def test_every_cause_and_replay_runs(name: str, tmp_path: Path) -> None:
     target = tmp_path / "outcome.json"
-    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", str(target)) == 0
+    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", target).code == 0
     outcome = json.loads(target.read_text())
     # Every reading has a number already in this short run: its metric is in the record.
     assert None not in outcome["readings"].values()
@@ -174,11 +160,11 @@ def test_every_cause_and_replay_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CAUSES))
 def test_every_twin_runs_with_the_preflight(name: str, tmp_path: Path) -> None:
-    assert smoke(name, tmp_path / "run", "--cured") == 0
+    assert smoke(name, tmp_path / "run", "--cured").code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, c in ALL.items() if c.fault is not None])
 def test_the_preflight_stops_exactly_the_causes_that_say_so(name: str, tmp_path: Path) -> None:
     blocked = ALL[name].blocked_by_preflight
-    assert smoke(name, tmp_path / "run") == (1 if blocked else 0)
+    assert smoke(name, tmp_path / "run").code == (1 if blocked else 0)

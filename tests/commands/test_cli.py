@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from algorithms.config.names import NAMES
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.training.session import Session
+from tests.commands.lab import chess_lab
 
 ROOT = Path(__file__).parents[2]
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -109,29 +108,26 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
     ],
 )
 def test_a_mistake_is_answered_in_one_paragraph(
-    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: int, message: str
 ) -> None:
-    try:
-        assert cli.main(arguments) == code
-    except SystemExit as exit:  # the parser's own way out
-        assert exit.code == code
-    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert message in error and "Traceback" not in error
+    answer = chess_lab(*arguments)
+    error = " ".join(answer.err.replace("│", " ").split())
+    assert answer.code == code and message in error and "Traceback" not in error
 
 
-def test_train_without_a_name_lists_the_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["train"]) == 2
-    listed = capsys.readouterr().out.split("NAME: ")[1].split("`")[0]
-    assert listed.split() == list(NAMES)
+def test_train_without_a_name_lists_the_names() -> None:
+    code, out, _ = chess_lab("train")
+    listed = out.split("NAME: ")[1].split("`")[0]
+    assert code == 2 and listed.split() == list(NAMES)
     assert cli.main(["train", "--help"]) == 0
 
 
 def test_training_on_stockfish_without_stockfish_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"stockfish:depth=4,path={tmp_path / 'no-engine'}"
-    assert cli.main(["train", "grpo", "--smoke", "--env.evaluator", name]) == 1
-    assert "no-engine" in capsys.readouterr().err
+    code, _, err = chess_lab("train", "grpo", "--smoke", "--env.evaluator", name)
+    assert code == 1 and "no-engine" in err
 
 
 @pytest.mark.stockfish
@@ -145,19 +141,19 @@ def test_a_smoke_run_on_stockfish_is_rewarded_by_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["check"], ["train", "grpo", "--smoke"]])
 def test_a_json_path_that_cannot_be_written_is_named_before_anything_runs(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path
 ) -> None:
     run_dir = ["--run-dir", str(tmp_path / "run")] if "train" in command else []
-    assert cli.main([*command, *run_dir, "--json", str(tmp_path)]) == 1
-    err = capsys.readouterr().err
+    code, _, err = chess_lab(*command, *run_dir, "--json", tmp_path)
+    assert code == 1
     assert str(tmp_path) in err
     assert "path of a file" in err
     assert not (tmp_path / "run").exists()
 
 
-def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["train", "ppoo"]) == 2
-    error = capsys.readouterr().err
+def test_an_unknown_algorithm_is_named() -> None:
+    code, _, error = chess_lab("train", "ppoo")
+    assert code == 2
     assert "'ppoo'" in error and "did you mean 'ppo'?" in error
 
 
@@ -170,12 +166,9 @@ def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str]) -> No
         (["--track", "wanb"], "did you mean 'wandb'"),
     ],
 )
-def test_a_wrong_choice_gets_the_nearest_one(
-    arguments: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(["train", "grpo", *arguments])
-    assert nearest in capsys.readouterr().err
+def test_a_wrong_choice_gets_the_nearest_one(arguments: list[str], nearest: str) -> None:
+    code, _, err = chess_lab("train", "grpo", *arguments)
+    assert code == 2 and nearest in err
 
 
 def _saved(folder: Path, **changes: Any) -> Path:
@@ -187,20 +180,6 @@ def _saved(folder: Path, **changes: Any) -> Path:
     config = TrainConfig(algorithm, regularizer, preset="dr_grpo", **{**settings, **changes})
     config_file.save(config, folder / "config.json")
     return folder
-
-
-@pytest.fixture
-def asked(replace_training: Callable[..., None]) -> list[TrainConfig]:
-    """What would have been trained."""
-    configs: list[TrainConfig] = []
-
-    def no_training(config: TrainConfig, *, make_session: Any = Session, **_: Any) -> None:
-        assert make_session is Session  # without a fault
-        configs.append(config)
-        raise ValueError("nothing is trained here")
-
-    replace_training(no_training)
-    return configs
 
 
 def test_a_run_like_another_has_its_settings_but_not_its_folder_its_label_and_its_fault(
@@ -237,18 +216,18 @@ def test_a_run_like_another_takes_the_changes_given(
 
 
 def test_a_run_like_one_that_is_not_there_or_damaged_is_named(
-    tmp_path: Path, asked: list[TrainConfig], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, asked: list[TrainConfig]
 ) -> None:
     damaged = _saved(tmp_path / "damaged")
     (damaged / "config.json").write_text("{")
     for folder in (tmp_path / "nowhere", damaged):
-        assert cli.main(["train", "--like", str(folder)]) == 1
-        error = capsys.readouterr().err
-        assert f"{folder / 'config.json'} is not a readable run configuration" in error
+        code, _, error = chess_lab("train", "--like", folder)
+        assert (
+            code == 1 and f"{folder / 'config.json'} is not a readable run configuration" in error
+        )
     old = _saved(tmp_path / "old")
-    assert cli.main(["train", "--like", str(old), "--resume", str(old)]) == 1
-    assert "leave one of them out" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(["train", "--like", str(old), "--regularizer.ent-estimator", "sampld"])
-    assert "did you mean 'sampled'" in capsys.readouterr().err
+    code, _, error = chess_lab("train", "--like", old, "--resume", old)
+    assert code == 1 and "leave one of them out" in error
+    code, _, error = chess_lab("train", "--like", old, "--regularizer.ent-estimator", "sampld")
+    assert code == 2 and "did you mean 'sampled'" in error
     assert asked == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
 import subprocess
@@ -11,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from algorithms import cli
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion import setting_flags
 from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainOptions
 from algorithms.pretraining.config import PretrainConfig, PretrainOptions
+from tests.commands.lab import chess_lab
 
 ASK = """
 source "$1"; shift
@@ -28,9 +26,9 @@ echo "${COMPREPLY[@]}"
 
 
 def script(shell: str) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as text:
-        assert cli.main(["completion", shell]) == 0
-    return text.getvalue()
+    code, text, _ = chess_lab("completion", shell)
+    assert code == 0
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +79,10 @@ def test_a_real_bash_offers(typed: str, offered: set[str], bash_script: Path) ->
     ids=["train", "pretrain"],
 )
 def test_the_flags_are_those_of_the_help(
-    command: list[str],
-    options: object,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: list[str], options: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    with pytest.raises(SystemExit):
-        cli.main([*command, "--help"])
-    listed = capsys.readouterr().out.split("examples:")[0]
+    listed = chess_lab(*command, "--help").out.split("examples:")[0]
     shown = set(re.findall(r"(?:^|[│, ]) *(--[a-z][\w.-]*\w)", listed, re.MULTILINE))
     assert set(setting_flags(options)) == shown - {"--help"}
 

@@ -12,12 +12,11 @@ import pytest
 from safetensors.torch import save_file
 
 import chess_env.games.players
-from algorithms import cli
-from algorithms.commands import eval as command
 from algorithms.evaluation.strength import table, to_dict
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.match_result import Game, MatchResult, VoidPair
+from tests.commands.lab import evaluate
 from tests.small import make_policy
 
 
@@ -33,17 +32,14 @@ def short_games(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 30)
 
 
-def evaluate(*arguments: Any) -> int:
-    return cli.main(["eval", *map(str, arguments)])
-
-
 def test_named_opponents_are_played_in_full_and_written_to_files(
-    weights: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    weights: str, tmp_path: Path
 ) -> None:
     files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "new" / "games.pgn"
     opponents = "random", "material", f"policy:{weights}"
-    assert evaluate(weights, "--games", 4, "--seed", 7, "--opponents", *opponents, *files) == 0
-    lines = capsys.readouterr().out.splitlines()
+    said = evaluate(weights, "--games", 4, "--seed", 7, "--opponents", *opponents, *files)
+    lines = said.out.splitlines()
+    assert said.code == 0
     assert lines[0] == f"{weights} (greedy), openings openings, seed 7"
     assert [line.split()[0] for line in lines[3:6]] == list(opponents)
     found = json.loads((tmp_path / "found.json").read_text())
@@ -67,9 +63,8 @@ def test_the_same_seed_gives_the_same_match_and_a_temperature_another(
 ) -> None:
     def games(*arguments: Any) -> str:
         file = tmp_path / "games.pgn"
-        assert (
-            evaluate(weights, "--games", 2, "--opponents", "random", "--pgn", file, *arguments) == 0
-        )
+        match = "--games", 2, "--opponents", "random", "--pgn", file
+        assert evaluate(weights, *match, *arguments).code == 0
         return file.read_text()
 
     warm = games("--temperature", 1.5)
@@ -80,15 +75,12 @@ def test_the_same_seed_gives_the_same_match_and_a_temperature_another(
 
 
 def test_a_policy_climbs_the_ladder_and_stays_where_it_is_even(
-    weights: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
     file = tmp_path / "found.json"
-    assert evaluate(weights, "--games", 24, "--json", file) == 0
-    said = capsys.readouterr()
+    said = evaluate(weights, "--games", 24, "--json", file)
+    assert said.code == 0
     assert "No Stockfish found" in said.err
     assert "playing 20 games against material" in said.err
     found = json.loads(file.read_text())["opponents"]
@@ -113,24 +105,21 @@ def test_a_policy_climbs_the_ladder_and_stays_where_it_is_even(
     ],
 )
 def test_a_request_that_makes_no_sense_is_an_error_before_any_game(
-    weights: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    weights: str, arguments: list[str], message: str
 ) -> None:
-    assert evaluate(weights, *arguments) == 1
-    said = capsys.readouterr()
+    said = evaluate(weights, *arguments)
+    assert said.code == 1
     assert message in said.err
     assert said.out == ""
 
 
-def test_a_checkpoint_that_is_none_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate("nowhere", "--opponents", "random") == 1
-    assert "'nowhere' cannot be read" in capsys.readouterr().err
+def test_a_checkpoint_that_is_none_is_an_error() -> None:
+    code, _, err = evaluate("nowhere", "--opponents", "random")
+    assert code == 1 and "'nowhere' cannot be read" in err
 
 
 def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
-    weights: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dead(RandomPlayer):
         name = "dead"
@@ -144,8 +133,8 @@ def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
         lambda name: Dead() if name == "builtin" else make(name),
     )
     files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"
-    assert evaluate(weights, "--games", 2, "--opponents", "random", "builtin", *files) == 1
-    said = capsys.readouterr()
+    said = evaluate(weights, "--games", 2, "--opponents", "random", "builtin", *files)
+    assert said.code == 1
     assert "void 3 times" in said.err
     assert "no engine starts" in said.err
     assert "random" in said.out
@@ -155,10 +144,8 @@ def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
     assert (tmp_path / "games.pgn").read_text().count("[Event ") == 2
 
 
-def test_help_says_what_opponents_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command.run(["--help"])
-    said = capsys.readouterr().out
+def test_help_says_what_opponents_there_are() -> None:
+    said = evaluate("--help").out
     assert "engine:nodes=N" in said
     assert "policy:CHECKPOINT" in said
 

@@ -12,12 +12,12 @@ import pytest
 
 import chess_env.games.players
 import chess_env.matches.arena
-from algorithms import cli
 from algorithms.commands.result_files import try_path
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.arena import MatchOptions
 from chess_env.matches.match_result import MatchResult
+from tests.commands.lab import evaluate
 
 OLD = '{"precious": 1}\n'
 
@@ -32,10 +32,6 @@ def files(tmp_path: Path) -> list[Any]:
     (tmp_path / "found.json").write_text(OLD)
     (tmp_path / "games.pgn").write_text(OLD)
     return ["--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"]
-
-
-def evaluate(*arguments: Any) -> int:
-    return cli.main(["eval", *map(str, arguments)])
 
 
 def opponent(monkeypatch: pytest.MonkeyPatch, name: str, player: Any) -> None:
@@ -71,7 +67,6 @@ def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
     number: signal.Signals,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,11 +74,11 @@ def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
     opponent(monkeypatch, "builtin", failing)
     try:
         opponents = "--opponents", "random", "builtin", "material"
-        assert evaluate(run_dir, "--games", 2, *opponents, *files) == code
+        said = evaluate(run_dir, "--games", 2, *opponents, *files)
     finally:
         signal.signal(signal.SIGINT, previous)
     assert signal.getsignal(signal.SIGTERM) is before
-    said = capsys.readouterr()
+    assert said.code == code
     assert f"stopped by {number.name}" in said.err
     assert "against material" not in said.err
     assert "random  " in said.out
@@ -100,11 +95,11 @@ def test_a_signal_before_the_first_game_leaves_the_files_as_they_were(
         raise KeyboardInterrupt
 
     opponent(monkeypatch, "builtin", Failing(0, stop))
-    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", *files) == 130
+    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", *files).code == 130
     assert (tmp_path / "found.json").read_text() == OLD
     assert (tmp_path / "games.pgn").read_text() == OLD
     new = tmp_path / "new.json"
-    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", "--json", new) == 130
+    assert evaluate(run_dir, "--games", 2, "--opponents", "builtin", "--json", new).code == 130
     assert json.loads(new.read_text())["error"] == "stopped by SIGINT"
 
 
@@ -122,13 +117,13 @@ def test_a_signal_before_the_first_game_leaves_the_files_as_they_were(
     ],
 )
 def test_a_wrong_option_leaves_the_earlier_result_in_the_file(
-    run_dir: Path, tmp_path: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+    run_dir: Path, tmp_path: Path, wrong: list[str]
 ) -> None:
     file = tmp_path / "found.json"
     file.write_text(OLD)
-    assert evaluate(run_dir, *wrong, "--json", file) == 1
+    code, _, err = evaluate(run_dir, *wrong, "--json", file)
+    assert code == 1 and "playing" not in err
     assert file.read_text() == OLD
-    assert "playing" not in capsys.readouterr().err
 
 
 def die() -> None:
@@ -146,16 +141,12 @@ def play_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pair_that_stays_void_loses_no_finished_pair_of_its_match(
-    run_dir: Path,
-    tmp_path: Path,
-    files: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play_one_by_one(monkeypatch)
     opponent(monkeypatch, "builtin", Failing(3 * 12, die))  # three pairs of two games of 12 plies
-    assert evaluate(run_dir, "--games", 20, "--opponents", "builtin", *files) == 1
-    said = capsys.readouterr()
+    said = evaluate(run_dir, "--games", 20, "--opponents", "builtin", *files)
+    assert said.code == 1
     assert "void 3 times" in said.err
     assert "builtin  " in said.out
     found = json.loads((tmp_path / "found.json").read_text())
@@ -170,7 +161,7 @@ def test_what_is_finished_of_a_continued_match_is_added_to_its_probe(
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
     play_one_by_one(monkeypatch)
     opponent(monkeypatch, "material", Failing((10 + 3) * 12, die))
-    assert evaluate(run_dir, "--games", 40, *files) == 1
+    assert evaluate(run_dir, "--games", 40, *files).code == 1
     found = json.loads((tmp_path / "found.json").read_text())["opponents"]
     assert {entry["opponent"]: entry["games"] for entry in found}["material"] == 26
 
@@ -186,7 +177,7 @@ def test_a_continued_match_is_told_what_was_played(
         return play(*players, **settings)
 
     monkeypatch.setattr("chess_env.matches.arena.play_match", noted)
-    assert evaluate(run_dir, "--games", 22) == 0
+    assert evaluate(run_dir, "--games", 22).code == 0
     assert {0, 10} == {first for first, _ in told}
     assert all((before is None) == (first == 0) for first, before in told)
     assert all(len(before.pair_points()) == 10 for first, before in told if first)
@@ -194,11 +185,11 @@ def test_a_continued_match_is_told_what_was_played(
 
 @pytest.mark.parametrize("opponents", [["--opponents", "random"], []])
 def test_more_games_than_openings_are_refused_before_the_first(
-    run_dir: Path, opponents: list[str], capsys: pytest.CaptureFixture[str]
+    run_dir: Path, opponents: list[str]
 ) -> None:
     arguments = ["--openings", "openings@fixed=12", "--games", 26, *opponents]
-    assert evaluate(run_dir, *arguments) == 1
-    said = capsys.readouterr()
+    said = evaluate(run_dir, *arguments)
+    assert said.code == 1
     assert "about 12 distinct positions: 13 pairs" in said.err
     assert "playing" not in said.err
 
@@ -206,25 +197,23 @@ def test_more_games_than_openings_are_refused_before_the_first(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("full", ["--json", "--pgn"])
 def test_a_file_that_cannot_be_written_is_named_and_the_other_is_written(
-    run_dir: Path, tmp_path: Path, full: str, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, tmp_path: Path, full: str
 ) -> None:
     other = "--pgn" if full == "--json" else "--json"
     arguments = ["--games", 2, "--opponents", "random", full, "/dev/full", other, tmp_path / "kept"]
-    assert evaluate(run_dir, *arguments) == 1
-    said = capsys.readouterr()
+    said = evaluate(run_dir, *arguments)
+    assert said.code == 1
     assert f"chess-lab eval: {full} '/dev/full' cannot be written (No space left" in said.err
     assert "random  " in said.out
     text = (tmp_path / "kept").read_text()
     assert '[Event "chess-lab' in text or len(json.loads(text)["opponents"]) == 1
 
 
-def test_one_file_for_games_and_figures_is_refused(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_file_for_games_and_figures_is_refused(run_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     same = tmp_path / "folder" / ".." / "found"
-    assert evaluate(run_dir, "--pgn", same, "--json", tmp_path / "found") == 1
-    said = capsys.readouterr()
+    said = evaluate(run_dir, "--pgn", same, "--json", tmp_path / "found")
+    assert said.code == 1
     assert "--pgn and --json both name" in said.err
     assert "playing" not in said.err
     assert not (tmp_path / "found").exists()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from algorithms import cli
 from algorithms.evaluation.load_policy import run_temperature
 from chess_env.positions.heldout import SLICE_NAMES, Heldout, load_heldout
+from tests.commands.lab import evaluate
 
 
 @pytest.fixture
@@ -32,22 +32,18 @@ def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chess_env.positions.heldout.load_heldout", lambda: few)
 
 
-def evaluate(*arguments: Any) -> int:
-    return cli.main(["eval", *map(str, arguments), "--positions"])
+measure = functools.partial(evaluate, "--positions")
 
 
 @pytest.mark.usefixtures("few_positions")
 def test_positions_are_measured_without_games_and_written(
-    run_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: pytest.fail("no engine"))
     file = tmp_path / "found.json"
-    assert evaluate(run_dir, "--temperature", 0.5, "--json", file, "--seed", 4) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"{run_dir}, held-out positions, seed 4"
+    answer = measure(run_dir, "--temperature", 0.5, "--json", file, "--seed", 4)
+    said = answer.out.splitlines()
+    assert answer.code == 0 and said[0] == f"{run_dir}, held-out positions, seed 4"
     assert said[1] == f"scored by {load_heldout().evaluator_id}"
     assert max(map(len, said[1:])) <= 79
     found = json.loads(file.read_text())
@@ -93,26 +89,21 @@ def test_the_temperature_is_that_of_the_run_where_there_is_one(
     ],
 )
 def test_a_request_that_makes_no_sense_is_an_error(
-    run_dir: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    run_dir: Path, arguments: list[str], message: str
 ) -> None:
-    assert evaluate(run_dir, *arguments) == 1
-    said = capsys.readouterr()
+    said = measure(run_dir, *arguments)
+    assert said.code == 1
     assert message in said.err
     assert said.out == ""
 
 
-def test_a_checkpoint_that_is_none_is_an_error_in_the_file_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkpoint_that_is_none_is_an_error_in_the_file_too(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    assert evaluate("nowhere", "--json", file) == 1
-    assert "'nowhere' cannot be read" in capsys.readouterr().err
+    code, _, err = measure("nowhere", "--json", file)
+    assert code == 1 and "'nowhere' cannot be read" in err
     assert "'nowhere' cannot be read" in json.loads(file.read_text())["error"]
 
 
-def test_games_are_played_at_one_temperature(
-    run_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["eval", str(run_dir), "--temperature", "0", "--temperature", "1"]
-    assert cli.main(arguments) == 1
-    assert "games are played at one" in capsys.readouterr().err
+def test_games_are_played_at_one_temperature(run_dir: Path) -> None:
+    code, _, err = evaluate(run_dir, "--temperature", "0", "--temperature", "1")
+    assert code == 1 and "games are played at one" in err

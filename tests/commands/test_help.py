@@ -13,6 +13,7 @@ import pytest
 from algorithms import cli
 from algorithms.commands import COMMANDS
 from algorithms.pretraining import loop
+from tests.commands.lab import chess_lab
 
 
 def module_of(command: str):
@@ -28,25 +29,20 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_ends_with_its_examples_within_80_columns(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    try:
-        assert cli.main([command, "--help"]) == 0
-    except SystemExit as stop:
-        assert not stop.code
-    text = capsys.readouterr().out
+    code, text, _ = chess_lab(command, "--help")
+    assert code == 0
     shown = text.partition("\nexamples:\n")[2].splitlines()
     assert tuple(map(str.strip, shown)) == module_of(command).EXAMPLES
     assert len(shown) in (2, 3)
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_wrong_command_line_gets_no_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["report"])
-    assert stop.value.code == 2
-    assert "examples:" not in capsys.readouterr().out
+def test_a_wrong_command_line_gets_no_examples() -> None:
+    code, out, _ = chess_lab("report")
+    assert code == 2 and "examples:" not in out
 
 
 @pytest.mark.parametrize(("command", "example"), EXAMPLES)
@@ -55,7 +51,6 @@ def test_an_example_is_understood(
     example: str,
     monkeypatch: pytest.MonkeyPatch,
     replace_training: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     # What stands around the command is the shell's: `source <(...)`, `> FILE`.
     (line,) = re.findall(rf"chess-lab {command}[^()>]*", example)
@@ -73,8 +68,8 @@ def test_an_example_is_understood(
 
     replace_training(no_run)
     monkeypatch.setattr(loop, "pretrain", no_run)
-    assert cli.main([command, *arguments]) == 1
-    assert capsys.readouterr().err == f"chess-lab {command}: nothing is run here\n"
+    code, _, err = chess_lab(command, *arguments)
+    assert code == 1 and err == f"chess-lab {command}: nothing is run here\n"
     assert len(asked) == 1
 
 

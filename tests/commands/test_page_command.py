@@ -10,12 +10,10 @@ from algorithms.diagnostics.probe_pictures import probe_pictures
 from algorithms.reports.probe_files import ProbeSheet, write_probe
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
+from tests.commands.lab import chess_lab
 from tests.reports.run_folders import config, write_run
 
-FENS = [
-    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-    "7k/8/8/8/8/8/p7/7K b - - 0 1",
-]
+FENS = ["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "7k/8/8/8/8/8/p7/7K b - - 0 1"]
 
 
 def sheet() -> ProbeSheet:
@@ -36,21 +34,20 @@ def write_looks(run_dir: Path, first_probability: float = 0.9) -> None:
     write_probe(run_dir, 5, later, 1.0, sheet())
 
 
-def test_a_folder_of_runs_becomes_a_page_in_it(tmp_path: Path, capsys) -> None:
+def test_a_folder_of_runs_becomes_a_page_in_it(tmp_path: Path) -> None:
     first = write_run(tmp_path / "out" / "grpo" / "seed-1", config=config())
     write_looks(first)
     broken = write_run(tmp_path / "out" / "broken", config=config(seed=2))
     (broken / "metrics.jsonl").write_text("{}\n{}\n")
-    assert main(["report", str(tmp_path / "out")]) == 0
+    code, out, _ = chess_lab("report", tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
     assert "grpo/seed-1" in page
     assert "Left out:" in page
     assert "metrics.jsonl, line 1: step is None" in page
     assert 'class="board"' in page
-    assert "1 run," in capsys.readouterr().out
-    again = page
+    assert code == 0 and "1 run," in out
     assert main(["report", str(tmp_path / "out")]) == 0  # the page itself is no run
-    assert (tmp_path / "out" / "report.html").read_text() == again
+    assert (tmp_path / "out" / "report.html").read_text() == page
 
 
 def test_a_single_run_is_compared_with_its_preset(tmp_path: Path) -> None:
@@ -75,24 +72,24 @@ def test_a_single_run_is_compared_with_its_preset(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_said_and_nothing_is_written(
-    tmp_path: Path, capsys, files: dict[str, str], out: str | None, what: str
+    tmp_path: Path, files: dict[str, str], out: str | None, what: str
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     target = [] if out is None else ["--out", str(tmp_path / out)]
-    assert main(["report", str(tmp_path), *target]) == 1
-    error = capsys.readouterr().err
+    code, _, error = chess_lab("report", tmp_path, *target)
+    assert code == 1
     assert error.startswith("chess-lab report: ")
     assert what in error
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
 
 
-def test_a_missing_folder_is_named(tmp_path: Path, capsys) -> None:
-    assert main(["report", str(tmp_path / "none")]) == 1
-    assert "does not exist" in capsys.readouterr().err
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    code, _, err = chess_lab("report", tmp_path / "none")
+    assert code == 1 and "does not exist" in err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -47,6 +47,7 @@ class FakeGrid:
     """
 
     curve: Callable[[str, TrainConfig], Curve]
+    out: Path
     norms: Callable[[TrainConfig], float] = lambda config: 1.0
     evaluator: Callable[[str], str] = lambda name: "builtin-v1"
     breaks: frozenset[str] = frozenset()

@@ -28,14 +28,19 @@ def curve(name: str, config: TrainConfig) -> Curve:
 
 
 @pytest.fixture
-def grid(monkeypatch: pytest.MonkeyPatch) -> FakeGrid:
-    fake = FakeGrid(curve)
+def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGrid:
+    fake = FakeGrid(curve, out=tmp_path)
     monkeypatch.setattr(comparing, "run_grid", fake)
     return fake
 
 
-def run(plan: Plan, out: Path) -> Result:
-    return compare(plan, out, say=lambda line: None)
+def run(grid: FakeGrid, plan: Plan) -> Result:
+    return compare(plan, grid.out, say=lambda line: None)
+
+
+def compared(grid: FakeGrid, *columns: str, **settings: Any) -> Result:
+    """The columns without regularisation."""
+    return run(grid, Plan(columns, treatments=NONE, **settings))
 
 
 def claims_of(result: Result, family: str, which: int = 0) -> list[str]:
@@ -43,11 +48,9 @@ def claims_of(result: Result, family: str, which: int = 0) -> list[str]:
     return said
 
 
-def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(grid: FakeGrid) -> None:
     plan = Plan(("grpo", "rloo", "delightful_pg"), treatments=NONE)
-    result = run(plan, tmp_path)
+    result = run(grid, plan)
     assert len(grid.ran) == 24
     family = result.values["families"]["regularization none"]
     entropy, regret = family["quantities"]
@@ -62,7 +65,7 @@ def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(
         "grpo+none (at 50 % of the starting regret) has lower held-out entropy"
     )
     assert regret["claims"][0].startswith("nothing differs")
-    assert json.loads((tmp_path / "comparison.json").read_text()) == json.loads(
+    assert json.loads((grid.out / "comparison.json").read_text()) == json.loads(
         json.dumps(result.values)
     )
     # Seeds 1 to 8: the interquartile mean of 1 + .01 seed is 1.045.
@@ -73,24 +76,22 @@ def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(
     assert "not tuned: 0.002" in result.values["tuning_says"]
 
 
-def test_two_seeds_carry_nothing_and_the_summary_says_so(grid: FakeGrid, tmp_path: Path) -> None:
-    result = run(Plan(("grpo", "delightful_pg"), treatments=NONE, num_seeds=2), tmp_path)
+def test_two_seeds_carry_nothing_and_the_summary_says_so(grid: FakeGrid) -> None:
+    result = compared(grid, "grpo", "delightful_pg", num_seeds=2)
     assert claims_of(result, "regularization none")[0].startswith("nothing: 2 seeds cannot carry")
     text = "\n".join(result.lines())
     assert "delightful_pg+none  50.0 [50.0, 50.0]" in text and "nothing: 2 seeds" in text
 
 
-def test_one_seed_is_run_and_compared_with_nothing(grid: FakeGrid, tmp_path: Path) -> None:
-    result = run(Plan(("grpo", "rloo"), treatments=NONE, num_seeds=1), tmp_path)
+def test_one_seed_is_run_and_compared_with_nothing(grid: FakeGrid) -> None:
+    result = compared(grid, "grpo", "rloo", num_seeds=1)
     assert claims_of(result, "regularization none")[0].startswith("nothing: a comparison needs two")
     assert "grpo+none  50.0  " in "\n".join(result.lines())
 
 
-def test_a_broken_cell_is_named_and_its_seed_is_left_out_of_every_column(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_a_broken_cell_is_named_and_its_seed_is_left_out_of_every_column(grid: FakeGrid) -> None:
     grid.breaks = frozenset({"rloo+none/seed-3"})
-    result = run(Plan(("grpo", "rloo"), treatments=NONE, num_seeds=4), tmp_path)
+    result = compared(grid, "grpo", "rloo", num_seeds=4)
     (broken,) = result.broken
     assert broken["cell"] == "rloo+none/seed-3" and "seed-3.log" in broken["reason"]
     family = result.values["families"]["regularization none"]
@@ -100,11 +101,9 @@ def test_a_broken_cell_is_named_and_its_seed_is_left_out_of_every_column(
     assert "BROKEN rloo+none/seed-3" in "\n".join(result.lines())
 
 
-def test_a_column_that_is_broken_everywhere_costs_the_others_no_seed(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_a_column_that_is_broken_everywhere_costs_the_others_no_seed(grid: FakeGrid) -> None:
     grid.breaks = frozenset(f"ppo+none/seed-{seed}" for seed in (1, 2, 3))
-    result = run(Plan(("grpo", "rloo", "ppo"), treatments=NONE, num_seeds=3), tmp_path)
+    result = compared(grid, "grpo", "rloo", "ppo", num_seeds=3)
     family = result.values["families"]["regularization none"]
     assert family["seeds"] == [1, 2, 3]
     assert family["left_out"] == ["ppo+none is left out: 0 of its 3 seeds are usable"]
@@ -113,66 +112,62 @@ def test_a_column_that_is_broken_everywhere_costs_the_others_no_seed(
 
 @pytest.mark.parametrize("text", ["", '{"step": 0}\n', '{"step"\n{}\n', None])
 def test_a_record_that_cannot_be_read_is_broken_and_not_a_crash(
-    grid: FakeGrid, tmp_path: Path, text: str | None
+    grid: FakeGrid, text: str | None
 ) -> None:
     plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=3)
-    run(plan, tmp_path)
-    path = tmp_path / "runs" / "grpo+none" / "seed-2" / "metrics.jsonl"
+    run(grid, plan)
+    path = grid.out / "runs" / "grpo+none" / "seed-2" / "metrics.jsonl"
     if text is None:
         lines = path.read_text().replace('"eval/entropy": 3.4', '"eval/entropy": null')
         path.write_text(lines)
     else:
         path.write_text(text)
-    result = run(plan, tmp_path)
+    result = run(grid, plan)
     assert [each["cell"] for each in result.broken] == ["grpo+none/seed-2"]
 
 
-def test_a_run_with_other_settings_than_asked_for_is_broken(grid: FakeGrid, tmp_path: Path) -> None:
+def test_a_run_with_other_settings_than_asked_for_is_broken(grid: FakeGrid) -> None:
     plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=3)
-    run(plan, tmp_path)
-    path = tmp_path / "runs" / "grpo+none" / "seed-2" / "config.json"
+    run(grid, plan)
+    path = grid.out / "runs" / "grpo+none" / "seed-2" / "config.json"
     path.write_text(path.read_text().replace('"clip_range": 0.2', '"clip_range": 0.3'))
-    (broken,) = run(plan, tmp_path).broken
+    (broken,) = run(grid, plan).broken
     assert "algorithm.clip_range 0.3, not 0.2" in broken["reason"]
 
 
-def test_different_evaluators_are_refused_with_the_reason_unless_allowed(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_different_evaluators_are_refused_with_the_reason_unless_allowed(grid: FakeGrid) -> None:
     grid.evaluator = lambda name: "builtin-v2" if name == "rloo+none/seed-2" else "builtin-v1"
     plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2)
     with pytest.raises(MixedError, match=r"different evaluators: builtin-v1 .*; builtin-v2 \(rloo"):
-        run(plan, tmp_path)
-    result = run(dataclasses.replace(plan, allow_mixed=True), tmp_path)
+        run(grid, plan)
+    result = run(grid, dataclasses.replace(plan, allow_mixed=True))
     assert len(result.values["mixed"]) == 1 and result.values["plan"]["allow_mixed"] is True
     assert "NOT COMPARABLE" in "\n".join(result.lines())
 
 
-def test_different_held_out_start_values_on_a_seed_are_refused(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_different_held_out_start_values_on_a_seed_are_refused(grid: FakeGrid) -> None:
     def other_start(name: str, config: TrainConfig) -> Curve:
         start = 401.0 if name == "rloo+none/seed-2" else 400.0 + config.seed / 10
         return [(start, 3.4), (200.0, 1.0)]
 
     grid.curve = other_start
     with pytest.raises(MixedError, match="seed 2 grpo.none starts at .* 400.200 cp and rloo"):
-        run(Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2), tmp_path)
+        compared(grid, "grpo", "rloo", num_seeds=2)
 
 
 def test_a_folder_with_runs_of_another_budget_is_refused_before_anything_runs(
-    grid: FakeGrid, tmp_path: Path
+    grid: FakeGrid,
 ) -> None:
-    run(Plan(("grpo",), treatments=NONE, num_seeds=2, budget_moves=4096), tmp_path)
+    compared(grid, "grpo", num_seeds=2, budget_moves=4096)
     before = list(grid.ran)
     with pytest.raises(
         MixedError, match="budget in scored moves 4096, and this comparison has 8192"
     ):
-        run(Plan(("rloo",), treatments=NONE, num_seeds=2, budget_moves=8192), tmp_path)
+        compared(grid, "rloo", num_seeds=2, budget_moves=8192)
     assert grid.ran == before
 
 
-def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid, tmp_path: Path) -> None:
+def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid) -> None:
     best = {"grpo": 1e-3, "rloo": 4e-3}
 
     def tuned(name: str, config: TrainConfig) -> Curve:
@@ -181,7 +176,7 @@ def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid, tmp_path:
 
     grid.curve = tuned
     grid.breaks = frozenset({"rloo+learning_rate=0.002/seed-1001"})
-    result = run(Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2, tune=True), tmp_path)
+    result = compared(grid, "grpo", "rloo", num_seeds=2, tune=True)
     tuning = result.values["tuning"]
     assert {name: each["learning_rate"] for name, each in tuning.items()} == best
     assert list(tuning["rloo"]["percent_of_start"]) == ["0.0005", "0.001", "0.004"]
@@ -194,16 +189,14 @@ def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid, tmp_path:
         f"cispo+learning_rate={rate}/seed-1000" for rate in ("0.0005", "0.001", "0.002", "0.004")
     )
     with pytest.raises(TuningError, match="cispo: no learning rate"):
-        run(Plan(("cispo",), treatments=NONE, tune=True), tmp_path)
+        compared(grid, "cispo", tune=True)
 
 
-def test_equal_shares_come_from_norms_that_are_linear_in_the_coefficient(
-    grid: FakeGrid, tmp_path: Path
-) -> None:
+def test_equal_shares_come_from_norms_that_are_linear_in_the_coefficient(grid: FakeGrid) -> None:
     pull = {"grpo": 1.25, "rloo": 5.0}
     grid.norms = lambda config: pull[config.algorithm.name]
     plan = Plan(("grpo", "rloo"), treatments=("equal", "share"), num_seeds=2, grad_share=0.2)
-    result = run(plan, tmp_path)
+    result = run(grid, plan)
     found = {n: each["ent_coef"] for n, each in result.values["calibration"].items()}
     # s / ((1 - s) q) = .25 / 1.25 and .25 / 5
     assert found == {"grpo": pytest.approx(0.2), "rloo": pytest.approx(0.05)}
@@ -216,14 +209,14 @@ def test_equal_shares_come_from_norms_that_are_linear_in_the_coefficient(
 
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, True), (0.3, True), (3.0, False)])
 def test_controls_say_whether_they_coincide_and_how_closely(
-    grid: FakeGrid, tmp_path: Path, off: float, verdict: bool
+    grid: FakeGrid, off: float, verdict: bool
 ) -> None:
     def close(name: str, config: TrainConfig) -> Curve:
         shift = off if name.startswith("control+rloo") else 0.0
         return [(400.0, 3.4), (300.0 + shift, 2.0), (200.0, 1.0 + shift)]
 
     grid.curve = close
-    result = run(Plan(("grpo",), treatments=NONE, num_seeds=3, controls=True), tmp_path)
+    result = compared(grid, "grpo", num_seeds=3, controls=True)
     again, cispo, rloo = result.values["controls"]
     assert again["coincides"] and "identical on seeds (1, 2)" in again["sentence"]
     assert cispo["coincides"] is True and rloo["coincides"] is verdict
@@ -233,19 +226,19 @@ def test_controls_say_whether_they_coincide_and_how_closely(
     assert "control+cispo/seed-3" not in grid.ran
 
 
-def test_a_repeat_that_is_off_by_anything_does_not_coincide(grid: FakeGrid, tmp_path: Path) -> None:
+def test_a_repeat_that_is_off_by_anything_does_not_coincide(grid: FakeGrid) -> None:
     def off(name: str, config: TrainConfig) -> Curve:
         return [(400.0, 3.4), (300.0 + 1e-9 * name.startswith("control+again"), 2.0)]
 
     grid.curve = off
-    result = run(Plan(("grpo",), treatments=NONE, num_seeds=2, controls=True), tmp_path)
+    result = compared(grid, "grpo", num_seeds=2, controls=True)
     assert result.values["controls"][0]["coincides"] is False
 
 
-def test_a_cause_is_compared_with_its_cured_twin(grid: FakeGrid, tmp_path: Path) -> None:
+def test_a_cause_is_compared_with_its_cured_twin(grid: FakeGrid) -> None:
     grid.curve = lambda name, config: [(200.0, 2.8), (150.0 if "cured" in name else 190.0, 1.0)]
     plan = Plan((), causes=("temperature_mismatch",), num_seeds=2)
-    result = run(plan, tmp_path)
+    result = run(grid, plan)
     asked: dict[str, Any] = {name: " ".join(each) for name, each in grid.arguments.items()}
     assert asked == {
         "causes/temperature_mismatch/seed-1": "causes run temperature_mismatch --seed 1 --no-preflight",

@@ -6,12 +6,7 @@ import dataclasses
 
 import pytest
 
-from algorithms.comparison.readings import (
-    RunSummary,
-    gradient_norms,
-    matched_level,
-    share_of_bonus,
-)
+from algorithms.comparison.readings import RunSummary, gradient_norms, matched_level, share_of_bonus
 from algorithms.comparison.tuning import coefficient
 
 READING = RunSummary(
@@ -29,8 +24,7 @@ READING = RunSummary(
 
 
 @pytest.mark.parametrize(
-    ("percent", "entropy"),
-    [(75, 2.0), (70, 1.9), (60, 1.7), (50, 1.5), (40, None), (87.5, 2.5)],
+    ("percent", "entropy"), [(75, 2.0), (70, 1.9), (60, 1.7), (50, 1.5), (40, None), (87.5, 2.5)]
 )
 def test_entropy_is_interpolated_where_regret_first_falls_to_the_level(
     percent: float, entropy: float | None

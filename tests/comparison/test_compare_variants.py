@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 import tyro
 
-from algorithms import PRESETS, cli
+from algorithms import PRESETS
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.variants import (
-    Variant,
-    make_variants,
-    mixed_settings,
-    train_arguments,
-)
+from algorithms.comparison.variants import Variant, make_variants, mixed_settings, train_arguments
 from algorithms.config.run import TrainConfig, TrainOptions
+from tests.commands.lab import chess_lab
 from tests.comparison.fake_grid import config_of
 
 FOUR = ("grpo", "ppo", "rloo", "delightful_pg")
@@ -135,10 +131,10 @@ def test_columns_that_differ_in_what_they_share_are_named() -> None:
     ],
 )
 def test_a_mistake_is_answered_before_anything_runs(
-    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str, message: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert cli.main(["compare", *arguments.split(), "--out", str(out)]) == 1
-    error = capsys.readouterr().err
+    code, _, error = chess_lab("compare", *arguments.split(), "--out", out)
+    assert code == 1
     assert message in error and "Traceback" not in error
     assert not out.exists()

@@ -143,17 +143,9 @@ def test_a_cell_that_cannot_be_resumed_starts_anew_without_what_it_left(tmp_path
     assert not (tmp_path / "a" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        "",
-        '{"stopped',
-        "{}",
-        '{"stopped_by": "SIGTERM"}',
-        '{"result": {"stopped_by": "SIGINT"}}',
-        "[1]",
-    ],
-)
+@pytest.mark.parametrize("result", [
+    "", '{"stopped', "{}", '{"stopped_by": "SIGTERM"}', '{"result": {"stopped_by": "SIGINT"}}', "[1]",
+])  # fmt: skip
 def test_a_result_that_a_kill_cut_or_that_tells_of_a_signal_is_no_end(
     tmp_path: Path, result: str
 ) -> None:

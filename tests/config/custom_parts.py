@@ -8,20 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from algorithms.core.advantages import group_relative
-from algorithms.core.algorithm import Controls, Needs
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.rules.fen import parse_fen
 from tests.env.material import MaterialEvaluator
+from tests.zoo.plain import Plain
 
 HERE = "tests.config.custom_parts"
 
 
 @dataclasses.dataclass(frozen=True)
-class Mine:
+class Mine(Plain):
     """REINFORCE with the group's mean.
 
     Attributes:
@@ -31,28 +28,10 @@ class Mine:
     """
 
     name: ClassVar[str] = "mine"
-    group_size: int = 4
-    update_epochs: int = 1
     some_field: float = 1.0
 
-    def needs(self) -> Any:
-        return Needs()
-
-    def controls(self) -> Any:
-        return Controls()
-
     def advantages(self, batch: Any) -> Any:
-        relative = group_relative(batch.rewards, batch.valid, batch.group_axis, "none")
-        return self.some_field * relative
-
-    def weights(self, batch: Any) -> Any:
-        return sample_mean(batch.valid, batch.rewards.dtype)
-
-    def gate(self, dist: Any, batch: Any, advantages: Any) -> Any:
-        return None
-
-    def policy_loss(self, dist: Any, batch: Any, advantages: Any, controls: Any) -> Any:
-        return score_function(dist.gather(batch.slots), advantages)
+        return self.some_field * super().advantages(batch)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_the_command_line_reaches_every_nested_field() -> None:
     assert (options.config.env.evaluator, options.config.total_moves) == ("builtin", 9)
 
 
-def test_every_field_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_field_has_a_help_text() -> None:
     for cls in (TrainConfig, RolloutConfig, EnvConfig, OptimizerConfig, TrainOptions):
         assert cls.__doc__ is not None
         for field in dataclasses.fields(cls):

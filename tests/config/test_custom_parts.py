@@ -28,6 +28,7 @@ from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from chess_env.observation import NUM_PLANES
+from tests.commands.lab import chess_lab
 from tests.config import custom_parts
 from tests.config.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
 
@@ -72,16 +73,17 @@ def test_the_run_is_resumed_and_its_network_plays(run: Path) -> None:
     assert set(weights) == {"network.actions.weight", "network.actions.bias"}
 
 
-def test_a_run_whose_module_is_gone_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_whose_module_is_gone_says_so(run: Path) -> None:
     text = (run / "config.json").read_text()
     (run / "config.json").write_text(text.replace(f"{HERE}:Mine", "gone_away:Mine"))
     try:
-        assert cli.main(["train", "--resume", str(run)]) == 1
-        assert cli.main(["eval", str(run), "--games", "2", "--opponents", "random"]) == 1
+        resumed = chess_lab("train", "--resume", run)
+        played = chess_lab("eval", run, "--games", 2, "--opponents", "random")
     finally:
         (run / "config.json").write_text(text)
-    errors = capsys.readouterr().err
-    assert errors.count("there is no module 'gone_away', neither installed nor in") == 2
+    for answer in (resumed, played):
+        assert answer.code == 1
+        assert "there is no module 'gone_away', neither installed nor in" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,9 @@ def test_a_run_whose_module_is_gone_says_so(run: Path, capsys: pytest.CaptureFix
         ("not a module:Mine", "has not the form module:Name"),
     ],
 )  # fmt: skip
-def test_what_is_no_algorithm_is_named_with_what_is_missing(
-    name: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["train", name]) == 1
-    assert message in capsys.readouterr().err
+def test_what_is_no_algorithm_is_named_with_what_is_missing(name: str, message: str) -> None:
+    code, _, err = chess_lab("train", name)
+    assert code == 1 and message in err
 
 
 @pytest.mark.parametrize(
@@ -118,19 +118,17 @@ def test_what_is_no_algorithm_is_named_with_what_is_missing(
     ],
 )
 def test_parts_of_the_wrong_kind_are_refused_before_anything_runs(
-    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, tmp_path: Path
 ) -> None:
     evaluator = [] if "--env.evaluator" in options else ["--env.evaluator", "builtin"]
     run_dir = ["--run-dir", str(tmp_path / "run")]
-    assert cli.main(["train", "grpo", *SMALL, *evaluator, *run_dir, *options]) == 1
-    assert message in capsys.readouterr().err
+    code, _, err = chess_lab("train", "grpo", *SMALL, *evaluator, *run_dir, *options)
+    assert code == 1 and message in err
     assert not (tmp_path / "run").exists()
 
 
-def test_the_fields_of_an_own_algorithm_are_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["train", f"{HERE}:Mine", "--help"])
-    shown = capsys.readouterr().out
+def test_the_fields_of_an_own_algorithm_are_flags() -> None:
+    shown = chess_lab("train", f"{HERE}:Mine", "--help").out
     assert "--algorithm.some-field" in shown and "scales the advantages" in shown
 
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 
-import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 
 
@@ -26,26 +25,12 @@ def make_batch(
     actions = ids.gather(-1, slots)
     if form == "games":
         slots, old_logprobs, actions = slots[..., 0], old_logprobs[..., 0], actions[..., 0]
-    return RolloutBatch(
-        form=form,  # type: ignore[arg-type]
-        obs=torch.zeros(*states, 1, 8, 8, dtype=torch.uint8),
+    return dataclasses.replace(
+        blank_batch(form, states, samples=4, num_legal=6, temperature=temperature),  # type: ignore[arg-type]
         legal_ids=ids.masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=actions,
         old_logprobs=old_logprobs,
         old_legal_logprobs=dist.logprobs,
         rewards=torch.randn(slots.shape, generator=generator),
-        terminated=torch.zeros(slots.shape, dtype=torch.bool),
-        truncated=torch.zeros(states, dtype=torch.bool),
-        valid=torch.ones(slots.shape, dtype=torch.bool),
-        ply=torch.zeros(states, dtype=torch.int32),
-        side=torch.ones(states, dtype=torch.int8),
-        phase=torch.zeros(states, dtype=torch.int8),
-        temperature=temperature,
-        policy_version=0,
     )
-
-
-@pytest.fixture
-def batch_of() -> Callable[..., RolloutBatch]:
-    return make_batch

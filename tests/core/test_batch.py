@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
-
-BatchOf = Callable[..., RolloutBatch]
+from tests.core.conftest import make_batch
 
 
-def test_a_positions_batch_flattens_to_states_with_k_actions(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_a_positions_batch_flattens_to_states_with_k_actions() -> None:
+    batch = make_batch("positions")
     flat = batch.flat()
     assert flat.num_states == 3 * 2
     assert flat.slots.shape == (6, 4)
@@ -24,8 +21,8 @@ def test_a_positions_batch_flattens_to_states_with_k_actions(batch_of: BatchOf) 
     assert torch.equal(flat.legal, flat.legal_ids >= 0)
 
 
-def test_a_games_batch_flattens_to_states_with_one_action(batch_of: BatchOf) -> None:
-    batch = batch_of("games")
+def test_a_games_batch_flattens_to_states_with_one_action() -> None:
+    batch = make_batch("games")
     flat = batch.flat()
     assert flat.num_states == 3 * 4 * 2
     assert flat.slots.shape == (24, 1)
@@ -33,20 +30,20 @@ def test_a_games_batch_flattens_to_states_with_one_action(batch_of: BatchOf) -> 
     assert flat.slots[2 * 4 + 3 * 2 + 1, 0] == batch.slots[1, 3, 1]
 
 
-def test_scored_moves_and_plies_count_only_what_is_valid(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_scored_moves_and_plies_count_only_what_is_valid() -> None:
+    batch = make_batch("positions")
     assert (batch.scored_moves, batch.plies) == (24, 6)
     valid = batch.valid.clone()
     valid[0, 0] = False
     valid[0, 1, 2] = False
     batch = dataclasses.replace(batch, valid=valid)
     assert (batch.scored_moves, batch.plies) == (19, 5)
-    games = batch_of("games")
+    games = make_batch("games")
     assert (games.scored_moves, games.plies) == (24, 24)
 
 
-def test_selecting_states_keeps_their_actions_together(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_selecting_states_keeps_their_actions_together() -> None:
+    batch = make_batch("positions")
     batch = batch.with_reference(batch.old_legal_logprobs - 1)
     flat = batch.flat()
     part = flat.select(torch.tensor([5, 0]))
@@ -55,22 +52,22 @@ def test_selecting_states_keeps_their_actions_together(batch_of: BatchOf) -> Non
     assert torch.equal(part.ref_legal_logprobs, part.old_legal_logprobs - 1)
 
 
-def test_a_field_of_the_wrong_shape_is_named(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_a_field_of_the_wrong_shape_is_named() -> None:
+    batch = make_batch("positions")
     with pytest.raises(ValueError, match=r"rewards has shape \(3, 4\)"):
         dataclasses.replace(batch, rewards=torch.zeros(3, 4))
     with pytest.raises(ValueError, match="form is 'plies'"):
         dataclasses.replace(batch, form="plies")  # type: ignore[arg-type]
 
 
-def test_every_state_knows_its_game(batch_of: BatchOf) -> None:
-    positions, games = batch_of("positions").flat(), batch_of("games").flat()
+def test_every_state_knows_its_game() -> None:
+    positions, games = make_batch("positions").flat(), make_batch("games").flat()
     assert positions.games.tolist() == list(range(6))
     assert games.games.tolist() == [game for game in range(12) for _ in range(2)]
 
 
-def test_values_go_with_their_states(batch_of: BatchOf) -> None:
-    batch = batch_of("games")
+def test_values_go_with_their_states() -> None:
+    batch = make_batch("games")
     batch = dataclasses.replace(batch, values=torch.arange(24.0).reshape(3, 4, 2))
     part = batch.flat().select(torch.tensor([23, 1]))
     assert part.old_values is not None and part.old_values.tolist() == [23.0, 1.0]

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.core.distribution import MaskedCategorical
-
-BatchOf = Callable[..., RolloutBatch]
+from tests.core.conftest import make_batch
 
 
 def with_fields(batch: RolloutBatch, **changed: torch.Tensor) -> RolloutBatch:
@@ -35,10 +33,8 @@ def all_moves(batch: RolloutBatch, rewards: torch.Tensor) -> RolloutBatch:
     )
 
 
-def test_four_equal_moves_are_four_effective_moves_in_their_phase_and_bucket(
-    batch_of: BatchOf,
-) -> None:
-    batch = batch_of("positions")
+def test_four_equal_moves_are_four_effective_moves_in_their_phase_and_bucket() -> None:
+    batch = make_batch("positions")
     legal = torch.arange(6).expand(3, 2, 6) < 4
     batch = with_fields(
         batch,
@@ -68,23 +64,14 @@ def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> N
     legal = torch.arange(218) < num_legal[..., None]
     dist = MaskedCategorical(torch.randn(3, 4, 218, generator=generator), legal, 1.0)
     slots = dist.sample(2, generator)
-    batch = RolloutBatch(
-        form="positions",
-        obs=torch.zeros(3, 4, 1, 8, 8, dtype=torch.uint8),
+    batch = with_fields(
+        blank_batch("positions", (3, 4), samples=2, num_legal=218),
         legal_ids=torch.arange(218).expand(3, 4, 218).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,
         old_logprobs=dist.gather(slots),
         old_legal_logprobs=dist.logprobs,
-        rewards=torch.zeros(3, 4, 2),
-        terminated=torch.zeros(3, 4, 2, dtype=torch.bool),
-        truncated=torch.zeros(3, 4, dtype=torch.bool),
-        valid=torch.ones(3, 4, 2, dtype=torch.bool),
-        ply=torch.zeros(3, 4, dtype=torch.int32),
-        side=torch.ones(3, 4, dtype=torch.int8),
         phase=phase,
-        temperature=1.0,
-        policy_version=0,
     )
     metrics = batch_metrics(batch, batch.rewards)
     counts = {"2_10": 3, "11_25": 2, "26_40": 3, "41_plus": 3}
@@ -96,8 +83,8 @@ def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> N
     assert metrics["rollout/reward_zero_std_fraction"] == 1.0
 
 
-def test_action_agreement_is_the_share_of_equal_pairs(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_action_agreement_is_the_share_of_equal_pairs() -> None:
+    batch = make_batch("positions")
     actions = torch.tensor([[[1, 1, 2, 3], [1, 1, 1, 1]]]).expand(3, 2, 4).clone()
     valid = torch.ones(3, 2, 4, dtype=torch.bool)
     valid[2, 0] = torch.tensor([True, True, False, False])  # 1 1: agree
@@ -109,8 +96,8 @@ def test_action_agreement_is_the_share_of_equal_pairs(batch_of: BatchOf) -> None
     assert metrics["policy/action_agreement"] == pytest.approx((2 * 2 / 12 + 2 + 1) / 5)
 
 
-def test_games_agree_at_their_first_ply_only(batch_of: BatchOf) -> None:
-    batch = batch_of("games")
+def test_games_agree_at_their_first_ply_only() -> None:
+    batch = make_batch("games")
     actions = torch.zeros(3, 4, 2, dtype=torch.int64)
     actions[..., 0] = torch.tensor([[5, 5, 7, 7], [1, 2, 3, 4], [9, 9, 9, 9]])
     metrics = batch_metrics(with_fields(batch, actions=actions), torch.zeros_like(batch.rewards))
@@ -121,8 +108,8 @@ def test_games_agree_at_their_first_ply_only(batch_of: BatchOf) -> None:
     ] == pytest.approx(metrics["policy/action_agreement"])
 
 
-def test_centipawn_steps_are_after_minus_before_of_the_mover(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_centipawn_steps_are_after_minus_before_of_the_mover() -> None:
+    batch = make_batch("positions")
     before = torch.tensor([[100, -50]] * 3, dtype=torch.int32)
     score = torch.zeros(3, 2, 4, dtype=torch.int32)
     score[0, 0] = torch.tensor([150, 100, -100, 10_000])
@@ -140,8 +127,8 @@ def test_centipawn_steps_are_after_minus_before_of_the_mover(batch_of: BatchOf) 
     assert not any(name.startswith("rollout/step_cp") for name in without)
 
 
-def test_best_median_and_ninetieth_percentile_look_at_valid_samples_only(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_best_median_and_ninetieth_percentile_look_at_valid_samples_only() -> None:
+    batch = make_batch("positions")
     rewards = torch.arange(24.0).reshape(3, 2, 4)
     valid = rewards < 20
     rewards[~valid] = math.nan
@@ -152,8 +139,8 @@ def test_best_median_and_ninetieth_percentile_look_at_valid_samples_only(batch_o
     assert all(math.isfinite(value) for value in metrics.values())
 
 
-def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of() -> None:
+    batch = make_batch("positions")
     num_legal = torch.tensor([[1, 3], [6, 2], [5, 5]])
     legal = torch.arange(6) < num_legal.unsqueeze(-1)
     valid = torch.ones(3, 2, 4, dtype=torch.bool)
@@ -174,8 +161,8 @@ def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of(batch_of: Bat
     assert metrics["policy/entropy"] == pytest.approx(bound)
 
 
-def test_the_median_of_all_scored_moves_weighs_each_by_its_probability(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_the_median_of_all_scored_moves_weighs_each_by_its_probability() -> None:
+    batch = make_batch("positions")
     probs = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.05, 0.05]).expand(3, 2, 6)
     batch = with_fields(
         batch,
@@ -186,44 +173,15 @@ def test_the_median_of_all_scored_moves_weighs_each_by_its_probability(batch_of:
     assert batch_metrics(exact, exact.rewards)["rollout/reward_median"] == 1.0
 
 
-def test_metrics_of_all_scored_moves_are_expectations_under_the_policy(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
-    rewards = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(4))
-    exact = all_moves(batch, rewards)
-    metrics = batch_metrics(exact, exact.rewards)
-    expected: dict[str, list[float]] = {name: [] for name in ("mean", "std", "regret", "agree")}
-    for probs, values in zip(
-        batch.old_legal_logprobs.double().exp().reshape(-1, 6),
-        rewards.double().reshape(-1, 6),
-        strict=True,
-    ):
-        mean = (probs * values).sum()
-        best = values[probs > 0].max()
-        expected["mean"].append(mean.item())
-        expected["std"].append((probs * (values - mean) ** 2).sum().sqrt().item())
-        expected["regret"].append((best - mean).item())
-        expected["agree"].append((probs**2).sum().item())
-    means = {name: sum(values) / 6 for name, values in expected.items()}
-    assert metrics["rollout/reward_mean"] == pytest.approx(means["mean"])
-    assert metrics["rollout/reward_std"] == pytest.approx(means["std"])
-    assert metrics["rollout/regret_reward"] == pytest.approx(means["regret"])
-    assert metrics["policy/action_agreement"] == pytest.approx(means["agree"])
-    assert metrics["rollout/scored_moves"] == (batch.legal_ids >= 0).sum()
-    assert "rollout/distinct_moves_mean" not in metrics
-    assert all(math.isfinite(value) for value in metrics.values())
-    sampled = batch_metrics(batch, batch.rewards)
-    assert "rollout/regret_reward" not in sampled
-
-
-def test_equal_rewards_of_all_moves_are_a_group_without_spread(batch_of: BatchOf) -> None:
-    exact = all_moves(batch_of("positions"), torch.full((3, 2, 6), 0.1))
+def test_equal_rewards_of_all_moves_are_a_group_without_spread() -> None:
+    exact = all_moves(make_batch("positions"), torch.full((3, 2, 6), 0.1))
     metrics = batch_metrics(exact, torch.zeros_like(exact.rewards))
     assert metrics["rollout/reward_zero_std_fraction"] == 1.0
     assert metrics["rollout/regret_reward"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_kl_to_the_reference_is_the_exact_sum_and_ignores_padding(batch_of: BatchOf) -> None:
-    batch = batch_of("games", spread=2.0)
+def test_kl_to_the_reference_is_the_exact_sum_and_ignores_padding() -> None:
+    batch = make_batch("games", spread=2.0)
     legal = batch.legal_ids >= 0
     other = MaskedCategorical(
         torch.randn(legal.shape, generator=torch.Generator().manual_seed(5)), legal, 1.0
@@ -243,8 +201,8 @@ def test_kl_to_the_reference_is_the_exact_sum_and_ignores_padding(batch_of: Batc
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_junk_in_invalid_samples_changes_no_metric(batch_of: BatchOf, form: str) -> None:
-    batch = batch_of(form)
+def test_junk_in_invalid_samples_changes_no_metric(form: str) -> None:
+    batch = make_batch(form)
     valid = torch.rand(batch.valid.shape, generator=torch.Generator().manual_seed(6)) < 0.6
     states = batch.obs.shape[:-3]
     batch = dataclasses.replace(
@@ -265,8 +223,8 @@ def test_junk_in_invalid_samples_changes_no_metric(batch_of: BatchOf, form: str)
     assert batch_metrics(junk, junk.rewards) == clean
 
 
-def test_a_batch_of_forced_moves_has_no_entropy_rather_than_zero(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_a_batch_of_forced_moves_has_no_entropy_rather_than_zero() -> None:
+    batch = make_batch("positions")
     forced = torch.full((3, 2, 6), -1, dtype=torch.int16)
     forced[..., 0] = 4
     logprobs = torch.full((3, 2, 6), -math.inf)

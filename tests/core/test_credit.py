@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,17 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.credit import (
-    actor_critic,
-    alive,
-    credited,
-    outcome,
-    return_to_go,
-    start_sign,
-)
+from algorithms.core.credit import actor_critic, alive, credited, outcome, return_to_go, start_sign
 from tests.core.conftest import make_batch
-
-BatchOf = Callable[..., RolloutBatch]
 
 
 def games(
@@ -125,23 +115,21 @@ def test_what_follows_the_end_of_a_game_is_never_looked_at() -> None:
     assert torch.equal(return_to_go(batch, 0.9), return_to_go(clean, 0.9))
 
 
-def test_step_credit_is_the_reward_itself_in_both_forms(batch_of: BatchOf) -> None:
+def test_step_credit_is_the_reward_itself_in_both_forms() -> None:
     for form in ("positions", "games"):
-        batch = batch_of(form)
+        batch = make_batch(form)
         assert credited(batch, "step", 0.5) is batch.rewards
 
 
 @pytest.mark.parametrize("credit", ["outcome", "return_to_go"])
-def test_a_one_ply_game_can_carry_no_other_credit_than_the_step(
-    credit: str, batch_of: BatchOf
-) -> None:
+def test_a_one_ply_game_can_carry_no_other_credit_than_the_step(credit: str) -> None:
     with pytest.raises(ValueError, match=rf"{credit}.*'positions'.*rollout\.form to 'games'"):
-        credited(batch_of("positions"), credit, 1.0)  # type: ignore[arg-type]
+        credited(make_batch("positions"), credit, 1.0)  # type: ignore[arg-type]
 
 
-def test_an_unknown_credit_is_refused_with_the_nearest_name(batch_of: BatchOf) -> None:
+def test_an_unknown_credit_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"'return_togo'.*did you mean 'return_to_go'"):
-        credited(batch_of("games"), "return_togo", 1.0)  # type: ignore[arg-type]
+        credited(make_batch("games"), "return_togo", 1.0)  # type: ignore[arg-type]
 
 
 def with_values(batch: RolloutBatch, seed: int = 0) -> RolloutBatch:
@@ -169,21 +157,19 @@ def batch_next(batch: RolloutBatch) -> float:
     return float(batch.next_values[0, 0, 2])
 
 
-def test_with_gamma_0_every_sample_of_a_position_gets_reward_minus_value(
-    batch_of: BatchOf,
-) -> None:
-    batch = with_values(batch_of("positions"))
+def test_with_gamma_0_every_sample_of_a_position_gets_reward_minus_value() -> None:
+    batch = with_values(make_batch("positions"))
     assert batch.values is not None
     expected = batch.rewards - batch.values[..., None]
     torch.testing.assert_close(actor_critic(batch, 0.0, 0.95), expected)
 
 
-def test_samples_whose_successors_nobody_visited_need_gamma_0(batch_of: BatchOf) -> None:
-    batch = with_values(batch_of("positions"))
+def test_samples_whose_successors_nobody_visited_need_gamma_0() -> None:
+    batch = with_values(make_batch("positions"))
     with pytest.raises(ValueError, match=r"gamma is 0\.99 with 4 samples.*set gamma to 0"):
         actor_critic(batch, 0.99, 0.95)
 
 
-def test_a_batch_without_values_is_refused(batch_of: BatchOf) -> None:
+def test_a_batch_without_values_is_refused() -> None:
     with pytest.raises(ValueError, match="no values.*value head"):
-        actor_critic(batch_of("games"), 0.99, 0.95)
+        actor_critic(make_batch("games"), 0.99, 0.95)

@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
-from algorithms.core.advantages import group_relative
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics, legal_entropy
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.ratio_metrics import add_sums, ratio_metrics, ratio_sums, to_floats
-
-BatchOf = Callable[..., RolloutBatch]
+from tests.core.conftest import make_batch
 
 
 def metrics_of(ratio: list[float], advantages: list[float], valid: list[bool]) -> dict[str, float]:
@@ -78,43 +74,8 @@ def test_legal_entropy_of_padded_logprobs_is_the_distribution_s_entropy() -> Non
     torch.testing.assert_close(legal_entropy(dist.logprobs), dist.entropy())
 
 
-@pytest.mark.parametrize("form", ["positions", "games"])
-def test_batch_metrics_equal_a_loop_over_valid_members(batch_of: BatchOf, form: str) -> None:
-    batch = batch_of(form, spread=2.0)
-    valid = batch.valid.clone().reshape(-1)
-    valid[[0, 5, 6, 7]] = False
-    batch = dataclasses.replace(batch, valid=valid.reshape(batch.valid.shape))
-    advantages = group_relative(batch.rewards, batch.valid, batch.group_axis, "none")
-    metrics = batch_metrics(batch, advantages)
-
-    rewards = batch.rewards.movedim(batch.group_axis, -1).reshape(-1, 4)
-    members = batch.valid.movedim(batch.group_axis, -1).reshape(-1, 4)
-    groups = [r[m] for r, m in zip(rewards, members, strict=True)]
-    expected_std = [g.std().item() for g in groups if len(g) >= 2]
-    assert metrics["rollout/reward_std"] == pytest.approx(sum(expected_std) / len(expected_std))
-    assert metrics["rollout/small_groups"] == sum(len(g) < 2 for g in groups)
-    assert metrics["rollout/scored_moves"] == 20
-    assert metrics["rollout/reward_mean"] == pytest.approx(torch.cat(groups).mean().item())
-
-    flat = batch.flat()
-    used = flat.valid.any(-1)
-    entropy = legal_entropy(flat.old_legal_logprobs[used])
-    num_legal = flat.legal[used].sum(-1)
-    assert metrics["policy/entropy"] == pytest.approx(entropy.mean().item(), rel=1e-5)
-    assert metrics["policy/entropy_normalized"] == pytest.approx(
-        (entropy / num_legal.log()).mean().item(), rel=1e-5
-    )
-    if form == "positions":
-        distinct = [
-            len(s[m].unique()) for s, m in zip(flat.slots, flat.valid, strict=True) if m.any()
-        ]
-        assert metrics["rollout/distinct_moves_mean"] == pytest.approx(
-            sum(distinct) / len(distinct)
-        )
-
-
-def test_forced_positions_are_left_out_of_the_entropy(batch_of: BatchOf) -> None:
-    batch = batch_of("positions")
+def test_forced_positions_are_left_out_of_the_entropy() -> None:
+    batch = make_batch("positions")
     legal_ids = batch.legal_ids.clone()
     legal_ids[0, :, 1:] = -1
     legal_logprobs = batch.old_legal_logprobs.clone()

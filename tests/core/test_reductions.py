@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.reductions import (
     REDUCTIONS,
     constant_length,
@@ -17,14 +15,11 @@ from algorithms.core.reductions import (
     sample_mean,
     state_sum,
 )
+from tests.core.conftest import make_batch
 
-BatchOf = Callable[..., RolloutBatch]
 # Two starts x two games x three plies: lengths 3, 1, 2 and a game that is not trained on.
 GAMES = torch.tensor(
-    [
-        [[True, True, True], [True, False, False]],
-        [[True, True, False], [False, False, False]],
-    ]
+    [[[True, True, True], [True, False, False]], [[True, True, False], [False, False, False]]]
 )
 
 
@@ -71,18 +66,14 @@ def test_the_weights_sum_to_what_is_stated_and_are_0_where_not_valid(seed: int) 
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_in_positions_form_a_ply_is_a_game_so_all_reductions_agree(
-    reduction: str, batch_of: BatchOf
-) -> None:
-    batch = batch_of("positions")
+def test_in_positions_form_a_ply_is_a_game_so_all_reductions_agree(reduction: str) -> None:
+    batch = make_batch("positions")
     weights = reduction_weights(batch, reduction)  # type: ignore[arg-type]
     torch.testing.assert_close(weights, sample_mean(batch.valid))
 
 
-def test_in_games_form_the_reductions_differ_where_games_differ_in_length(
-    batch_of: BatchOf,
-) -> None:
-    batch = batch_of("games")
+def test_in_games_form_the_reductions_differ_where_games_differ_in_length() -> None:
+    batch = make_batch("games")
     valid = batch.valid.clone()
     valid[0, 0, 1:] = False
     batch = dataclasses.replace(batch, valid=valid)
@@ -100,6 +91,6 @@ def test_weights_are_as_precise_as_they_are_asked_to_be(dtype: torch.dtype) -> N
     assert float(sample_mean(GAMES, torch.float64)[0, 0, 0]) == 1 / 6
 
 
-def test_an_unknown_reduction_is_refused_with_the_nearest_name(batch_of: BatchOf) -> None:
+def test_an_unknown_reduction_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"'mean_game'.*did you mean 'game_mean'"):
-        reduction_weights(batch_of("games"), "mean_game")  # type: ignore[arg-type]
+        reduction_weights(make_batch("games"), "mean_game")  # type: ignore[arg-type]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,9 +18,7 @@ from algorithms.diagnostics.entropy_prediction import (
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.rewards.rewards import value
-
-CPU = torch.device("cpu")
-PolicyOf = Callable[..., PolicyNet]
+from tests.small import CPU, make_policy
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +49,8 @@ def covariance(probs: np.ndarray, first: np.ndarray, second: np.ndarray) -> floa
     return float((probs * (first - mean[0]) * (second - mean[1])).sum())
 
 
-def test_the_probe_equals_a_loop_over_positions(policy_of: PolicyOf, states: ProbeStates) -> None:
-    before = float64_copy(policy_of())
+def test_the_probe_equals_a_loop_over_positions(states: ProbeStates) -> None:
+    before = float64_copy(make_policy())
     after = moved(before, 3e-3)
     result = probe(before, after, states)
     measured, realised, tabular = [], [], []
@@ -79,9 +76,9 @@ def test_the_probe_equals_a_loop_over_positions(policy_of: PolicyOf, states: Pro
 
 
 def test_the_first_order_errors_fall_a_hundredfold_for_a_tenth_of_the_step(
-    policy_of: PolicyOf, states: ProbeStates
+    states: ProbeStates,
 ) -> None:
-    policy = float64_copy(policy_of())
+    policy = float64_copy(make_policy())
     errors = {}
     for size in (1e-4, 1e-5):
         # In this direction the second order is not by chance near 0, and no ReLU switches.
@@ -92,19 +89,15 @@ def test_the_first_order_errors_fall_a_hundredfold_for_a_tenth_of_the_step(
         assert large / small == pytest.approx(100, rel=0.2)
 
 
-def test_an_update_that_changes_nothing_changes_no_entropy(
-    policy_of: PolicyOf, states: ProbeStates
-) -> None:
-    policy = policy_of()
+def test_an_update_that_changes_nothing_changes_no_entropy(states: ProbeStates) -> None:
+    policy = make_policy()
     result = probe(policy, policy, states)
     assert (result["measured"], result["dh_realised"], result["dh_gradient"]) == (0.0, 0.0, 0.0)
     assert result["dh_tabular"] != 0.0
 
 
-def test_shifting_all_logits_of_a_state_changes_no_predictor(
-    policy_of: PolicyOf, states: ProbeStates
-) -> None:
-    policy = float64_copy(policy_of())
+def test_shifting_all_logits_of_a_state_changes_no_predictor(states: ProbeStates) -> None:
+    policy = float64_copy(make_policy())
     shifted = copy.deepcopy(policy)
     with torch.no_grad():
         shifted.action_bias += 0.5
@@ -114,9 +107,9 @@ def test_shifting_all_logits_of_a_state_changes_no_predictor(
     assert result["dh_gradient"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_the_tabular_form_predicts_a_step_of_independent_logits(policy_of: PolicyOf) -> None:
+def test_the_tabular_form_predicts_a_step_of_independent_logits() -> None:
     # The action biases of two positions without a common move are independent logits.
-    policy = float64_copy(policy_of(spread=2.0))
+    policy = float64_copy(make_policy(spread=2.0))
     probes = load_probe_set()
     first = probes.legal_ids[0]
     for row in range(1, len(probes)):
@@ -176,10 +169,8 @@ def test_rewards_of_the_probe_are_those_of_the_environment() -> None:
     assert not delta[~legal].any()
 
 
-def test_a_state_that_is_not_counted_is_in_no_mean(
-    policy_of: PolicyOf, states: ProbeStates
-) -> None:
-    policy = float64_copy(policy_of())
+def test_a_state_that_is_not_counted_is_in_no_mean(states: ProbeStates) -> None:
+    policy = float64_copy(make_policy())
     after = moved(policy, 3e-3)
     one, two = (
         ProbeStates(
@@ -198,9 +189,9 @@ def test_a_state_that_is_not_counted_is_in_no_mean(
 
 
 def test_the_float64_copy_computes_in_float64_and_leaves_the_policy_alone(
-    policy_of: PolicyOf, states: ProbeStates
+    states: ProbeStates,
 ) -> None:
-    policy = policy_of()
+    policy = make_policy()
     before = copy.deepcopy(policy.state_dict())
     twin = float64_copy(policy)
     tiny = copy.deepcopy(twin)

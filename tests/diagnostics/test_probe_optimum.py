@@ -11,17 +11,12 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.diagnostics.probe_metrics import entropy
-from algorithms.diagnostics.probe_optimum import (
-    has_closed_optimum,
-    optimum_logprobs,
-)
+from algorithms.diagnostics.probe_optimum import has_closed_optimum, optimum_logprobs
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.regularization.terms import terms_of
-from tests.small import make_policy
-
-CPU = torch.device("cpu")
+from tests.small import CPU, make_policy
 
 
 def problem(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,16 +13,16 @@ import torch
 from algorithms.core.algorithm import Controls
 from algorithms.diagnostics import probe_record
 from algorithms.diagnostics.entropy_prediction import exact_rewards
+from algorithms.diagnostics.probe_metrics import PolicyChange
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
 from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
-from tests.small import make_policy
+from tests.small import CPU, make_policy
 from tests.training.runs import Watcher, rows_without_time, tiny
 
-CPU = torch.device("cpu")
 TEMPERATURE = 1.3
 
 
@@ -46,7 +46,7 @@ def test_a_look_is_the_policy_s_own_distribution_at_the_temperature() -> None:
     assert found[24, 0] == 0.0  # the forced move
 
 
-def test_every_metric_of_the_probe_equals_a_loop_over_positions_and_moves() -> None:
+def test_a_probe_s_metrics_are_those_of_the_change_on_its_set_by_kind_and_from_the_start() -> None:
     probe, policy = PolicyProbe("regret", TEMPERATURE, CPU), make_policy(spread=2.5)
     first, second = probe.look(policy), probe.look(moved(policy))
     probe.start_from(probe.look(make_policy(seed=5)).astype(np.float32))
@@ -54,37 +54,18 @@ def test_every_metric_of_the_probe_equals_a_loop_over_positions_and_moves() -> N
     controls = Controls(clip_low=0.02, clip_high=0.03)
     found = probe.metrics(torch.from_numpy(first), torch.from_numpy(second), controls)
     probes, rewards = load_probe_set(), exact_rewards(load_probe_set(), "regret")
-    rows, mass = [], {"high": [0.0, 0.0], "low": [0.0, 0.0]}
-    for i, count in enumerate(probes.num_legal):
-        if count < 2:
-            continue
-        p, q, s = (np.exp(table[i, :count]) for table in (first, second, probe.start))
-        advantages = rewards[i, :count] - (p * rewards[i, :count]).sum()
-        for a in range(count):
-            side = "high" if advantages[a] > 0 else "low"
-            past = q[a] / p[a] > 1.03 if side == "high" else q[a] / p[a] < 0.98
-            mass[side][0] += p[a] * past
-            mass[side][1] += p[a]
-        rows.append(
-            {
-                "entropy": -(q * np.log(q)).sum(),
-                "kl_step": (q * np.log(q / p)).sum(),
-                "kl_start": (q * np.log(q / s)).sum(),
-                "covariance": (p * np.log(p) * advantages).sum(),  # E[A] is 0
-                "expected_reward_regret": rewards[i, :count].max() - (q * rewards[i, :count]).sum(),
-                "mass_risen_rare": np.maximum(q - p, 0.0)[p < 0.01].sum(),
-                "mass_moved_p_01_10": (q - p)[(p >= 0.01) & (p < 0.1)].sum(),
-            }
-        )
+    change = PolicyChange(probes.legal_ids >= 0, first, second, rewards, 0.02, 0.03).metrics()
+    assert change.items() <= found.items()
+    told = ("covariance", "expected_reward_regret", "mass_risen_rare", "mass_moved_p_01_10")
+    assert all(change[f"probe/{name}"] for name in told)
+    assert 0 < found["probe/blocked_high"] < 1 and 0 < found["probe/blocked_low"] < 1
+    rows = [(np.exp(second[i, :n]), np.exp(probe.start[i, :n]))
+            for i, n in enumerate(probes.num_legal) if n >= 2]  # fmt: skip
     assert len(rows) == 25
-    for name in rows[0]:
-        expected = np.mean([row[name] for row in rows])
-        assert found[f"probe/{name}"] == pytest.approx(expected, rel=1e-9, abs=1e-12), name
-        assert expected != 0
-    for side, (part, whole) in mass.items():
-        assert found[f"probe/blocked_{side}"] == pytest.approx(part / whole, rel=1e-9)
-        assert 0 < part < whole
-    entropies = np.array([row["entropy"] for row in rows])
+    distances = [(now * np.log(now / start)).sum() for now, start in rows]
+    assert found["probe/kl_start"] == pytest.approx(np.mean(distances), rel=1e-9)
+    entropies = np.array([-(now * np.log(now)).sum() for now, _ in rows])
+    assert found["probe/entropy"] == pytest.approx(entropies.mean(), rel=1e-9)
     for kind, span in {"opening": slice(0, 6), "decided": slice(18, 24), "widest": [24]}.items():
         assert found[f"probe/entropy_{kind}"] == pytest.approx(entropies[span].mean())
     assert "probe/entropy_forced" not in found

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -18,15 +19,14 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import start_rollout
-from algorithms.updates.targets import make_targets
+from algorithms.updates.learner import Learner
+from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.update import update
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
+from tests.small import CPU, VecOf, make_batch
 from tests.updates.learners import learner_of
 
-CPU = torch.device("cpu")
 TEMPERATURE = 1.3
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 def policy_for(name: str) -> PolicyNet:
@@ -43,17 +43,8 @@ def policy_for(name: str) -> PolicyNet:
 
 def rollout(vec_of: VecOf, name: str, policy: PolicyNet) -> RolloutBatch:
     algorithm = PRESETS[name][0]
-    vec = vec_of(4)
-    return play_positions(
-        vec,
-        policy,
-        start_rollout(vec, 0),
-        num_plies=3,
-        group_size=None if algorithm.needs().all_moves else algorithm.group_size,
-        temperature=TEMPERATURE,
-        generator=torch.Generator().manual_seed(0),
-        device=CPU,
-    )[0]
+    vec, group_size = vec_of(4), None if algorithm.needs().all_moves else algorithm.group_size
+    return play_positions(vec, policy, start_rollout(vec, 0), group_size=group_size)[0]
 
 
 @dataclasses.dataclass
@@ -65,23 +56,39 @@ class Run:
     after: dict[str, float]
 
 
+def given(
+    vec_of: VecOf,
+    name: str,
+    config: RegularizerConfig,
+    change: Callable[[RolloutBatch], RolloutBatch] = lambda batch: batch,
+    **settings: Any,
+) -> tuple[Learner, RolloutBatch, Targets]:
+    """What a preset's diagnostics are given: a learner, its own rollout, changed, and the targets."""
+    algorithm, policy = PRESETS[name][0], policy_for(name)
+    batch = change(rollout(vec_of, name, policy))
+    regularizer = Regularizer(config, TEMPERATURE)
+    targets = make_targets(algorithm, regularizer, batch)
+    return learner_of(policy, algorithm, regularizer, **settings), batch, targets
+
+
+def fresh() -> UpdateDiagnostics:
+    return UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
+
+
 def one_update(
     vec_of: VecOf, name: str, config: RegularizerConfig | None = None, rate: float = 1e-4
 ) -> Run:
-    algorithm = PRESETS[name][0]
-    policy = policy_for(name)
-    batch = rollout(vec_of, name, policy)
-    reference = torch.randn(batch.old_legal_logprobs.shape).masked_fill(
-        batch.legal_ids < 0, -math.inf
-    )
-    batch = batch.with_reference(reference.log_softmax(-1))
-    regularizer = Regularizer(config or PRESETS[name][1], TEMPERATURE)
-    targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    learner = learner_of(policy, algorithm, regularizer, rate=rate, minibatch_size=64)
-    before = diagnostics.before(learner, batch, targets)
-    metrics = update(learner, batch, targets)
-    return Run(metrics, before, diagnostics.after(policy, rate))
+    def with_any_reference(batch: RolloutBatch) -> RolloutBatch:
+        reference = torch.randn(batch.old_legal_logprobs.shape)
+        reference = reference.masked_fill(batch.legal_ids < 0, -math.inf)
+        return batch.with_reference(reference.log_softmax(-1))
+
+    config, settings = config or PRESETS[name][1], {"rate": rate, "minibatch_size": 64}
+    arguments = given(vec_of, name, config, with_any_reference, **settings)
+    diagnostics = fresh()
+    before = diagnostics.before(*arguments)
+    metrics = update(*arguments)
+    return Run(metrics, before, diagnostics.after(arguments[0].policy, rate))
 
 
 def test_shares_and_cosines_of_two_perpendicular_terms_are_those_of_a_right_triangle() -> None:
@@ -162,19 +169,17 @@ def test_first_order_predictors_agree_with_a_small_step_on_the_real_network(
 
 
 def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecOf) -> None:
-    algorithm, policy = PRESETS["grpo"][0], policy_for("grpo")
-    batch = rollout(vec_of, "grpo", policy)
-    valid = torch.rand(batch.valid.shape, generator=torch.Generator().manual_seed(2)) < 0.7
-    valid[..., 0] = True
-    valid[0, 0] = False  # a state without any valid sample is left out
-    batch = dataclasses.replace(
-        batch, valid=valid, rewards=batch.rewards.masked_fill(~valid, math.nan)
-    )
-    regularizer = Regularizer(RegularizerConfig(), TEMPERATURE)
-    targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    diagnostics.before(learner_of(policy, algorithm, regularizer), batch, targets)
-    result = diagnostics.after(policy, 0.5)["entropy/batch_dh_tabular"]
+    def struck_out(batch: RolloutBatch) -> RolloutBatch:
+        valid = torch.rand(batch.valid.shape, generator=torch.Generator().manual_seed(2)) < 0.7
+        valid[..., 0] = True
+        valid[0, 0] = False  # a state without any valid sample is left out
+        rewards = batch.rewards.masked_fill(~valid, math.nan)
+        return dataclasses.replace(batch, valid=valid, rewards=rewards)
+
+    learner, batch, targets = given(vec_of, "grpo", RegularizerConfig(), struck_out)
+    diagnostics = fresh()
+    diagnostics.before(learner, batch, targets)
+    result = diagnostics.after(learner.policy, 0.5)["entropy/batch_dh_tabular"]
 
     flat, advantages = batch.flat(), batch.flatten(targets.advantages)
     per_state = []
@@ -194,10 +199,8 @@ def test_the_tabular_form_of_a_batch_equals_a_loop_over_its_samples(vec_of: VecO
     assert result == pytest.approx(expected, rel=1e-4)
 
 
-def test_states_are_chosen_evenly_or_by_whole_games(
-    rollout_of: Callable[..., RolloutBatch],
-) -> None:
-    flat = rollout_of("games").flat()  # 8 games of 3 plies
+def test_states_are_chosen_evenly_or_by_whole_games() -> None:
+    flat = make_batch("games").flat()  # 8 games of 3 plies
     assert chosen_states(flat, 4, whole_games=False).tolist() == [0, 8, 15, 23]
     assert chosen_states(flat, 64, whole_games=False).tolist() == list(range(24))
     assert chosen_states(flat, 8, whole_games=True).tolist() == list(range(6))
@@ -205,16 +208,12 @@ def test_states_are_chosen_evenly_or_by_whole_games(
 
 
 def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf) -> None:
-    algorithm, policy = PRESETS["clip_cov"][0], policy_for("clip_cov")
-    batch = rollout(vec_of, "clip_cov", policy)
-    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
-    targets = make_targets(algorithm, regularizer, batch)
+    arguments = given(vec_of, "clip_cov", RegularizerConfig(ent_coef=0.1))
+    policy, diagnostics = arguments[0].policy, fresh()
     weights, state = copy.deepcopy(policy.state_dict()), torch.get_rng_state()
-    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    learner = learner_of(policy, algorithm, regularizer)
-    first = diagnostics.before(learner, batch, targets)
+    first = diagnostics.before(*arguments)
     diagnostics.after(policy, 1e-3)
-    second = diagnostics.before(learner, batch, targets)
+    second = diagnostics.before(*arguments)
     assert first == second
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(weights[key], value) for key, value in policy.state_dict().items())
@@ -222,19 +221,15 @@ def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf)
 
 
 def test_a_second_look_after_one_update_is_refused(vec_of: VecOf) -> None:
-    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
     with pytest.raises(RuntimeError, match=r"call before\(\)"):
-        diagnostics.after(policy_for("grpo"), 1e-3)
+        fresh().after(policy_for("grpo"), 1e-3)
 
 
 def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
-    algorithm, policy = PRESETS["grpo"][0], policy_for("grpo")
-    batch = rollout(vec_of, "grpo", policy)
+    arguments = given(vec_of, "grpo", RegularizerConfig(ent_coef=0.1))
+    policy, diagnostics = arguments[0].policy, fresh()
     policy.stem.requires_grad_(False)
-    regularizer = Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE)
-    targets = make_targets(algorithm, regularizer, batch)
-    diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-    diagnostics.before(learner_of(policy, algorithm, regularizer), batch, targets)
+    diagnostics.before(*arguments)
     with torch.no_grad():
         policy.stem.bias += 0.1
     after = diagnostics.after(policy, 1e-3)
@@ -243,22 +238,16 @@ def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
 
 
 def test_a_term_that_moves_no_trained_parameter_has_no_share(vec_of: VecOf) -> None:
-    algorithm, regularizer = (
-        PRESETS["ppo_one_ply"][0],
-        Regularizer(RegularizerConfig(ent_coef=0.1), TEMPERATURE),
-    )
-    policy = policy_for("ppo_one_ply")
-    batch = rollout(vec_of, "ppo_one_ply", policy)
-    targets = make_targets(algorithm, regularizer, batch)
+    arguments = given(vec_of, "ppo_one_ply", RegularizerConfig(ent_coef=0.1))
+    policy = arguments[0].policy
     assert policy.value_head is not None
     head = {f"value_head.{name}" for name, _ in policy.value_head.named_parameters()}
     for critic_alone in (True, False):
         for name, parameter in policy.named_parameters():
             inside = name in head or not name.startswith(("from_", "to_", "action", "promotion"))
             parameter.requires_grad_((name in head) if critic_alone else not inside)
-        diagnostics = UpdateDiagnostics(PolicyProbe(None, TEMPERATURE, CPU), size=16)
-        learner = learner_of(policy, algorithm, regularizer)
-        before = diagnostics.before(learner, batch, targets)
+        diagnostics = fresh()
+        before = diagnostics.before(*arguments)
         assert before["grad_share/value"] == (1.0 if critic_alone else 0.0)
         assert (before["grad_share/policy"] == 0.0) is critic_alone
         assert diagnostics.after(policy, 1e-3)["entropy/dh_gradient"] == 0.0
@@ -267,17 +256,14 @@ def test_a_term_that_moves_no_trained_parameter_has_no_share(vec_of: VecOf) -> N
 def test_a_look_hands_out_the_policy_on_the_probe_and_the_optimum_beside_the_shares(
     vec_of: VecOf,
 ) -> None:
-    algorithm, policy = PRESETS["rloo"][0], policy_for("rloo")
-    batch = rollout(vec_of, "rloo", policy)
-    batch = batch.with_reference(batch.old_legal_logprobs)
-    regularizer = Regularizer(RegularizerConfig(kl_ref_coef=0.1), TEMPERATURE)
-    targets = make_targets(algorithm, regularizer, batch)
+    arguments = given(vec_of, "rloo", RegularizerConfig(kl_ref_coef=0.1),
+                      lambda batch: batch.with_reference(batch.old_legal_logprobs))  # fmt: skip
+    policy = arguments[0].policy
     probe = PolicyProbe(None, TEMPERATURE, CPU)
     diagnostics = UpdateDiagnostics(probe, size=16)
     assert diagnostics.logprobs is None
-    arguments = learner_of(policy, algorithm, regularizer), batch, targets
     before = diagnostics.before(*arguments, reference=copy.deepcopy(policy))
-    optimum = probe.optimum(algorithm, regularizer, policy)
+    optimum = probe.optimum(arguments[0].algorithm, arguments[0].regularizer, policy)
     assert optimum.items() <= before.items() and optimum["probe/optimum_entropy"] > 0
     with torch.no_grad():
         policy.action_bias += torch.linspace(-0.5, 0.5, len(policy.action_bias))

@@ -1,27 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import chess
 import numpy as np
 import pytest
 import torch
 
-from algorithms.evaluation.heldout import (
-    HeldoutSlice,
-    move_regret_cp,
-    prepare_slice,
-    regret_cp,
-)
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp, prepare_slice, regret_cp
 from algorithms.reports.bootstrap import bootstrap_interval
 from chess_env.moves import legal_actions
 from chess_env.positions.heldout import Heldout
 from chess_env.rules.fen import pack_fens
+from tests.small import CPU, make_policy
 
-CPU = torch.device("cpu")
-PolicyOf = Callable[..., PolicyNet]
 FORCED = "k7/8/1K6/8/8/8/8/7R b - - 0 1"  # only Kb8
 FENS = [
     chess.STARTING_FEN,
@@ -59,9 +51,9 @@ def scores_of(heldout: Heldout, row: int) -> list[int]:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.3])
 def test_regret_equals_a_loop_over_positions_and_moves(
-    heldout: Heldout, policy_of: PolicyOf, temperature: float
+    heldout: Heldout, temperature: float
 ) -> None:
-    policy = policy_of()
+    policy = make_policy()
     prepared = prepare_slice(heldout, "random_2_40")
     result = regret_cp(policy, prepared, temperature=temperature, device=CPU, minibatch_size=2)
     expected, greedy, entropies = [], [], []
@@ -83,9 +75,7 @@ def test_regret_equals_a_loop_over_positions_and_moves(
     assert result.effective_moves == pytest.approx(np.mean(np.exp(entropies)), rel=1e-4)
 
 
-def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(
-    heldout: Heldout,
-) -> None:
+def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(heldout: Heldout) -> None:
     regret = move_regret_cp(prepare_slice(heldout, "random_2_40"))
     # Children 10000, -10000 and 999 of the first position count as 1000, -1000 and 999.
     assert regret[0, :3].tolist() == [0.0, 1000.0, 1.0]
@@ -93,10 +83,8 @@ def test_scores_are_clipped_before_the_difference_and_the_regret_after_it(
     assert regret.max() <= 1000.0
 
 
-def test_success_rates_equal_a_count_over_all_sequences_of_moves(
-    heldout: Heldout, policy_of: PolicyOf
-) -> None:
-    policy = policy_of()
+def test_success_rates_equal_a_count_over_all_sequences_of_moves(heldout: Heldout) -> None:
+    policy = make_policy()
     prepared = prepare_slice(heldout, "middlegame")
     result = regret_cp(policy, prepared, temperature=1.3, device=CPU)
     ones, eights = [], []
@@ -114,30 +102,24 @@ def test_success_rates_equal_a_count_over_all_sequences_of_moves(
     assert result.per_position_success.tolist() == pytest.approx(ones, rel=1e-4)
 
 
-def test_a_move_exactly_half_a_pawn_worse_is_a_success(
-    heldout: Heldout, policy_of: PolicyOf
-) -> None:
+def test_a_move_exactly_half_a_pawn_worse_is_a_success(heldout: Heldout) -> None:
     prepared = prepare_slice(heldout, "middlegame")
     scores = np.where(prepared.legal_ids >= 0, -400.0, 0.0)
     scores[:, :3] = [100.0, 50.0, 49.0]
-    policy = policy_of(spread=0.0)
+    policy = make_policy(spread=0.0)
     chosen = dataclasses.replace(prepared, child_score_cp=scores)
     result = regret_cp(policy, chosen, temperature=1e9, device=CPU)  # all moves equally likely
     assert result.per_position_success == pytest.approx(2 / prepared.num_legal)
 
 
-def test_a_greedy_policy_at_low_temperature_has_its_greedy_regret(
-    heldout: Heldout, policy_of: PolicyOf
-) -> None:
+def test_a_greedy_policy_at_low_temperature_has_its_greedy_regret(heldout: Heldout) -> None:
     prepared = prepare_slice(heldout, "middlegame")
-    result = regret_cp(policy_of(), prepared, temperature=1e-4, device=CPU)
+    result = regret_cp(make_policy(), prepared, temperature=1e-4, device=CPU)
     assert result.per_position_cp == pytest.approx(result.per_position_greedy_cp, abs=1e-3)
 
 
-def test_a_policy_that_knows_the_best_moves_has_no_regret(
-    heldout: Heldout, policy_of: PolicyOf
-) -> None:
-    policy = policy_of(spread=0.0)
+def test_a_policy_that_knows_the_best_moves_has_no_regret(heldout: Heldout) -> None:
+    policy = make_policy(spread=0.0)
     prepared = prepare_slice(heldout, "random_2_40")
     best = move_regret_cp(prepared) == 0
     one = dataclasses.replace(
@@ -154,12 +136,10 @@ def test_a_policy_that_knows_the_best_moves_has_no_regret(
     assert result.regret_cp_greedy == 0.0
 
 
-def test_forced_positions_count_for_regret_but_not_for_entropy(
-    heldout: Heldout, policy_of: PolicyOf
-) -> None:
+def test_forced_positions_count_for_regret_but_not_for_entropy(heldout: Heldout) -> None:
     prepared = prepare_slice(heldout, "random_2_40")
     forced = int(np.flatnonzero(prepared.num_legal == 1)[0])
-    result = regret_cp(policy_of(spread=0.0), prepared, temperature=1.0, device=CPU)
+    result = regret_cp(make_policy(spread=0.0), prepared, temperature=1.0, device=CPU)
     assert result.per_position_cp[forced] == 0.0
     assert np.isnan(result.per_position_entropy[forced])
     assert result.entropy_normalized == pytest.approx(1.0, abs=0.02)
@@ -183,8 +163,8 @@ def test_an_unknown_slice_and_a_table_of_other_rules_are_refused(heldout: Heldou
         prepare_slice(dataclasses.replace(heldout, offsets=shifted), "random_2_40")
 
 
-def test_evaluation_leaves_the_policy_untouched(heldout: Heldout, policy_of: PolicyOf) -> None:
-    policy = policy_of()
+def test_evaluation_leaves_the_policy_untouched(heldout: Heldout) -> None:
+    policy = make_policy()
     before = {name: value.clone() for name, value in policy.state_dict().items()}
     prepared: HeldoutSlice = prepare_slice(heldout, "middlegame")
     regret_cp(policy, prepared, temperature=1.0, device=CPU)

@@ -9,7 +9,6 @@ from typing import Any
 import chess.engine
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,8 +27,8 @@ from algorithms.evaluation.move_quality import (
 from chess_env.observation import NUM_PLANES
 from chess_env.positions.heldout import load_heldout
 from tests.evaluation.policies import small_policy
+from tests.small import CPU
 
-CPU = torch.device("cpu")
 Row = list[tuple[int, float]]
 """Of one position, each legal move's score in centipawns and its probability."""
 

@@ -12,6 +12,7 @@ import torch
 
 from algorithms import cli
 from algorithms.evaluation.load_policy import threads_of
+from tests.commands.lab import chess_lab
 
 
 @pytest.fixture(autouse=True)
@@ -45,11 +46,9 @@ def test_threads_that_are_asked_for_are_taken_whatever_the_load(
 
 
 @pytest.mark.parametrize("what", [("--games", "2"), ("--positions",)])
-def test_no_thread_at_all_is_an_error_that_names_the_option(
-    what: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["eval", "warm", *what, "--num-threads", "0"]) == 1
-    assert "--num-threads is 0: expected at least 1" in capsys.readouterr().err
+def test_no_thread_at_all_is_an_error_that_names_the_option(what: tuple[str, ...]) -> None:
+    code, _, err = chess_lab("eval", "warm", *what, "--num-threads", "0")
+    assert code == 1 and "--num-threads is 0: expected at least 1" in err
 
 
 def test_games_are_the_same_with_one_thread_and_with_two(

@@ -19,13 +19,13 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import CPU
 
 PATH = Path(__file__).with_name("batches.npz")
 WEIGHTS = "weights"
 FORMS = ("positions", "games", "all_moves")
 SEED = 4
 TEMPERATURE = 1.3
-CPU = torch.device("cpu")
 
 # One quiet position, and one that random moves mate or stalemate early: games of unequal length.
 GAME_STARTS = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -11,14 +9,6 @@ from algorithms import PRESETS
 from tests.golden import batches, curves
 
 ADVICE = "If the change is meant, run `make golden` and say in the commit why the curves changed."
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

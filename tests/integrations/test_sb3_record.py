@@ -147,11 +147,7 @@ def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> No
 
 def test_the_name_stands_for_a_run_against_a_random_mover_and_the_rest_for_themselves() -> None:
     config = named_run("sb3_maskable_ppo")
-    assert (config.loop, config.env.opponent, config.label) == (
-        "sb3",
-        "random",
-        "sb3_maskable_ppo",
-    )
+    assert (config.loop, config.env.opponent, config.label) == ("sb3", "random", "sb3_maskable_ppo")
     assert config.algorithm == named_run("ppo").algorithm
     assert {named_run(name).label for name in NAMES} == set(NAMES)
     assert base_config(Plan(("sb3_maskable_ppo",)), "sb3_maskable_ppo").env.opponent is None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import chess
@@ -11,21 +10,19 @@ from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, move_to_action
 from chess_env.observation import PLANES, encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
+from tests.small import CPU, make_policy
 
-CPU = torch.device("cpu")
 FENS = [
     chess.STARTING_FEN,
     "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
     "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 90 80",
     "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
 ]
-PolicyOf = Callable[..., PolicyNet]
 
 
 def inputs(fens: list[str]) -> tuple[Tensor, Tensor]:
@@ -35,8 +32,8 @@ def inputs(fens: list[str]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(obs), torch.from_numpy(legal_ids[:, : num_legal.max()])
 
 
-def test_a_logit_is_the_product_of_its_from_and_to_vectors_plus_biases(policy_of: PolicyOf) -> None:
-    policy = policy_of()
+def test_a_logit_is_the_product_of_its_from_and_to_vectors_plus_biases() -> None:
+    policy = make_policy()
     with torch.no_grad():
         policy.promotion_bias.copy_(torch.arange(len(policy.promotion_bias)))
     obs, legal_ids = inputs(FENS)
@@ -79,8 +76,8 @@ def test_the_default_network_has_about_three_hundred_thousand_parameters() -> No
     assert 250_000 < policy.num_parameters < 400_000
 
 
-def test_planes_enter_scaled_to_at_most_one(policy_of: PolicyOf) -> None:
-    policy = policy_of()
+def test_planes_enter_scaled_to_at_most_one() -> None:
+    policy = make_policy()
     largest = torch.tensor([float(plane.high) for plane in PLANES])
     assert torch.equal(largest * policy.plane_scale.flatten(), torch.ones(len(PLANES)))
 
@@ -182,9 +179,9 @@ def test_precision_and_dropout_out_of_range_are_refused(
         make(**changes)
 
 
-def test_only_weights_are_saved(policy_of: PolicyOf) -> None:
-    names = set(policy_of().state_dict())
-    assert names == {name for name, _ in policy_of().named_parameters()}
+def test_only_weights_are_saved() -> None:
+    names = set(make_policy().state_dict())
+    assert names == {name for name, _ in make_policy().named_parameters()}
 
 
 @pytest.mark.parametrize("name", ["channels", "blocks", "head_dim"])

@@ -48,9 +48,7 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @given(
-    seed=st.integers(0, 10_000),
-    num_legal=st.integers(1, MAX_MOVES),
-    temperature=st.floats(0.5, 5),
+    seed=st.integers(0, 10_000), num_legal=st.integers(1, MAX_MOVES), temperature=st.floats(0.5, 5)
 )
 @settings(max_examples=40, deadline=None)
 def test_log_probabilities_and_entropy_are_those_of_sb3_contrib(

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
+from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.distribution import MaskedCategorical
 from algorithms.grpo import GRPO
 from tests.oracles import vectors
 
@@ -32,6 +35,17 @@ def configured(stored: dict[str, Any], case: str) -> Algorithm:
     return dataclasses.replace(PRESETS[case][0], **changes)
 
 
+def ours(
+    algorithm: Algorithm, batch: RolloutBatch, logits: Tensor, advantages: Tensor
+) -> tuple[Tensor, Tensor]:
+    """An algorithm's own loss of the batch, for these advantages, and its gradient in TRL's axes."""
+
+    def sample_loss(dist: MaskedCategorical, flat: FlatBatch) -> Tensor:
+        return algorithm.policy_loss(dist, flat, advantages, algorithm.controls())
+
+    return vectors.loss_and_gradient(batch, logits, sample_loss, algorithm.weights(batch))
+
+
 def test_presets_keep_what_defines_them() -> None:
     grpo, dr_grpo, dapo = (PRESETS[name][0] for name in ("grpo", "dr_grpo", "dapo"))
     assert isinstance(grpo, GRPO) and isinstance(dr_grpo, GRPO) and isinstance(dapo, GRPO)
@@ -49,12 +63,7 @@ def test_an_algorithm_gives_trls_loss_and_gradient_for_trls_advantages(
     batch, logits = vectors.make_batch(stored, dtype)
     algorithm = configured(stored, case)
     advantages = batch.flatten(vectors.per_ply(vectors.expected(stored, dtype, case, "advantages")))
-    loss, gradient = vectors.loss_and_gradient(
-        batch,
-        logits,
-        lambda dist, flat: algorithm.policy_loss(dist, flat, advantages, algorithm.controls()),
-        algorithm.weights(batch),
-    )
+    loss, gradient = ours(algorithm, batch, logits, advantages)
     vectors.close(loss, vectors.expected(stored, dtype, case, "loss"))
     vectors.close(gradient, vectors.expected(stored, dtype, case, "gradient"))
     # Every game is alive at its first ply, where the group is TRL's.
@@ -69,12 +78,7 @@ def test_an_algorithm_gives_trls_loss_from_rewards_where_all_games_are_equally_l
     batch, logits = vectors.make_batch(stored, dtype, equal_lengths=True)
     algorithm = configured(stored, case)
     advantages = batch.flatten(algorithm.advantages(batch))
-    loss, _ = vectors.loss_and_gradient(
-        batch,
-        logits,
-        lambda dist, flat: algorithm.policy_loss(dist, flat, advantages, algorithm.controls()),
-        algorithm.weights(batch),
-    )
+    loss, _ = ours(algorithm, batch, logits, advantages)
     vectors.close(loss, vectors.expected(stored, dtype, case, "loss_equal_lengths"))
 
 
@@ -90,11 +94,6 @@ def test_rloo_has_trls_advantages_and_on_policy_gradient(
     theirs = vectors.expected(stored, dtype, "rloo", "advantages")
     vectors.close(algorithm.advantages(batch)[..., 0], theirs)
     advantages = batch.flatten(vectors.per_ply(theirs))
-    _, gradient = vectors.loss_and_gradient(
-        batch,
-        logits,
-        lambda dist, flat: algorithm.policy_loss(dist, flat, advantages, algorithm.controls()),
-        algorithm.weights(batch),
-    )
+    _, gradient = ours(algorithm, batch, logits, advantages)
     plies_per_game = batch.valid.sum() / theirs.numel()
     vectors.close(gradient * plies_per_game, vectors.expected(stored, dtype, "rloo", "gradient"))

@@ -8,6 +8,7 @@ large logits are added behind the legal moves, and plies up to TRL's `max_comple
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 
 PATH = Path(__file__).with_name("trl_vectors.json")
@@ -61,9 +62,8 @@ def make_batch(
     slots = F.pad(tokens, (0, PLIES - length))
     last = ply == (lengths - 1).unsqueeze(-1)
     rewards = torch.where(last, grouped(inputs["rewards"], dtype, stored).unsqueeze(-1), 0.0)
-    batch = RolloutBatch(
-        form="games",
-        obs=torch.zeros(*lead, PLIES, 1, 8, 8, dtype=torch.uint8),
+    batch = dataclasses.replace(
+        blank_batch("games", (*lead, PLIES), num_legal=legal.shape[-1], temperature=temperature),
         legal_ids=legal_ids.masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,
@@ -71,13 +71,8 @@ def make_batch(
         old_legal_logprobs=behaviour.logprobs,
         rewards=rewards,
         terminated=last,
-        truncated=torch.zeros_like(last),
         valid=ply < lengths.unsqueeze(-1),
-        ply=ply.int(),
         side=torch.ones(*lead, PLIES, dtype=torch.int8),
-        phase=torch.zeros(*lead, PLIES, dtype=torch.int8),
-        temperature=temperature,
-        policy_version=0,
     )
     return batch, padded(inputs["logits"]).flatten(0, 2)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from algorithms.run_folder.files import RunFolderError, lock_folder
 from algorithms.updates.nonfinite import NonFiniteError
 from chess_env.observation import NUM_PLANES
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
-from tests.training.runs import assert_same, rows_without_time
+from tests.training.runs import assert_same, rows_without_time, stop_at
 
 
 def state_of(run_dir: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -117,12 +115,7 @@ def test_a_run_continued_is_bit_for_bit_the_run_that_was_not_interrupted(
 def test_a_stop_is_asked_for_by_a_signal_while_learning_and_while_labelling(
     tmp_path: Path, pretrained: Path
 ) -> None:
-    run_dir = tmp_path / "run"
-
-    def interrupt(row: Mapping[str, float]) -> None:
-        if row["step"] in (0, 6):
-            os.kill(os.getpid(), signal.SIGINT)
-
+    run_dir, interrupt = tmp_path / "run", stop_at(0, 6)
     config = tiny(run_dir)
     result = pretrain(config, display=Quiet(interrupt))
     assert (result.stopped_by, result.steps, result.labelled_positions) == ("SIGINT", 0, 0)

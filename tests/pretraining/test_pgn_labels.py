@@ -21,6 +21,7 @@ from algorithms.pretraining.pgn_games import GameCounts
 from algorithms.pretraining.pgn_labels import PgnLabels, identity_of
 from algorithms.pretraining.pgn_text import PgnFile
 from algorithms.pretraining.shards import ShardFolder
+from tests.commands.lab import chess_lab
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels
 
@@ -55,12 +56,10 @@ def test_a_run_learns_from_games_and_keeps_what_it_found(pgn: Path, tmp_path: Pa
     assert again.shards_kept == result.shards_made and again.games == result.games
 
 
-def test_the_command_takes_a_file_of_games(
-    pgn: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_takes_a_file_of_games(pgn: Path, tmp_path: Path) -> None:
     arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "1500", "--device", "cpu"]
-    assert cli.main([*arguments, "--run-dir", str(tmp_path), "--total-steps", "10"]) == 0
-    assert "games of games.pgn, both players rated 1500 or more" in capsys.readouterr().out
+    code, out, _ = chess_lab(*arguments, "--run-dir", tmp_path, "--total-steps", "10")
+    assert code == 0 and "games of games.pgn, both players rated 1500 or more" in out
     found = configuration.load(tmp_path / "config.json")
     assert (found.target, found.labels.pgn, found.labels.min_rating) == ("played", pgn, 1500)
 

@@ -42,54 +42,26 @@ WHOLE = HEADED + "1. Nf3 Nf6 1-0\n\n"
 @pytest.mark.parametrize(
     ("text", "games", "counts"),
     [
-        (
-            "1. e4 e5 2. Nf3 Nc6 1-0\n1. d4 d6 2. c4 Nf6 0-1\n",
-            ["e4 e5 Nf3 Nc6", "d4 d6 c4 Nf6"],
-            {"games": 2, "used": 2},
-        ),
+        ("1. e4 e5 2. Nf3 Nc6 1-0\n1. d4 d6 2. c4 Nf6 0-1\n",
+         ["e4 e5 Nf3 Nc6", "d4 d6 c4 Nf6"], {"games": 2, "used": 2}),
         ("e4 e5 1-0\nd4 d6 *\n", ["e4 e5", "d4 d6"], {"games": 2, "used": 2}),
-        (
-            "1. e4 e5\n1. d4 d6 0-1\n",
-            ["e4", "d4 d6"],
-            {"games": 2, "used": 2, "truncated": 1},
-        ),
-        (
-            HEADED + "1. e4 e5 1-0 1. d4 d5 0-1\n\n" + WHOLE,
-            ["e4 e5", "Nf3 Nf6"],
-            {"games": 2, "used": 2, "after_result": 1},
-        ),
-        (
-            HEADED + "1. e4 e5 1-0 1. d4 Kxh8 0-1\n",
-            ["e4 e5"],
-            {"games": 1, "used": 1, "after_result": 1},
-        ),
-        (
-            WHOLE + "1. d4 d5 0-1\n\n" + WHOLE,
-            ["Nf3 Nf6", "d4 d5", "Nf3 Nf6"],
-            {"games": 3, "used": 3},
-        ),
-        (
-            HEADED + "1. e4 e5\n\n1. d4 d5 0-1\n\n" + WHOLE,
-            ["e4", "d4 d5", "Nf3 Nf6"],
-            {"games": 3, "used": 3, "truncated": 1},
-        ),
-        (
-            HEADED + "1. e4 e5 1-0 {White\nwins [1-0]} ; so\n{ this is said\n1. d4 }\n" + WHOLE,
-            ["e4 e5", "Nf3 Nf6"],
-            {"games": 2, "used": 2},
-        ),
-        (
-            "1. e4 e5 1-0\n2. Nf3 Nc6 0-1\n" + WHOLE,
-            ["e4 e5", "Nf3 Nf6"],
-            {"games": 3, "used": 2, "bad_starts": 1},
-        ),
-        (
-            "12. Nf3 Nc6 13. e4 1-0\n\n" + WHOLE,
-            ["Nf3 Nf6"],
-            {"games": 2, "used": 1, "bad_starts": 1},
-        ),
+        ("1. e4 e5\n1. d4 d6 0-1\n", ["e4", "d4 d6"], {"games": 2, "used": 2, "truncated": 1}),
+        (HEADED + "1. e4 e5 1-0 1. d4 d5 0-1\n\n" + WHOLE,
+         ["e4 e5", "Nf3 Nf6"], {"games": 2, "used": 2, "after_result": 1}),
+        (HEADED + "1. e4 e5 1-0 1. d4 Kxh8 0-1\n",
+         ["e4 e5"], {"games": 1, "used": 1, "after_result": 1}),
+        (WHOLE + "1. d4 d5 0-1\n\n" + WHOLE,
+         ["Nf3 Nf6", "d4 d5", "Nf3 Nf6"], {"games": 3, "used": 3}),
+        (HEADED + "1. e4 e5\n\n1. d4 d5 0-1\n\n" + WHOLE,
+         ["e4", "d4 d5", "Nf3 Nf6"], {"games": 3, "used": 3, "truncated": 1}),
+        (HEADED + "1. e4 e5 1-0 {White\nwins [1-0]} ; so\n{ this is said\n1. d4 }\n" + WHOLE,
+         ["e4 e5", "Nf3 Nf6"], {"games": 2, "used": 2}),
+        ("1. e4 e5 1-0\n2. Nf3 Nc6 0-1\n" + WHOLE,
+         ["e4 e5", "Nf3 Nf6"], {"games": 3, "used": 2, "bad_starts": 1}),
+        ("12. Nf3 Nc6 13. e4 1-0\n\n" + WHOLE,
+         ["Nf3 Nf6"], {"games": 2, "used": 1, "bad_starts": 1}),
     ],
-)
+)  # fmt: skip
 def test_moves_behind_a_result_are_a_game_of_their_own_or_counted_and_never_part_of_it(
     tmp_path: Path, text: str, games: list[str], counts: dict[str, int]
 ) -> None:

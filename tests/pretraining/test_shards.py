@@ -85,9 +85,7 @@ def test_a_damaged_manifest_or_none_is_refused(folder: Path) -> None:
         ShardFolder(folder, IDENTITY)
 
 
-def test_a_file_that_is_no_shard_is_refused_even_where_the_manifest_names_it(
-    folder: Path,
-) -> None:
+def test_a_file_that_is_no_shard_is_refused_even_where_the_manifest_names_it(folder: Path) -> None:
     found = ShardFolder(folder, IDENTITY)
     broken = shard(2)
     broken.offsets[-1] += 1

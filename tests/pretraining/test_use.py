@@ -18,6 +18,7 @@ from algorithms.networks.weights import initialise
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from tests.commands.lab import chess_lab
 from tests.pretraining.runs import SMALL
 from tests.training.runs import Watcher, tiny
 
@@ -32,13 +33,11 @@ def test_the_policy_is_loaded_with_its_network_and_temperature(pretrained: Path)
 
 
 @pytest.mark.slow
-def test_a_run_is_evaluated_in_games_and_on_single_moves(
-    pretrained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["eval", str(pretrained), "--positions"]) == 0
-    assert "regret cp" in capsys.readouterr().out
-    assert cli.main(["eval", str(pretrained), "--opponents", "random", "--games", "4"]) == 0
-    assert "random" in capsys.readouterr().out
+def test_a_run_is_evaluated_in_games_and_on_single_moves(pretrained: Path) -> None:
+    code, out, _ = chess_lab("eval", pretrained, "--positions")
+    assert code == 0 and "regret cp" in out
+    code, out, _ = chess_lab("eval", pretrained, "--opponents", "random", "--games", "4")
+    assert code == 0 and "random" in out
 
 
 def test_a_run_is_reported_on_a_page(pretrained: Path, tmp_path: Path) -> None:
@@ -72,26 +71,24 @@ def test_weights_of_another_network_are_refused(pretrained: Path) -> None:
 
 
 def test_train_does_not_continue_a_pretraining_run_nor_the_other_way_round(
-    pretrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pretrained: Path, tmp_path: Path
 ) -> None:
-    assert cli.main(["train", "--resume", str(pretrained)]) == 1
-    assert "continue it with `chess-lab pretrain --resume`" in capsys.readouterr().err
+    code, _, err = chess_lab("train", "--resume", pretrained)
+    assert code == 1 and "continue it with `chess-lab pretrain --resume`" in err
     config_file.save(tiny(tmp_path), tmp_path / "config.json")
-    assert cli.main(["pretrain", "--resume", str(tmp_path)]) == 1
-    assert "`chess-lab train --resume`" in capsys.readouterr().err
+    code, _, err = chess_lab("pretrain", "--resume", tmp_path)
+    assert code == 1 and "`chess-lab train --resume`" in err
 
 
-def test_the_command_runs_smokes_and_continues(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_runs_smokes_and_continues(tmp_path: Path) -> None:
     run_dir, target = tmp_path / "run", tmp_path / "result.json"
     smoke = ["pretrain", "--smoke", "--evaluator", "builtin", "--device", "cpu"]
     sizes = ["--num-positions", "256", "--shard-size", "128", "--policy.channels", "8"]
     arguments = [*smoke, *sizes, "--run-dir", str(run_dir), "--json", str(target)]
-    assert cli.main([*arguments, "--target", "best"]) == 0
+    code, out, _ = chess_lab(*arguments, "--target", "best")
     result = json.loads(target.read_text())
     assert (result["steps"], result["labelled_positions"]) == (40, 256)
-    assert f"best checkpoint: {run_dir}/checkpoints/best" in capsys.readouterr().out
+    assert code == 0 and f"best checkpoint: {run_dir}/checkpoints/best" in out
     more = ["pretrain", "--resume", str(run_dir), "--total-steps", "50", "--json", str(target)]
     assert cli.main(more) == 0
     assert json.loads(target.read_text())["steps"] == 50
@@ -109,16 +106,9 @@ def test_the_command_runs_smokes_and_continues(
     ],
 )
 def test_a_mistake_is_answered_in_one_paragraph(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], code: int, message: str, tmp_path: Path
 ) -> None:
     folder = [] if "--resume" in arguments else ["--run-dir", str(tmp_path / "run")]
-    try:
-        assert cli.main(["pretrain", "--smoke", *arguments, *folder]) == code
-    except SystemExit as exit:  # the parser's own way out
-        assert exit.code == code
-    error = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert message in error and "Traceback" not in error
+    answer = chess_lab("pretrain", "--smoke", *arguments, *folder)
+    error = " ".join(answer.err.replace("│", " ").split())
+    assert answer.code == code and message in error and "Traceback" not in error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
-from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 
 TEMPERATURE = 1.2
@@ -25,17 +27,15 @@ def flat_batch(
     ref = None
     if ref_logits is not None:
         ref = MaskedCategorical(ref_logits.detach(), legal, temperature).logprobs
-    num_states, slots_l = legal.shape
-    return FlatBatch(
-        obs=torch.zeros(num_states, 1, 8, 8, dtype=torch.uint8),
-        legal_ids=torch.arange(slots_l).expand_as(legal).masked_fill(~legal, -1).to(torch.int16),
+    shape = {"samples": slots.shape[1], "num_legal": legal.shape[1], "temperature": temperature}
+    return dataclasses.replace(
+        blank_batch("positions", (len(legal), 1), **shape).flat(),
+        legal_ids=torch.arange(legal.shape[1]).expand_as(legal).masked_fill(~legal, -1).short(),
         slots=slots,
         old_logprobs=old.gather(slots),
         valid=torch.ones_like(slots, dtype=torch.bool) if valid is None else valid,
         old_legal_logprobs=old.logprobs,
         ref_legal_logprobs=ref,
-        temperature=temperature,
-        games=torch.arange(num_states),
     )
 
 
@@ -77,23 +77,15 @@ def rollout(form: str, seed: int = 0) -> RolloutBatch:
     rewards = torch.randn(members, generator=generator, dtype=torch.float64)
     valid = torch.ones(members, dtype=torch.bool)
     valid[1, 1, 1] = False
-    return RolloutBatch(
-        form=form,  # type: ignore[arg-type]
-        obs=torch.zeros(*states, 1, 8, 8, dtype=torch.uint8),
+    return dataclasses.replace(
+        blank_batch(form, states, samples=4, num_legal=6, temperature=TEMPERATURE),  # type: ignore[arg-type]
         legal_ids=torch.arange(6).expand_as(legal).masked_fill(~legal, -1).to(torch.int16),
         slots=slots,
         actions=slots,
         old_logprobs=old_logprobs.masked_fill(~valid, -torch.inf),
         old_legal_logprobs=old.logprobs,
         rewards=rewards.masked_fill(~valid, torch.nan),
-        terminated=torch.zeros(members, dtype=torch.bool),
-        truncated=torch.zeros(states, dtype=torch.bool),
         valid=valid,
-        ply=torch.zeros(states, dtype=torch.int32),
-        side=torch.zeros(states, dtype=torch.int8),
-        phase=torch.zeros(states, dtype=torch.int8),
-        temperature=TEMPERATURE,
-        policy_version=0,
         ref_legal_logprobs=ref.logprobs,
         learner_legal_logprobs=learner.logprobs,
     )

@@ -10,8 +10,7 @@ from algorithms.regularization.terms import terms_of
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["ent_coef", "ent_coef_final", "kl_old_coef", "kl_ref_coef", "repo_coef", "kl_cov_coef"],
+    "name", ["ent_coef", "ent_coef_final", "kl_old_coef", "kl_ref_coef", "repo_coef", "kl_cov_coef"]
 )
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
 def test_coefficients_that_are_no_weights_are_refused_by_name(name: str, value: float) -> None:

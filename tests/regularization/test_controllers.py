@@ -173,11 +173,7 @@ def test_a_reading_that_is_not_finite_is_refused(
             {"kl_ref": 0.07},
             r"starts out of range: the KL is 0\.07",
         ),
-        (
-            RECOVERY,
-            {"entropy": 1.2},
-            r"starts out of range: the entropy is 1\.200.*ent_alert 1\.5",
-        ),
+        (RECOVERY, {"entropy": 1.2}, r"starts out of range: the entropy is 1\.200.*ent_alert 1\.5"),
         (
             RECOVERY | {"ent_controller": "target", "ent_target": 0.95},
             {},

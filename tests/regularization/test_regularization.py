@@ -21,6 +21,14 @@ def regularizer(**settings_: object) -> Regularizer:
     return Regularizer(RegularizerConfig(**settings_), TEMPERATURE)  # type: ignore[arg-type]
 
 
+def estimated(estimator: str, **settings_: object) -> Regularizer:
+    """Entropy and both divergences as this estimator and, unless it is `exact`, samples have them."""
+    sampled = "exact" if estimator == "exact" else "sampled"
+    weights = {"ent_coef": 0.1, "kl_old_coef": 0.2, "kl_ref_coef": 0.3}
+    kinds = {"kl_old_estimator": estimator, "kl_ref_estimator": estimator}
+    return regularizer(**{"ent_estimator": sampled} | weights | kinds | settings_)
+
+
 def test_the_loss_is_minus_entropy_plus_the_two_divergences_bit_for_bit() -> None:
     logits, batch, advantages = random_case()
     dist = policy(logits, batch)
@@ -51,15 +59,7 @@ def test_the_gradient_of_the_exact_terms_is_exact() -> None:
 def test_exact_values_are_logged_whatever_drives_the_loss(estimator: str) -> None:
     logits, batch, advantages = random_case(2)
     dist = policy(logits, batch)
-    reg = regularizer(
-        ent_coef=0.1,
-        ent_estimator="exact" if estimator == "exact" else "sampled",
-        kl_old_coef=0.2,
-        kl_old_estimator=estimator,
-        kl_ref_coef=0.3,
-        kl_ref_estimator=estimator,
-        kl_cov_coef=0.4,
-    )
+    reg = estimated(estimator, kl_cov_coef=0.4)
     loss, parts = reg.loss(dist, batch, advantages)
     terms = reg.terms(dist, batch, advantages)
     assert batch.ref_legal_logprobs is not None
@@ -121,16 +121,7 @@ def test_a_state_with_fewer_valid_samples_averages_over_those() -> None:
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_what_padding_holds_changes_neither_value_nor_gradient(estimator: str) -> None:
     logits, batch, advantages = random_case(3)
-    reg = regularizer(
-        ent_coef=0.1,
-        ent_estimator="sampled",
-        kl_old_coef=0.2,
-        kl_old_estimator=estimator,
-        kl_ref_coef=0.3,
-        kl_ref_estimator=estimator,
-        kl_cov_coef=0.4,
-        kl_cov_fraction=0.3,
-    )
+    reg = estimated(estimator, ent_estimator="sampled", kl_cov_coef=0.4, kl_cov_fraction=0.3)
 
     def value_and_gradient(slots: Tensor, padding: float) -> tuple[Tensor, Tensor]:
         part = dataclasses.replace(batch, slots=slots)
@@ -152,13 +143,7 @@ def test_shifting_logits_or_reordering_samples_changes_nothing(
     seed: int, shift: float, estimator: str
 ) -> None:
     logits, batch, advantages = random_case(seed)
-    reg = regularizer(
-        ent_coef=0.1,
-        ent_estimator="sampled",
-        kl_old_coef=0.2,
-        kl_old_estimator=estimator,
-        kl_cov_coef=0.3,
-    )
+    reg = estimated(estimator, ent_estimator="sampled", kl_cov_coef=0.3)
     loss, parts = reg.loss(policy(logits, batch), batch, advantages)
     order = torch.tensor([2, 0, 1])
     permuted = dataclasses.replace(
@@ -189,15 +174,7 @@ def test_nothing_is_weighted_without_coefficients_but_raw_parts_are_logged() -> 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_forced_position_contributes_nothing(estimator: str) -> None:
     logits, batch, advantages = random_case(5)
-    reg = regularizer(
-        ent_coef=1,
-        ent_estimator="exact" if estimator == "exact" else "sampled",
-        kl_old_coef=1,
-        kl_old_estimator=estimator,
-        kl_ref_coef=1,
-        kl_ref_estimator=estimator,
-    )
-    loss, _ = reg.loss(policy(logits, batch), batch, advantages)
+    loss, _ = estimated(estimator).loss(policy(logits, batch), batch, advantages)
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     assert loss[3] == 0
     assert (gradient[3] == 0).all()

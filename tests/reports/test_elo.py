@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.reports.elo import (
-    PAIR_POINTS,
-    PairScore,
-    count_pairs,
-    elo_of,
-    judge_pairs,
-)
+from algorithms.reports.elo import PAIR_POINTS, PairScore, count_pairs, elo_of, judge_pairs
 
 # What fastchess printed for these pentanomials: (counts, Elo, +/-, nElo, +/-, LOS in percent, decimals).
 # Its own unit tests, https://github.com/Disservin/fastchess/blob/master/app/tests/elo_test.cpp ("EloPentanomial 1"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -115,9 +116,7 @@ def test_one_runaway_seed_widens_the_bootstrap_interval_only_a_little() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 12])
-def test_equal_differences_give_a_point_and_nearly_equal_ones_a_finite_interval(
-    count: int,
-) -> None:
+def test_equal_differences_give_a_point_and_nearly_equal_ones_a_finite_interval(count: int) -> None:
     interval = difference_interval(np.full(count, 0.25))
     assert (interval.low, interval.high) == (0.25, 0.25)
     mostly_zero = difference_interval(np.eye(count)[0])
@@ -241,37 +240,33 @@ def test_a_column_cannot_change_behind_a_comparison_s_back() -> None:
         column.values[0] = 9.0
 
 
-def test_columns_with_different_seeds_or_strata_are_refused() -> None:
-    ours = Scores("a", (1, 2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"seeds \[2, 3\] are in only one of a and b"):
-        paired_differences(ours, Scores("b", (1, 3), np.zeros(2)))
-    with pytest.raises(ValueError, match="same strata"):
-        paired_differences(ours, Scores("b", (1, 2), np.zeros((2, 3))))
+COLUMN = Scores("a", (1, 2), np.zeros(2))
+TABLE, PAIR = np.zeros((3, 8)), [1.0, 2.0]
 
 
-@pytest.mark.parametrize("function", [difference_interval, sign_flip_p])
-def test_too_few_or_broken_differences_are_refused(function: object) -> None:
-    with pytest.raises(ValueError, match=r"shaped \(1,\): expected at least 2"):
-        function([1.0])  # type: ignore[operator]
-    with pytest.raises(ValueError, match="finite numbers; leave broken seeds out"):
-        function([1.0, np.nan])  # type: ignore[operator]
-
-
-def test_a_table_is_no_row_of_differences() -> None:
-    with pytest.raises(ValueError, match=r"shaped \(3, 8\): expected one row"):
-        difference_interval(np.zeros((3, 8)))
-    with pytest.raises(ValueError, match=r"shaped \(3, 8\): expected one row"):
-        probability_of_improvement(np.zeros((3, 8)), higher_is_better=True)
-
-
-def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="level is 95: expected a share"):
-        difference_interval([1.0, 2.0], level=95)
-    with pytest.raises(ValueError, match="level is 95: expected a share"):
-        probability_of_improvement([1.0, 2.0], higher_is_better=True, level=95)
-    with pytest.raises(ValueError, match="resamples is 0"):
-        difference_interval(np.arange(12.0), resamples=0)
-    with pytest.raises(ValueError, match="probabilities in"):
-        holm([0.5, 1.5])
-    with pytest.raises(ValueError, match="comparisons is 0"):
-        minimum_seeds(0)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: paired_differences(COLUMN, Scores("b", (1, 3), np.zeros(2))),
+         r"seeds \[2, 3\] are in only one of a and b"),
+        (lambda: paired_differences(COLUMN, Scores("b", (1, 2), np.zeros((2, 3)))), "same strata"),
+        (lambda: difference_interval([1.0]), r"shaped \(1,\): expected at least 2"),
+        (lambda: sign_flip_p([1.0]), r"shaped \(1,\): expected at least 2"),
+        (lambda: difference_interval([1.0, np.nan]), "finite numbers; leave broken seeds out"),
+        (lambda: sign_flip_p([1.0, np.nan]), "finite numbers; leave broken seeds out"),
+        (lambda: difference_interval(TABLE), r"shaped \(3, 8\): expected one row"),
+        (lambda: probability_of_improvement(TABLE, higher_is_better=True),
+         r"shaped \(3, 8\): expected one row"),
+        (lambda: difference_interval(PAIR, level=95), "level is 95: expected a share"),
+        (lambda: probability_of_improvement(PAIR, higher_is_better=True, level=95),
+         "level is 95: expected a share"),
+        (lambda: difference_interval(np.arange(12.0), resamples=0), "resamples is 0"),
+        (lambda: holm([0.5, 1.5]), "probabilities in"),
+        (lambda: minimum_seeds(0), "comparisons is 0"),
+    ],
+)  # fmt: skip
+def test_columns_differences_and_settings_that_make_no_sense_are_refused(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

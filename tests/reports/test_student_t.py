@@ -4,12 +4,7 @@ import math
 
 import pytest
 
-from algorithms.reports.student_t import (
-    beta_cdf,
-    beta_quantile,
-    student_t_quantile,
-    student_t_tail,
-)
+from algorithms.reports.student_t import beta_cdf, beta_quantile, student_t_quantile, student_t_tail
 
 
 @pytest.mark.parametrize(

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.positions import start_rollout
 from chess_env.rules.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
-
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
-PolicyOf = Callable[..., PolicyNet]
+from tests.small import VecOf, make_policy
 
 
-def settings(**changes: Any) -> dict[str, Any]:
-    return {
-        "num_plies": 3,
-        "group_size": 4,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    } | changes
-
-
-def test_all_legal_moves_are_scored_and_padding_is_empty(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    vec, twin, policy = vec_of(5), vec_of(5), policy_of()
-    batch, _ = play_positions(vec, policy, start_rollout(vec, 7), **settings(group_size=None))
+def test_all_legal_moves_are_scored_and_padding_is_empty(vec_of: VecOf) -> None:
+    vec, twin, policy = vec_of(5), vec_of(5), make_policy()
+    batch, _ = play_positions(vec, policy, start_rollout(vec, 7), group_size=None)
     legal = batch.legal_ids >= 0
     assert batch.rewards.shape == legal.shape
     assert torch.equal(batch.valid, legal)
@@ -74,39 +57,33 @@ def _played(vec: ChessSelfPlayVectorEnv, legal_ids: torch.Tensor, following: Any
     return np.array(actions)
 
 
-def test_the_move_that_is_played_on_is_drawn_from_the_policy(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    policy, vec = policy_of(), vec_of(6)
-    batch, state = play_positions(
-        vec, policy, start_rollout(vec, 1), **settings(group_size=None, num_plies=1)
-    )
+def test_the_move_that_is_played_on_is_drawn_from_the_policy(vec_of: VecOf) -> None:
+    policy, vec = make_policy(), vec_of(6)
+    batch, state = play_positions(vec, policy, start_rollout(vec, 1), group_size=None, num_plies=1)
     first, _ = play_positions(
-        twin := vec_of(6), policy, start_rollout(twin, 1), **settings(group_size=1, num_plies=1)
+        twin := vec_of(6), policy, start_rollout(twin, 1), group_size=1, num_plies=1
     )
     # The same stream of random numbers draws the same moves as a rollout with one sample.
     assert torch.equal(batch.obs, first.obs)
     assert np.array_equal(state.positions, twin.positions)
 
 
-def test_the_score_before_a_move_is_that_after_the_move_before_it(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_the_score_before_a_move_is_that_after_the_move_before_it(vec_of: VecOf) -> None:
     vec = vec_of(5)
-    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 2), **settings())
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 2))
     assert batch.before_cp is not None and batch.score_cp is not None
     ended = batch.truncated | batch.terminated[..., 0]
     assert not ended.any()
     assert torch.equal(batch.before_cp[:, 1:], -batch.score_cp[:, :-1, 0])
     bare, _ = play_positions(
-        vec := vec_of(2, evaluator="none"), policy_of(), start_rollout(vec, 0), **settings()
+        vec := vec_of(2, evaluator="none"), make_policy(), start_rollout(vec, 0)
     )
     assert bare.before_cp is None
 
 
-def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf, policy_of: PolicyOf) -> None:
+def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf) -> None:
     vec, twin = vec_of(4), vec_of(4)
-    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 5), **settings())
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 5))
     twin.reset(seed=5)
     assert batch.position_hash is not None
     hashes = hash_batch(twin.positions).view(np.int64)
@@ -114,14 +91,12 @@ def test_a_rollout_carries_the_hashes_of_its_positions(vec_of: VecOf, policy_of:
 
 
 def test_a_teacher_plays_the_evaluator_s_best_move_on_the_opponent_s_plies_only(
-    vec_of: VecOf, policy_of: PolicyOf
+    vec_of: VecOf,
 ) -> None:
     vec = vec_of(8)
     start_rollout(vec, 3)
     queries = vec.evaluator.counters()["queries"]  # type: ignore[union-attr]
-    batch = play_games(
-        vec, policy_of(), train_sides="start", teacher_fraction=1.0, **settings(num_plies=4)
-    )
+    batch = play_games(vec, make_policy(), train_sides="start", teacher_fraction=1.0, num_plies=4)
     assert vec.evaluator.counters()["queries"] > queries  # type: ignore[union-attr]
     assert batch.scored_moves == 8 * 2 and batch.score_cp is not None
     twin = vec_of(1)
@@ -150,6 +125,6 @@ def _fen_before(batch: Any, start: int, game: int, ply: int, vec_of: VecOf) -> s
     return vec.fens()[0]
 
 
-def test_a_teacher_is_refused_where_both_sides_learn(vec_of: VecOf, policy_of: PolicyOf) -> None:
+def test_a_teacher_is_refused_where_both_sides_learn(vec_of: VecOf) -> None:
     with pytest.raises(ValueError, match=r"teacher_fraction is 0\.5.*train_sides='start'"):
-        play_games(vec_of(8), policy_of(), teacher_fraction=0.5, **settings())
+        play_games(vec_of(8), make_policy(), teacher_fraction=0.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,8 +15,7 @@ from algorithms.rollouts.dynamic_sampling import (
     live_groups,
     replace_groups,
 )
-
-RolloutOf = Callable[..., RolloutBatch]
+from tests.small import make_batch
 
 
 def with_dead(batch: RolloutBatch, dead: list[int]) -> RolloutBatch:
@@ -34,22 +32,20 @@ def group(batch: RolloutBatch, values: Tensor, number: int) -> Tensor:
     return values.reshape(-1, *values.shape[axes:])[number]
 
 
-def test_a_group_is_dead_where_all_its_valid_rewards_are_equal(rollout_of: RolloutOf) -> None:
-    batch = with_dead(rollout_of(), [1, 4])
+def test_a_group_is_dead_where_all_its_valid_rewards_are_equal() -> None:
+    batch = with_dead(make_batch(), [1, 4])
     assert (~live_groups(batch)).reshape(-1).nonzero().squeeze(-1).tolist() == [1, 4]
     rewards, valid = batch.rewards.clone(), batch.valid.clone()
     rewards[0, 1, 2], valid[0, 1, 2] = 7.0, False
     hidden = dataclasses.replace(batch, rewards=rewards, valid=valid)
     assert torch.equal(live_groups(hidden), live_groups(batch))
-    games = with_dead(rollout_of("games"), [1])
+    games = with_dead(make_batch("games"), [1])
     assert live_groups(games).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_a_replaced_group_comes_over_whole_and_the_others_stay(
-    rollout_of: RolloutOf, form: str
-) -> None:
-    batch, source = rollout_of(form, seed=0), rollout_of(form, seed=1)
+def test_a_replaced_group_comes_over_whole_and_the_others_stay(form: str) -> None:
+    batch, source = make_batch(form, seed=0), make_batch(form, seed=1)
     assert batch.legal_ids.shape != source.legal_ids.shape
     mixed = replace_groups(batch, source, torch.tensor([0]), torch.tensor([1]))
     width = max(batch.legal_ids.shape[-1], source.legal_ids.shape[-1])
@@ -67,8 +63,8 @@ def test_a_replaced_group_comes_over_whole_and_the_others_stay(
             assert torch.equal(found, expected), field.name
 
 
-def test_a_longer_game_makes_room_for_itself(rollout_of: RolloutOf) -> None:
-    batch, source = rollout_of("games", seed=0), rollout_of("games", seed=1)
+def test_a_longer_game_makes_room_for_itself() -> None:
+    batch, source = make_batch("games", seed=0), make_batch("games", seed=1)
     short = dataclasses.replace(
         batch,
         **{
@@ -84,8 +80,8 @@ def test_a_longer_game_makes_room_for_itself(rollout_of: RolloutOf) -> None:
     assert mixed.scored_moves == 4 * 2 + 4 * 3
 
 
-def test_dead_groups_are_replaced_and_every_scored_move_counts(rollout_of: RolloutOf) -> None:
-    first, second = with_dead(rollout_of(), [0, 5]), with_dead(rollout_of(seed=1), [0])
+def test_dead_groups_are_replaced_and_every_scored_move_counts() -> None:
+    first, second = with_dead(make_batch(), [0, 5]), with_dead(make_batch(seed=1), [0])
     wanted: list[int] = []
 
     def further(groups: int) -> RolloutBatch:
@@ -100,8 +96,8 @@ def test_dead_groups_are_replaced_and_every_scored_move_counts(rollout_of: Rollo
     assert collected.batch.scored_moves == 48
 
 
-def test_a_batch_without_dead_groups_is_left_as_it_is(rollout_of: RolloutOf) -> None:
-    first = with_dead(rollout_of(), [])
+def test_a_batch_without_dead_groups_is_left_as_it_is() -> None:
+    first = with_dead(make_batch(), [])
 
     def never(groups: int) -> RolloutBatch:
         raise AssertionError("nothing is to be replaced")
@@ -110,10 +106,8 @@ def test_a_batch_without_dead_groups_is_left_as_it_is(rollout_of: RolloutOf) -> 
     assert collected.batch is first and collected.scored_moves == 48
 
 
-def test_the_number_of_further_rollouts_and_the_budget_bound_the_search(
-    rollout_of: RolloutOf,
-) -> None:
-    dead = with_dead(rollout_of(), list(range(12)))
+def test_the_number_of_further_rollouts_and_the_budget_bound_the_search() -> None:
+    dead = with_dead(make_batch(), list(range(12)))
     spent: list[int] = []
     collected = collect_live(dead, lambda groups: dead, lambda moves: spent.append(moves) or True)  # type: ignore[func-returns-value]
     assert collected.metrics["rollout/extra_rollouts"] == MAX_EXTRA_ROLLOUTS
@@ -124,10 +118,8 @@ def test_the_number_of_further_rollouts_and_the_budget_bound_the_search(
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
-def test_a_reward_that_is_not_finite_is_an_error_and_no_dead_group(
-    rollout_of: RolloutOf, broken: float
-) -> None:
-    clean, spoiled = with_dead(rollout_of(), [0, 5]), with_dead(rollout_of(seed=1), [0])
+def test_a_reward_that_is_not_finite_is_an_error_and_no_dead_group(broken: float) -> None:
+    clean, spoiled = with_dead(make_batch(), [0, 5]), with_dead(make_batch(seed=1), [0])
     spoiled.rewards[2, 1] = broken
     with pytest.raises(ValueError, match="4 of 48 rewards are not finite"):
         collect_live(spoiled, lambda groups: clean, lambda moves: True)

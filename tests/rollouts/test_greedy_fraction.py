@@ -16,7 +16,7 @@ from algorithms.rollouts.positions import start_rollout
 from algorithms.training.session import Session
 from chess_env.observation import PLANE_INDEX
 from tests.rollouts.play import play_positions
-from tests.small import CPU, make_policy, make_vec
+from tests.small import make_policy, make_vec
 from tests.training.runs import tiny
 
 
@@ -30,7 +30,6 @@ def rollout(greedy_fraction: float, *, group_size: int | None = 3, plies: int = 
         group_size=group_size,
         temperature=1.0,
         generator=torch.Generator().manual_seed(1),
-        device=CPU,
         greedy_fraction=greedy_fraction,
     )
     return batch
@@ -101,7 +100,6 @@ def _one_ply_ahead(batch: RolloutBatch, which: str) -> list[np.ndarray]:
             group_size=3,
             temperature=1.0,
             generator=generator,
-            device=CPU,
             greedy_fraction=0.3,
         )
     return found

@@ -1,26 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import chess
 import numpy as np
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.positions import start_rollout
 from algorithms.rollouts.state import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import NUM_PLANES, encode_batch
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import VecOf, make_batch, make_policy
 
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
-PolicyOf = Callable[..., PolicyNet]
 PIECES_CP = {
     chess.PAWN: 100,
     chess.KNIGHT: 300,
@@ -30,18 +22,6 @@ PIECES_CP = {
     chess.KING: 0,
 }
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
-
-
-def options(
-    num_plies: int = 3, group_size: int = 4, seed: int = 0, **kwargs: Any
-) -> dict[str, Any]:
-    return {
-        "num_plies": num_plies,
-        "group_size": group_size,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(seed),
-        "device": CPU,
-    } | kwargs
 
 
 def score_cp(board: chess.Board, color: chess.Color) -> int:
@@ -58,11 +38,9 @@ def value(cp: int) -> float:
     return 2 / (1 + np.exp(-0.00368208 * cp)) - 1 if abs(cp) < 9_000 else float(np.sign(cp))
 
 
-def test_every_sample_of_a_positions_batch_agrees_with_python_chess(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    vec, twin, policy = vec_of(5), vec_of(5), policy_of()
-    batch, state = play_positions(vec, policy, start_rollout(vec, 7), **options())
+def test_every_sample_of_a_positions_batch_agrees_with_python_chess(vec_of: VecOf) -> None:
+    vec, twin, policy = vec_of(5), vec_of(5), make_policy()
+    batch, state = play_positions(vec, policy, start_rollout(vec, 7))
     assert batch.rewards.shape == (5, 3, 4)
     obs, _ = twin.reset(seed=7)
     for ply in range(3):
@@ -86,11 +64,9 @@ def test_every_sample_of_a_positions_batch_agrees_with_python_chess(
     assert np.array_equal(encode_batch(state.positions, state.repetitions), obs)
 
 
-def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    vec, policy = vec_of(5), policy_of()
-    batch, _ = play_positions(vec, policy, start_rollout(vec, 1), **options())
+def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(vec_of: VecOf) -> None:
+    vec, policy = vec_of(5), make_policy()
+    batch, _ = play_positions(vec, policy, start_rollout(vec, 1))
     assert batch.temperature == 1.3
     for ply in range(3):
         logits = policy(batch.obs[:, ply], batch.legal_ids[:, ply]).detach() / 1.3
@@ -108,38 +84,32 @@ def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(
             )
 
 
-def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
-    vec, policy = vec_of(6), policy_of()
+def test_one_forward_pass_and_one_evaluator_call_serve_all_samples_of_a_ply(vec_of: VecOf) -> None:
+    vec, policy = vec_of(6), make_policy()
     state = start_rollout(vec, 0)
     rows: list[int] = []
     policy.stem.register_forward_hook(lambda module, args, output: rows.append(len(output)))
     calls_before = vec.evaluator.calls  # type: ignore[union-attr]
-    play_positions(vec, policy, state, **options(num_plies=4, group_size=8))
+    play_positions(vec, policy, state, num_plies=4, group_size=8)
     assert rows == [6] * 4
     assert vec.evaluator.calls - calls_before <= 4 + 4  # type: ignore[union-attr]
 
 
-def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf, policy_of: PolicyOf) -> None:
-    policy = policy_of()
+def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf) -> None:
+    policy = make_policy()
     vec, twin = vec_of(3), vec_of(3)
-    whole, _ = play_positions(vec, policy, start_rollout(vec, 4), **options(num_plies=6))
-    settings = options(num_plies=3)
-    first, state = play_positions(twin, policy, start_rollout(twin, 4), **settings)
+    whole, _ = play_positions(vec, policy, start_rollout(vec, 4), num_plies=6)
+    generator = torch.Generator().manual_seed(0)
+    first, state = play_positions(twin, policy, start_rollout(twin, 4), generator=generator)
     restored = VecState.from_arrays(state.to_arrays())
-    second, _ = play_positions(twin, policy, restored, **settings)
+    second, _ = play_positions(twin, policy, restored, generator=generator)
     assert torch.equal(torch.cat([first.actions, second.actions], 1), whole.actions)
     assert torch.equal(torch.cat([first.rewards, second.rewards], 1), whole.rewards)
 
 
-def test_the_ply_limit_truncates_without_terminating_and_the_stream_goes_on(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_the_ply_limit_truncates_without_terminating_and_the_stream_goes_on(vec_of: VecOf) -> None:
     vec = vec_of(4, start_positions="initial", max_plies=2)
-    batch, _ = play_positions(
-        vec, policy_of(), start_rollout(vec, 0), **options(num_plies=5, group_size=2)
-    )
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), num_plies=5, group_size=2)
     assert batch.ply[0].tolist() == [0, 1, 0, 1, 0]
     assert batch.truncated[0].tolist() == [False, True, False, True, False]
     assert not batch.terminated.any()
@@ -147,25 +117,17 @@ def test_the_ply_limit_truncates_without_terminating_and_the_stream_goes_on(
     assert (batch.scored_moves, batch.plies) == (4 * 5 * 2, 4 * 5)
 
 
-def test_without_an_evaluator_there_are_outcome_rewards_and_no_scores(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_without_an_evaluator_there_are_outcome_rewards_and_no_scores(vec_of: VecOf) -> None:
     vec = vec_of(4, evaluator="none", start_positions="initial")
-    batch, _ = play_positions(vec, policy_of(), start_rollout(vec, 0), **options())
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0))
     assert batch.score_cp is None
     assert (batch.rewards == 0).all()
 
 
-def games_options(**kwargs: Any) -> dict[str, Any]:
-    return options(**kwargs)
-
-
-def test_all_games_of_a_group_start_from_the_same_position(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_all_games_of_a_group_start_from_the_same_position(vec_of: VecOf) -> None:
     vec = vec_of(8)
     start_rollout(vec, 3)
-    batch = play_games(vec, policy_of(), **games_options(num_plies=5))
+    batch = play_games(vec, make_policy(), num_plies=5)
     assert batch.rewards.shape == (2, 4, 5)
     assert batch.obs.shape == (2, 4, 5, NUM_PLANES, 8, 8)
     assert (batch.obs[:, :, 0] == batch.obs[:, :1, 0]).all()
@@ -173,11 +135,9 @@ def test_all_games_of_a_group_start_from_the_same_position(
     assert (batch.obs[0, :, -1] != batch.obs[0, :1, -1]).any()
 
 
-def test_a_games_batch_replays_move_by_move_in_python_chess(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_a_games_batch_replays_move_by_move_in_python_chess(vec_of: VecOf) -> None:
     fens = [chess.STARTING_FEN, MATE_IN_ONE]
-    batch = play_games(vec_of(8), policy_of(), fens=fens, **games_options(num_plies=12))
+    batch = play_games(vec_of(8), make_policy(), fens=fens, num_plies=12)
     replayed = 0
     for start, fen in enumerate(fens):
         for game in range(4):
@@ -199,9 +159,9 @@ def test_a_games_batch_replays_move_by_move_in_python_chess(
 
 
 def test_after_mate_the_rest_of_the_game_is_not_valid_and_a_finished_batch_stops(
-    vec_of: VecOf, policy_of: PolicyOf
+    vec_of: VecOf,
 ) -> None:
-    policy = policy_of(spread=0.0)
+    policy = make_policy(spread=0.0)
     vec = vec_of(4)
     start_rollout(vec, 0)
     board = chess.Board(MATE_IN_ONE)
@@ -210,7 +170,7 @@ def test_after_mate_the_rest_of_the_game_is_not_valid_and_a_finished_batch_stops
     )
     with torch.no_grad():
         policy.action_bias[mate] = 100.0
-    batch = play_games(vec, policy, fens=[MATE_IN_ONE], **games_options(num_plies=9))
+    batch = play_games(vec, policy, fens=[MATE_IN_ONE], num_plies=9)
     assert batch.rewards.shape == (1, 4, 1)
     assert batch.terminated.all()
     assert (batch.actions == mate).all()
@@ -218,32 +178,26 @@ def test_after_mate_the_rest_of_the_game_is_not_valid_and_a_finished_batch_stops
     assert (batch.score_cp == 10_000).all()
 
 
-def test_training_the_start_player_only_leaves_every_second_ply(
-    vec_of: VecOf, policy_of: PolicyOf
-) -> None:
+def test_training_the_start_player_only_leaves_every_second_ply(vec_of: VecOf) -> None:
     fens = [chess.STARTING_FEN, chess.STARTING_FEN.replace(" w ", " b ")]
-    batch = play_games(
-        vec_of(8), policy_of(), fens=fens, train_sides="start", **games_options(num_plies=4)
-    )
+    batch = play_games(vec_of(8), make_policy(), fens=fens, train_sides="start", num_plies=4)
     assert (batch.valid == torch.tensor([True, False, True, False])).all()
     assert (batch.side[1, :, 0] == 0).all()
 
 
-def test_wrong_numbers_of_boards_and_starts_are_refused(vec_of: VecOf, policy_of: PolicyOf) -> None:
+def test_wrong_numbers_of_boards_and_starts_are_refused(vec_of: VecOf) -> None:
     with pytest.raises(ValueError, match=r"num_envs is 6.*group_size 4"):
-        play_games(vec_of(6), policy_of(), **games_options())
+        play_games(vec_of(6), make_policy())
     with pytest.raises(ValueError, match="give 2 FENs"):
-        play_games(vec_of(8), policy_of(), fens=[MATE_IN_ONE], **games_options())
+        play_games(vec_of(8), make_policy(), fens=[MATE_IN_ONE])
     with pytest.raises(ValueError, match="train_sides is 'white'"):
-        play_games(vec_of(8), policy_of(), train_sides="white", **games_options())  # type: ignore[arg-type]
+        play_games(vec_of(8), make_policy(), train_sides="white")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_the_reference_of_the_sampling_policy_is_the_behaviour_distribution(
-    rollout_of: Callable[..., RolloutBatch], policy_of: PolicyOf, form: str
-) -> None:
-    batch = rollout_of(form, temperature=0.7)
-    reference = reference_logprobs(policy_of(), batch, minibatch_size=5)
+def test_the_reference_of_the_sampling_policy_is_the_behaviour_distribution(form: str) -> None:
+    batch = make_batch(form, temperature=0.7)
+    reference = reference_logprobs(make_policy(), batch, minibatch_size=5)
     torch.testing.assert_close(
         reference.exp(), batch.old_legal_logprobs.exp(), atol=1e-6, rtol=1e-5
     )

@@ -54,17 +54,11 @@ def session_of(
         evaluator: makes what scores, in place of the configured one.
         changes: of the configuration.
     """
-    config = TrainConfig(
-        algorithm=changes.pop("algorithm", GRPO(group_size=4)),
-        policy=changes.pop("policy", SMALL),
-        rollout=changes.pop("rollout", ROLLOUT),
-        env=changes.pop("env", BUILTIN),
-        optimizer=changes.pop("optimizer", OptimizerConfig(minibatch_size=8)),
-        total_moves=changes.pop("total_moves", 20_000),
-        device="cpu",
-        seed=seed,
-        **changes,
-    )
+    defaults: dict[str, Any] = {
+        "algorithm": GRPO(group_size=4), "policy": SMALL, "rollout": ROLLOUT, "env": BUILTIN,
+        "optimizer": OptimizerConfig(minibatch_size=8), "total_moves": 20_000,
+    }  # fmt: skip
+    config = TrainConfig(**defaults | changes, device="cpu", seed=seed)
     make = session_module.make_evaluator
     if evaluator is not None:
         session_module.make_evaluator = lambda *_: evaluator()  # type: ignore[assignment]
@@ -247,53 +241,31 @@ FAULTS = {
     "move twice": Fault(move_listed_twice, "legal_mask", "fail", "1 listed twice"),
     "dropout": Fault(dropout_everywhere, "dropout", "fail", "dropout is active", _DROPS),
     "dropout in rollout": Fault(
-        dropout_in_the_rollout, "dropout", "fail", "while the moves were sampled", _DROPS
-    ),
+        dropout_in_the_rollout, "dropout", "fail", "while the moves were sampled", _DROPS),
     "bfloat16 head": Fault(
-        sampler_with(head_dtype="bfloat16"), "precision", "fail", "head_dtype bfloat16"
-    ),
+        sampler_with(head_dtype="bfloat16"), "precision", "fail", "head_dtype bfloat16"),
     "bfloat16 log-probs": Fault(
-        sampler_with(logprob_dtype="bfloat16"), "precision", "fail", "logprob_dtype bfloat16"
-    ),
+        sampler_with(logprob_dtype="bfloat16"), "precision", "fail", "logprob_dtype bfloat16"),
     "float16 log-probs": Fault(
-        sampler_with(logprob_dtype="float16"), "precision", "fail", "logprob_dtype float16"
-    ),
+        sampler_with(logprob_dtype="float16"), "precision", "fail", "logprob_dtype float16"),
     "stale behaviour": Fault(
-        stale_behaviour, "weights", "fail", "behaviour policy is stale", {"rollout": _SYNCED}
-    ),
+        stale_behaviour, "weights", "fail", "behaviour policy is stale", {"rollout": _SYNCED}),
     "step before the update": Fault(step_before_the_update, "weights", "fail", "not those that"),
     "undefined log-prob": Fault(undefined_logprob, "not_finite", "fail", "too near 0"),
     "impure evaluator": Fault(
-        rolled, "impure_evaluator", "fail", "asked before", {"evaluator": OrderDependent}
-    ),
+        rolled, "impure_evaluator", "fail", "asked before", {"evaluator": OrderDependent}),
     "not a number": Fault(
-        a_reward_that_is(float("nan")), "rewards_not_finite", "fail", "win_prob_delta"
-    ),
+        a_reward_that_is(float("nan")), "rewards_not_finite", "fail", "win_prob_delta"),
     "constant rewards": Fault(constant_rewards, "reward_variance", "warn", "all rewards are equal"),
     "dead groups": Fault(dead_groups, "reward_variance", "warn", "groups has two different"),
     "long interval": Fault(
-        rolled,
-        "staleness",
-        "warn",
-        "16 updates between synchronisations, 4 passes",
-        {
-            "algorithm": _LONG,
-            "rollout": dataclasses.replace(ROLLOUT, sync_interval_updates=16),
-            "optimizer": OptimizerConfig(learning_rate=2e-2, minibatch_size=8),
-        },
-    ),
+        rolled, "staleness", "warn", "16 updates between synchronisations, 4 passes",
+        {"algorithm": _LONG, "rollout": dataclasses.replace(ROLLOUT, sync_interval_updates=16),
+         "optimizer": OptimizerConfig(learning_rate=2e-2, minibatch_size=8)}),
     "fixed starts": Fault(
-        rolled,
-        "fixed_positions",
-        "warn",
-        "about 1[3-9] different starts",
-        {"env": EnvConfig(evaluator="builtin", start_positions="random_plies:2-40@fixed=16")},
-    ),
+        rolled, "fixed_positions", "warn", "about 1[3-9] different starts",
+        {"env": EnvConfig(evaluator="builtin", start_positions="random_plies:2-40@fixed=16")}),
     "controller": Fault(
-        rolled,
-        "controller",
-        "warn",
-        "starts out of range",
-        {"regularizer": RegularizerConfig(ent_coef=0.1, ent_controller="floor", ent_floor=5.0)},
-    ),
-}
+        rolled, "controller", "warn", "starts out of range",
+        {"regularizer": RegularizerConfig(ent_coef=0.1, ent_controller="floor", ent_floor=5.0)}),
+}  # fmt: skip

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from algorithms.config.run import (
-    EnvConfig,
-    OptimizerConfig,
-    RolloutConfig,
-    TrainConfig,
-)
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
+from algorithms.training.result import TrainResult
+from algorithms.training.trainer import train
 
 MOVES_PER_UPDATE = 8 * 2 * 4
 
@@ -61,6 +60,33 @@ class Watcher:
 
     def stop(self) -> None:
         pass
+
+
+def stop_at(
+    *steps: int, number: signal.Signals = signal.SIGINT
+) -> Callable[[Mapping[str, float]], None]:
+    """Sends this process a signal when the row of one of these updates is shown."""
+
+    def on_row(row: Mapping[str, float]) -> None:
+        if row["step"] in steps:
+            os.kill(os.getpid(), number)
+
+    return on_row
+
+
+def stopped_and_straight(folder: Path, at: int, **changes: Any) -> tuple[TrainResult, Path, Path]:
+    """(a run's result when a signal stopped it, its folder, that of the same run never stopped).
+
+    The stopped run was continued; both end in the same state, to the bit.
+    """
+    stopped, straight = folder / "stopped", folder / "straight"
+    first = train(tiny(stopped, **changes), display=Watcher(stop_at(at)))
+    assert first.stopped_by == "SIGINT"
+    train(tiny(stopped, **changes), resume=True, display=Watcher())
+    whole = train(tiny(straight, **changes), display=Watcher())
+    assert whole.updates > first.updates
+    assert_same(final_state(stopped), final_state(straight))
+    return first, stopped, straight
 
 
 def rows_without_time(run_dir: Path) -> list[dict[str, Any]]:

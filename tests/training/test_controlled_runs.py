@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
-from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
+from tests.training.runs import Watcher, rows_without_time, stop_at, stopped_and_straight, tiny
 
 RECOVERY = RegularizerConfig(
     ent_coef=0.1,
@@ -37,10 +34,7 @@ RECOVERY = RegularizerConfig(
 )
 # Batches of the same size as `tiny`'s, whatever the algorithm.
 CASES: dict[str, dict[str, Any]] = {
-    "ppo": {
-        "algorithm": PPO(update_epochs=2),
-        "rollout": RolloutConfig(num_envs=16, num_plies=4),
-    },
+    "ppo": {"algorithm": PPO(update_epochs=2), "rollout": RolloutConfig(num_envs=16, num_plies=4)},
     "games": {
         "algorithm": GRPO(group_size=4, credit="return_to_go"),
         "rollout": RolloutConfig(
@@ -65,18 +59,7 @@ def test_a_run_that_is_stopped_and_continued_equals_one_that_is_not(
     tmp_path: Path, name: str
 ) -> None:
     changes = {"checkpoint_interval_updates": 100, "diagnostics_interval_updates": 2} | CASES[name]
-
-    def stop_at_two(row: Mapping[str, float]) -> None:
-        if row["step"] == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    stopped, straight = tmp_path / "stopped", tmp_path / "straight"
-    first = train(tiny(stopped, updates=4, **changes), display=Watcher(stop_at_two))
-    assert first.stopped_by == "SIGINT"
-    train(tiny(stopped, updates=4, **changes), resume=True, display=Watcher())
-    whole = train(tiny(straight, updates=4, **changes), display=Watcher())
-    assert whole.updates > first.updates
-    assert_same(final_state(stopped), final_state(straight))
+    first, stopped, straight = stopped_and_straight(tmp_path, 2, updates=4, **changes)
     rows = {path: rows_without_time(path) for path in (stopped, straight)}
     for row in (row for found in rows.values() for row in found):
         for key in [key for key in row if "cache" in key or "evaluations" in key]:
@@ -115,12 +98,7 @@ def test_a_first_signal_while_a_controller_ends_the_run_still_leaves_a_checkpoin
     tmp_path: Path,
 ) -> None:
     stop = dataclasses.replace(RECOVERY, ent_alert=30.0, ent_stop=20.0)
-
-    def interrupt(row: Mapping[str, float]) -> None:
-        if row["step"] == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    result = train(tiny(tmp_path, updates=5, regularizer=stop), display=Watcher(interrupt))
+    result = train(tiny(tmp_path, updates=5, regularizer=stop), display=Watcher(stop_at(1)))
     assert (result.updates, result.stopped_by) == (1, "SIGINT")
     newest = checkpoint.load_newest(tmp_path / "checkpoints")
     assert newest.state["progress"]["update"] == 1
@@ -182,9 +160,7 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
     assert distances == [1, 2, 0, 1, 0]
 
 
-def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(
-    tmp_path: Path,
-) -> None:
+def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(tmp_path: Path) -> None:
     result = train(
         tiny(tmp_path, algorithm=Exact(), total_moves=2_000, env=EnvConfig("builtin", max_plies=6)),
         display=Watcher(),

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
-from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.training.preflight.step0 import measure_step0, repeat_error
+from tests.small import make_batch, make_policy
 
-PolicyOf = Callable[..., PolicyNet]
-RolloutOf = Callable[..., RolloutBatch]
 CONTROLS = GRPO().controls()
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_equal_weights_and_temperature_agree_in_everything(
-    policy_of: PolicyOf, rollout_of: RolloutOf, form: str, temperature: float
-) -> None:
-    step0 = measure_step0(policy_of(), rollout_of(form, temperature), CONTROLS)
+def test_equal_weights_and_temperature_agree_in_everything(form: str, temperature: float) -> None:
+    step0 = measure_step0(make_policy(), make_batch(form, temperature), CONTROLS)
     assert step0.agree
     assert step0.metrics["step0/ratio_error"] < 1e-5
     assert step0.metrics["step0/clip_fraction"] == 0
@@ -36,22 +30,18 @@ def test_equal_weights_and_temperature_agree_in_everything(
     assert step0.metrics["step0/log_odds_residual"] < 1e-5
 
 
-def test_a_learner_at_another_temperature_has_the_ratio_of_the_two_as_its_slope(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = dataclasses.replace(rollout_of(temperature=1.3), temperature=1.0)
-    step0 = measure_step0(policy_of(), batch, CONTROLS)
+def test_a_learner_at_another_temperature_has_the_ratio_of_the_two_as_its_slope() -> None:
+    batch = dataclasses.replace(make_batch(temperature=1.3), temperature=1.0)
+    step0 = measure_step0(make_policy(), batch, CONTROLS)
     assert not step0.agree
     assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-4)
     assert step0.metrics["step0/log_odds_residual"] < 1e-5
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-5])
-def test_the_slope_finds_a_temperature_fault_where_no_ratio_does(
-    policy_of: PolicyOf, rollout_of: RolloutOf, scale: float
-) -> None:
-    batch = rollout_of(temperature=1.0)
-    policy = policy_of()
+def test_the_slope_finds_a_temperature_fault_where_no_ratio_does(scale: float) -> None:
+    batch = make_batch(temperature=1.0)
+    policy = make_policy()
     with torch.no_grad():
         policy.to_vector.weight.zero_()
         policy.to_vector.bias.zero_()
@@ -71,15 +61,13 @@ def test_the_slope_finds_a_temperature_fault_where_no_ratio_does(
     assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.5, abs=0.05)
 
 
-def test_a_policy_without_any_log_odds_has_no_slope_to_judge(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_a_policy_without_any_log_odds_has_no_slope_to_judge() -> None:
+    batch = make_batch()
     even = torch.where(batch.legal_ids >= 0, 0.0, -torch.inf).log_softmax(-1)
     batch = dataclasses.replace(
         batch, old_legal_logprobs=even, old_logprobs=even.gather(-1, batch.slots)
     )
-    policy = policy_of(spread=0.0)
+    policy = make_policy(spread=0.0)
     with torch.no_grad():
         policy.to_vector.weight.zero_()
         policy.to_vector.bias.zero_()
@@ -89,10 +77,8 @@ def test_a_policy_without_any_log_odds_has_no_slope_to_judge(
     assert step0.metrics["step0/log_odds_residual"] < 1e-6
 
 
-def test_weights_that_changed_since_the_rollout_do_not_agree(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, policy = rollout_of(), policy_of()
+def test_weights_that_changed_since_the_rollout_do_not_agree() -> None:
+    batch, policy = make_batch(), make_policy()
     with torch.no_grad():
         policy.action_bias.add_(
             1e-3 * torch.randn(1858, generator=torch.Generator().manual_seed(0))
@@ -100,22 +86,18 @@ def test_weights_that_changed_since_the_rollout_do_not_agree(
     assert not measure_step0(policy, batch, CONTROLS).agree
 
 
-def test_an_undefined_logprob_is_no_equality(policy_of: PolicyOf, rollout_of: RolloutOf) -> None:
-    batch = rollout_of()
+def test_an_undefined_logprob_is_no_equality() -> None:
+    batch = make_batch()
     batch.old_logprobs[0, 0, 0] = torch.nan
-    assert not measure_step0(policy_of(), batch, CONTROLS).agree
+    assert not measure_step0(make_policy(), batch, CONTROLS).agree
 
 
-def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    policy, batch = policy_of(), rollout_of()
+def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds() -> None:
+    policy, batch = make_policy(), make_batch()
     noise = torch.randn(batch.old_legal_logprobs.shape, generator=torch.Generator().manual_seed(0))
     sampler = (0.7 * batch.old_legal_logprobs + 0.3 * noise).log_softmax(-1)
     changed = dataclasses.replace(
-        batch,
-        old_legal_logprobs=sampler,
-        old_logprobs=sampler.gather(-1, batch.slots),
+        batch, old_legal_logprobs=sampler, old_logprobs=sampler.gather(-1, batch.slots)
     )
     metrics = measure_step0(policy, changed, CONTROLS).metrics
     pairs = []
@@ -134,11 +116,9 @@ def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds(
     assert metrics["step0/log_odds_residual"] == pytest.approx(residual, rel=1e-5)
 
 
-def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next(
-    rollout_of: RolloutOf,
-) -> None:
+def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next() -> None:
     config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
-    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")).eval(), rollout_of()
+    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")).eval(), make_batch()
     assert repeat_error(policy, batch) == 0
     assert repeat_error(policy.train(), batch) > 1e-3
     assert policy.training
@@ -146,9 +126,9 @@ def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next(
     assert repeat_error(build_policy(plain, seed=0, device=torch.device("cpu")), batch) == 0
 
 
-def test_dropout_in_the_rollout_alone_leaves_a_residual(rollout_of: RolloutOf) -> None:
+def test_dropout_in_the_rollout_alone_leaves_a_residual() -> None:
     config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
-    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")), rollout_of()
+    policy, batch = build_policy(config, seed=0, device=torch.device("cpu")), make_batch()
     with torch.no_grad():
         seen = policy.outputs(batch.obs.flatten(0, 1), batch.legal_ids.flatten(0, 1), 1.0)
     sampler = seen.dist.logprobs.reshape(batch.old_legal_logprobs.shape)

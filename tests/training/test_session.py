@@ -18,14 +18,12 @@ from algorithms.core.algorithm import Critic, Needs
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy, trained_parameters
-from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.rloo import RLOO
 from algorithms.training import session as session_module
 from algorithms.training.session import Session
-
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+from tests.training.faults import SMALL
 
 
 def config_of(algorithm: Any, **changes: Any) -> TrainConfig:
@@ -40,8 +38,11 @@ def config_of(algorithm: Any, **changes: Any) -> TrainConfig:
     return dataclasses.replace(config, **changes)
 
 
+SessionOf = Callable[..., Session]
+
+
 @pytest.fixture
-def session_of() -> Iterator[Callable[..., Session]]:
+def session_of() -> Iterator[SessionOf]:
     opened: list[Session] = []
 
     def make(algorithm: Any, **changes: Any) -> Session:
@@ -77,36 +78,20 @@ GAMES = RolloutConfig(form="games", num_envs=4, num_plies=2)
         (Greedy(asked=Needs(live_groups=True, all_moves=True)), {}, "live groups and for all"),
         (Greedy(asked=Needs(live_groups=True, critic=Critic())), {}, "groups and for a critic"),
         (Greedy(asked=Needs(single_step=True), update_epochs=2), {}, "set update_epochs to 1"),
-        (
-            RLOO(),
-            {"rollout": RolloutConfig(sync_interval_updates=2)},
-            "rloo is strictly on-policy and rollout.sync_interval_updates is 2",
-        ),
+        (RLOO(), {"rollout": RolloutConfig(sync_interval_updates=2)},
+         "rloo is strictly on-policy and rollout.sync_interval_updates is 2"),
         (GRPO(credit="return_to_go"), {}, "games"),
         (PPO(group_size=4), {}, "gamma"),
-        (
-            Exact(),
-            {"regularizer": RegularizerConfig(ent_coef=0.1, ent_estimator="sampled")},
-            "exact scores every legal move.*estimate from sampled moves.*estimators to exact",
-        ),
+        (Exact(), {"regularizer": RegularizerConfig(ent_coef=0.1, ent_estimator="sampled")},
+         "exact scores every legal move.*estimate from sampled moves.*estimators to exact"),
         (Exact(), {"regularizer": RegularizerConfig(kl_cov_coef=1.0)}, "set kl_cov_coef to 0"),
-        (
-            GRPO(),
-            {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
-            "frozen_layers is 'stme'.*did you mean 'stem'",
-        ),
-        (
-            GRPO(),
-            {
-                "regularizer": RegularizerConfig(
-                    ent_controller="recovery", ent_coef=0.1, temperature_max=1.0
-                ),
-                "rollout": RolloutConfig(temperature=1.3),
-            },
-            "temperature_max",
-        ),
+        (GRPO(), {"optimizer": OptimizerConfig(frozen_layers=("stme",))},
+         "frozen_layers is 'stme'.*did you mean 'stem'"),
+        (GRPO(), {"regularizer": RegularizerConfig(
+            ent_controller="recovery", ent_coef=0.1, temperature_max=1.0),
+            "rollout": RolloutConfig(temperature=1.3)}, "temperature_max"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_go_together_is_refused_before_an_engine_starts(
     algorithm: Any, changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +127,7 @@ def test_every_preset_is_a_combination_that_runs(
 
 
 def test_frozen_layers_keep_their_weights_and_are_not_in_the_optimizer(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     layers = ("stem", "body.0.first", "promotion_bias")
     session = session_of(GRPO(), optimizer=OptimizerConfig(frozen_layers=layers))
@@ -161,7 +146,7 @@ def test_freezing_everything_is_refused() -> None:
         trained_parameters(network, names)
 
 
-def test_the_policy_is_run_in_evaluation_mode(session_of: Callable[..., Session]) -> None:
+def test_the_policy_is_run_in_evaluation_mode(session_of: SessionOf) -> None:
     session = session_of(GRPO(), policy=dataclasses.replace(SMALL, dropout=0.5))
     assert not session.policy.training
     batch = session.rollout().batch
@@ -170,7 +155,7 @@ def test_the_policy_is_run_in_evaluation_mode(session_of: Callable[..., Session]
 
 
 def test_a_stale_behaviour_policy_is_brought_up_to_date_at_its_interval(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     rollout = RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=3)
     session = session_of(GRPO(), rollout=rollout)
@@ -190,7 +175,7 @@ def test_a_stale_behaviour_policy_is_brought_up_to_date_at_its_interval(
 
 
 def test_the_cost_of_a_rollout_that_scores_all_moves_is_the_largest_so_far(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     session = session_of(Exact())
     assert session.moves_per_rollout == 4 * 2 * 40
@@ -203,7 +188,7 @@ def test_the_cost_of_a_rollout_that_scores_all_moves_is_the_largest_so_far(
 
 
 def test_the_learner_s_own_distribution_is_there_where_it_is_asked_for(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     config = RegularizerConfig(kl_old_coef=0.1, kl_old_estimator="k1", kl_old_placement="reward")
     with pytest.warns(UserWarning, match="always 0"):
@@ -214,7 +199,7 @@ def test_the_learner_s_own_distribution_is_there_where_it_is_asked_for(
 
 
 def test_dynamic_sampling_is_part_of_the_rollout_where_it_is_asked_for(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     sharp = RolloutConfig(num_envs=4, num_plies=2, temperature=0.02)  # both samples are often equal
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=sharp)
@@ -225,9 +210,7 @@ def test_dynamic_sampling_is_part_of_the_rollout_where_it_is_asked_for(
     assert session_of(GRPO(group_size=2)).rollout().metrics == {}
 
 
-def test_a_state_that_is_loaded_is_the_state_that_was_saved(
-    session_of: Callable[..., Session],
-) -> None:
+def test_a_state_that_is_loaded_is_the_state_that_was_saved(session_of: SessionOf) -> None:
     rollout = RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=3)
     saved, loaded = session_of(GRPO(), rollout=rollout), session_of(GRPO(), rollout=rollout)
     saved.rollout()
@@ -246,9 +229,7 @@ def test_a_state_that_is_loaded_is_the_state_that_was_saved(
     assert a.temperature == 1.7 and torch.equal(a.actions, b.actions)
 
 
-def test_a_run_that_sampled_on_another_kind_of_device_is_refused(
-    session_of: Callable[..., Session],
-) -> None:
+def test_a_run_that_sampled_on_another_kind_of_device_is_refused(session_of: SessionOf) -> None:
     saved, loaded = session_of(GRPO()), session_of(GRPO())
     state = saved.state() | {"sampling": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's is
     with pytest.raises(ValueError, match="here sampled on another kind of device than cpu.*--dev"):
@@ -256,7 +237,7 @@ def test_a_run_that_sampled_on_another_kind_of_device_is_refused(
 
 
 def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
-    session_of: Callable[..., Session],
+    session_of: SessionOf,
 ) -> None:
     rollout = RolloutConfig(num_envs=4, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=rollout)

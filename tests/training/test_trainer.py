@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,7 @@ import torch
 
 from algorithms import ALGORITHMS, cli
 from algorithms.config import files as config_file
-from algorithms.config.run import (
-    OptimizerConfig,
-    RolloutConfig,
-)
+from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.bootstrap import percent_interval
 from algorithms.reports.run_files import read_metrics
@@ -34,19 +31,11 @@ from tests.training.runs import (
     assert_same,
     final_state,
     rows_without_time,
+    stop_at,
     tiny,
 )
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny networks: threads cost more than they bring, above all on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path) -> None:
@@ -130,14 +119,9 @@ def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(
         "rollout": RolloutConfig(form="games", num_envs=4, num_plies=4, temperature=1.3),
         "optimizer": OptimizerConfig(minibatch_size=8, warmup_updates=3, lr_final=1e-4),
     }
-
-    def stop_at_two(row: Mapping[str, float]) -> None:
-        if row["step"] == 2:
-            os.kill(os.getpid(), number)
-
     stopped, straight = tmp_path / "stopped", tmp_path / "straight"
     before = signal.getsignal(number)  # a shell ignores SIGINT in what it runs in the background
-    first = train(tiny(stopped, **changes), display=Watcher(stop_at_two))
+    first = train(tiny(stopped, **changes), display=Watcher(stop_at(2, number=number)))
     assert first.stopped_by == number.name and first.updates < 4
     assert signal.getsignal(number) is before
     newest = checkpoint.load_newest(stopped / "checkpoints")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,9 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.rollouts.positions import start_rollout
 from algorithms.training.trainer import train
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
+from tests.small import CPU, VecOf, make_batch
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
-
-CPU = torch.device("cpu")
 
 
 def against(run_dir: Path, **changes: Any) -> TrainConfig:
@@ -33,9 +30,7 @@ def against(run_dir: Path, **changes: Any) -> TrainConfig:
     return tiny(run_dir, **(settings | changes))
 
 
-def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(
-    vec_of: Callable[..., ChessSelfPlayVectorEnv],
-) -> None:
+def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(vec_of: VecOf) -> None:
     vec, twin = (vec_of(4, opponent="random", max_plies=6) for _ in range(2))
     policy: PolicyNet = build_policy(tiny(Path()).policy, seed=0, device=CPU, critic=True)
     batch, _ = play_positions(
@@ -82,9 +77,9 @@ def test_more_than_one_move_of_a_position_cannot_be_answered(
         check_settings(against(tmp_path, **changes))
 
 
-def test_a_batch_of_games_always_holds_both_players(rollout_of: Callable[..., Any]) -> None:
+def test_a_batch_of_games_always_holds_both_players() -> None:
     with pytest.raises(ValueError, match=r"both players' plies and alternating is False"):
-        dataclasses.replace(rollout_of("games"), alternating=False)
+        dataclasses.replace(make_batch("games"), alternating=False)
 
 
 def test_our_own_loop_refuses_a_run_that_is_for_maskable_ppo(tmp_path: Path) -> None:

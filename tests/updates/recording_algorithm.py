@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -22,15 +21,11 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import CPU, VecOf
 from tests.updates.learners import learner_of
 
 NOTHING = Needs()
-CPU = torch.device("cpu")
-RolloutOf = Callable[..., RolloutBatch]
-PolicyOf = Callable[..., PolicyNet]
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,15 +81,8 @@ def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet,
     with torch.no_grad():
         last: Any = policy.value_head[-1]
         last.weight.normal_(0.0, 0.1, generator=torch.Generator().manual_seed(1))
-    settings: dict[str, Any] = {
-        "num_plies": 3,
-        "group_size": 4,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    }
     vec = vec_of(4)
     state = start_rollout(vec, 0)
     if form == "positions":
-        return policy, play_positions(vec, policy, state, **settings)[0]
-    return policy, play_games(vec, policy, **settings)
+        return policy, play_positions(vec, policy, state)[0]
+    return policy, play_games(vec, policy)

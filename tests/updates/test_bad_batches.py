@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from algorithms.core.batch import RolloutBatch
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
@@ -20,27 +18,20 @@ from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
 from chess_env.observation import NUM_PLANES
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_positions
+from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import RecordingAlgorithm, run
 
-CPU = torch.device("cpu")
-RolloutOf = Callable[..., RolloutBatch]
-PolicyOf = Callable[..., PolicyNet]
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
-
-def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(
-    policy_of: PolicyOf, rollout_of: RolloutOf, tmp_path: Path
-) -> None:
-    batch, algorithm, said = rollout_of(), RecordingAlgorithm(), list[str]()
+def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(tmp_path: Path) -> None:
+    batch, algorithm, said = make_batch(), RecordingAlgorithm(), list[str]()
     spoiled = batch.rewards.clone()
     spoiled[0, 0, 0] = torch.nan
     targets = Targets(spoiled, algorithm.weights(batch))
     bad = NonFiniteDump(tmp_path / "bad_batches", said.append)
     for number in (7, 8):
         metrics = run(
-            policy_of(),
+            make_policy(),
             batch,
             algorithm,
             targets=targets,
@@ -58,23 +49,21 @@ def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(
     assert len(said) == 1 and str(bad.folder / "update-7.safetensors") in said[0]
 
 
-def test_a_bad_batch_that_cannot_be_written_is_said(rollout_of: RolloutOf, tmp_path: Path) -> None:
+def test_a_bad_batch_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / "file").write_text("")
     bad = NonFiniteDump(tmp_path / "file" / "bad_batches", said.append)
-    bad.keep(3, rollout_of().flat(), {}, "loss nan")
+    bad.keep(3, make_batch().flat(), {}, "loss nan")
     assert len(said) == 1 and "could not be written" in said[0]
 
 
-def test_a_full_disk_costs_the_bad_batch_and_not_the_run(
-    rollout_of: RolloutOf, tmp_path: Path
-) -> None:
+def test_a_full_disk_costs_the_bad_batch_and_not_the_run(tmp_path: Path) -> None:
     said: list[str] = []
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         NonFiniteDump(tmp_path / "bad_batches", said.append).keep(
-            3, rollout_of().flat(), {}, "loss nan"
+            3, make_batch().flat(), {}, "loss nan"
         )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -88,29 +77,20 @@ def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
     config, precision = NetworkConfig(channels=8, blocks=1), PrecisionConfig(**changes)
     policy = build_policy(config, seed=0, device=CPU, precision=precision)
     vec = vec_of(4)
-    batch, _ = play_positions(
-        vec,
-        policy,
-        start_rollout(vec, 0),
-        num_plies=3,
-        group_size=4,
-        temperature=1.3,
-        generator=torch.Generator().manual_seed(0),
-        device=CPU,
-    )
+    batch, _ = play_positions(vec, policy, start_rollout(vec, 0))
     metrics = run(policy, batch, RecordingAlgorithm())
     assert metrics["ratio/std"] < 0.01
     assert metrics["ratio/mismatch"] < 0.05
 
 
 def test_a_stale_batch_is_relabelled_by_the_policy_that_sampled_it(
-    policy_of: PolicyOf, rollout_of: RolloutOf, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    batch, learner = rollout_of(), policy_of()
+    batch, learner = make_batch(), make_policy()
     with torch.no_grad():
         learner.action_bias.mul_(1.2)
     exact = run(learner, batch, RecordingAlgorithm())
     monkeypatch.setattr(PolicyNet, "reduced_precision", lambda self, device: True)
-    stale = run(learner, batch, RecordingAlgorithm(), behaviour=policy_of())
+    stale = run(learner, batch, RecordingAlgorithm(), behaviour=make_policy())
     assert stale["ratio/std"] == pytest.approx(exact["ratio/std"], rel=1e-3)
     assert run(learner, batch, RecordingAlgorithm())["ratio/std"] < 1e-5 < exact["ratio/std"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import chess
@@ -18,11 +17,9 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
-from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
+from tests.small import CPU, VecOf
 
-CPU = torch.device("cpu")
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 
@@ -35,16 +32,6 @@ def critic() -> PolicyNet:
         last.weight.normal_(generator=torch.Generator().manual_seed(1))
         last.bias.fill_(0.3)
     return policy.eval()
-
-
-def settings(**changes: Any) -> dict[str, Any]:
-    return {
-        "num_plies": 5,
-        "group_size": 3,
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    } | changes
 
 
 def value_of(policy: PolicyNet, board: chess.Board, seen: Counter[Any]) -> float:
@@ -79,7 +66,7 @@ def test_next_values_are_those_of_the_positions_after_the_played_moves_across_re
 ) -> None:
     policy, vec, twin = critic(), vec_of(4, max_plies=2), vec_of(4, max_plies=2)
     state = start_rollout(vec, 3)
-    batch, state = play_positions(vec, policy, state, **settings())
+    batch, state = play_positions(vec, policy, state, num_plies=5, group_size=3)
     twin.reset(seed=3)
     starts = []
     for ply in range(5):
@@ -105,7 +92,7 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
     with torch.no_grad():
         policy.action_bias[mate] = 2.0
     vec = vec_of(24)
-    batch = play_games(vec, policy, fens=[MATE_IN_ONE] * 3, **settings(num_plies=3, group_size=8))
+    batch = play_games(vec, policy, fens=[MATE_IN_ONE] * 3, num_plies=3, group_size=8)
     assert batch.next_values is not None and batch.values is not None
     ended = batch.terminated & batch.valid
     assert ended.any() and not ended[batch.valid].all()
@@ -128,5 +115,5 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
     policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
-    batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0), **settings())
+    batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0))
     assert batch.values is None and batch.next_values is None

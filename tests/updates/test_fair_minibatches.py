@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -20,6 +18,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.loss import loss_of
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import make_training_batch
+from tests.small import VecOf, make_batch, make_policy
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
@@ -27,10 +26,6 @@ from tests.updates.recording_algorithm import (
     flat_weights,
     run,
 )
-
-RolloutOf = Callable[..., RolloutBatch]
-PolicyOf = Callable[..., PolicyNet]
-VecOf = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +38,9 @@ class LossIsAdvantage(RecordingAlgorithm):
         return advantages + 0.0 * dist.gather(batch.slots)
 
 
-def games_of(lengths: list[int], rollout_of: RolloutOf) -> RolloutBatch:
+def games_of(lengths: list[int]) -> RolloutBatch:
     """A batch of games with these numbers of plies, of which only the first game's pay anything."""
-    batch = rollout_of("games")
+    batch = make_batch("games")
     repeats = -(-max(lengths) // batch.rewards.shape[-1])
     longer = {
         field.name: torch.cat([value] * repeats, dim=2)[:1, : len(lengths), : max(lengths)]
@@ -59,13 +54,11 @@ def games_of(lengths: list[int], rollout_of: RolloutOf) -> RolloutBatch:
     return dataclasses.replace(batch, valid=valid[None], rewards=rewards)
 
 
-def test_minibatches_of_whole_games_are_unbiased_shares_of_the_batch(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = games_of([1, 9], rollout_of)
+def test_minibatches_of_whole_games_are_unbiased_shares_of_the_batch() -> None:
+    batch = games_of([1, 9])
     algorithm = LossIsAdvantage(Needs(whole_games=True))
-    whole = run(policy_of(), batch, algorithm, minibatch_size=1000)
-    parts = run(policy_of(), batch, algorithm, minibatch_size=5)
+    whole = run(make_policy(), batch, algorithm, minibatch_size=1000)
+    parts = run(make_policy(), batch, algorithm, minibatch_size=5)
     assert (whole["train/steps"], parts["train/steps"]) == (1, 2)
     assert whole["train/policy_loss"] == pytest.approx(0.1)  # one of ten plies pays 1
     assert parts["train/policy_loss"] == pytest.approx(0.1)
@@ -73,12 +66,10 @@ def test_minibatches_of_whole_games_are_unbiased_shares_of_the_batch(
     assert parts["reg/entropy"] == pytest.approx(whole["reg/entropy"], rel=1e-5)
 
 
-def test_the_gradients_of_whole_games_add_up_to_the_batch_s(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, moved = games_of([1, 9, 4], rollout_of), []
+def test_the_gradients_of_whole_games_add_up_to_the_batch_s() -> None:
+    batch, moved = games_of([1, 9, 4]), []
     for size in (1000, 1):
-        policy = policy_of()
+        policy = make_policy()
         needs = Needs(whole_games=True, single_step=True)
         optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
         metrics = run(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +15,8 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
 from algorithms.updates.targets import Targets
 from algorithms.updates.update import update
+from tests.small import make_batch, make_policy
 from tests.updates.learners import learner_of
-
-PolicyOf = Callable[..., PolicyNet]
-RolloutOf = Callable[..., RolloutBatch]
 
 
 def run(
@@ -43,10 +40,8 @@ def weights(policy: PolicyNet) -> Tensor:
     return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
 
 
-def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, policy = rollout_of(temperature=1.3), policy_of()
+def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out() -> None:
+    batch, policy = make_batch(temperature=1.3), make_policy()
     algorithm = GRPO(group_size=4)
     advantages = algorithm.advantages(batch)
     flat = batch.flat()
@@ -66,10 +61,8 @@ def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out(
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_without_steps_metrics_do_not_depend_on_the_minibatch_size(
-    policy_of: PolicyOf, rollout_of: RolloutOf, form: str
-) -> None:
-    batch, policy = rollout_of(form), policy_of()
+def test_without_steps_metrics_do_not_depend_on_the_minibatch_size(form: str) -> None:
+    batch, policy = make_batch(form), make_policy()
     whole = run(policy, batch, minibatch_size=1000)
     parts = run(policy, batch, minibatch_size=3)
     # The loss and the gradient norm are per step by definition, the rest are means over samples.
@@ -80,20 +73,16 @@ def test_without_steps_metrics_do_not_depend_on_the_minibatch_size(
     assert parts["train/steps"] == -(-batch.plies // 3)
 
 
-def test_before_the_first_step_the_ratio_is_one_and_nothing_is_clipped(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    metrics = run(policy_of(), rollout_of(temperature=0.5))
+def test_before_the_first_step_the_ratio_is_one_and_nothing_is_clipped() -> None:
+    metrics = run(make_policy(), make_batch(temperature=0.5))
     assert metrics["ratio/mismatch"] < 1e-5
     assert metrics["policy/ratio_out_of_range"] == 0
     assert abs(metrics["reg/kl_old"]) < 1e-6
     assert metrics["ratio/ess"] == pytest.approx(1.0)
 
 
-def test_later_epochs_leave_the_ratio_at_one_behind(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    policy, batch = policy_of(), rollout_of()
+def test_later_epochs_leave_the_ratio_at_one_behind() -> None:
+    policy, batch = make_policy(), make_batch()
     metrics = run(
         policy,
         batch,
@@ -105,10 +94,8 @@ def test_later_epochs_leave_the_ratio_at_one_behind(
     assert metrics["train/steps"] == 4 * -(-batch.plies // 5)
 
 
-def test_training_on_one_batch_raises_the_expected_advantage(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    policy, batch = policy_of(), rollout_of()
+def test_training_on_one_batch_raises_the_expected_advantage() -> None:
+    policy, batch = make_policy(), make_batch()
     rewards = (batch.slots == batch.slots[..., :1]).float()
     batch = dataclasses.replace(batch, rewards=rewards)
     algorithm = GRPO(group_size=4, update_epochs=10, clip_range=1.0, clip_range_high=math.inf)
@@ -120,10 +107,8 @@ def test_training_on_one_batch_raises_the_expected_advantage(
     assert after < -0.2
 
 
-def test_samples_that_are_not_valid_have_no_influence(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_samples_that_are_not_valid_have_no_influence() -> None:
+    batch = make_batch()
     valid = batch.valid.clone()
     valid[0, 0] = False
     valid[1, 1, 2] = False
@@ -136,17 +121,15 @@ def test_samples_that_are_not_valid_have_no_influence(
     noisy = dataclasses.replace(batch, obs=obs, old_logprobs=old_logprobs)
     results = []
     for case, case_advantages in ((batch, advantages), (noisy, spoiled)):
-        policy = policy_of()
+        policy = make_policy()
         optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
         results.append((run(policy, case, optimizer=optimizer, advantages=case_advantages), policy))
     assert results[0][0] == results[1][0]
     assert torch.equal(weights(results[0][1]), weights(results[1][1]))
 
 
-def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    policy, batch = policy_of(), rollout_of()
+def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises() -> None:
+    policy, batch = make_policy(), make_batch()
     before = weights(policy)
     spoiled = torch.full_like(batch.rewards, torch.nan)
     guard = NonFiniteGuard()
@@ -163,14 +146,12 @@ def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises
     assert torch.equal(weights(policy), before)
 
 
-def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means() -> None:
+    batch = make_batch()
     advantages = GRPO(group_size=4).advantages(batch)
     advantages[0, 0, 0] = torch.nan
     guard = NonFiniteGuard(in_row=1)
-    metrics = run(policy_of(), batch, advantages=advantages, guard=guard, minibatch_size=3)
+    metrics = run(make_policy(), batch, advantages=advantages, guard=guard, minibatch_size=3)
     assert metrics["train/skipped_steps"] == 1
     assert metrics["train/steps"] == 3
     assert guard.in_row <= 1
@@ -180,10 +161,8 @@ def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means
     assert restored == guard
 
 
-def test_the_gradient_is_scaled_down_to_the_maximum_norm(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    policy, batch = policy_of(), rollout_of()
+def test_the_gradient_is_scaled_down_to_the_maximum_norm() -> None:
+    policy, batch = make_policy(), make_batch()
     before = weights(policy)
     optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
     metrics = run(policy, batch, optimizer=optimizer, minibatch_size=1000, max_grad_norm=1e-3)
@@ -192,9 +171,9 @@ def test_the_gradient_is_scaled_down_to_the_maximum_norm(
 
 
 def test_under_reduced_precision_the_learner_relabels_and_reports_the_gap(
-    policy_of: PolicyOf, rollout_of: RolloutOf, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    batch, policy = rollout_of(), policy_of()
+    batch, policy = make_batch(), make_policy()
     shifted = dataclasses.replace(
         batch,
         old_logprobs=batch.old_logprobs - 0.5,
@@ -209,12 +188,10 @@ def test_under_reduced_precision_the_learner_relabels_and_reports_the_gap(
     assert abs(metrics["reg/kl_old"]) < 1e-6
 
 
-def test_the_same_generator_seed_gives_bit_identical_weights(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, results = rollout_of(), []
+def test_the_same_generator_seed_gives_bit_identical_weights() -> None:
+    batch, results = make_batch(), []
     for seed in (0, 0, 1):
-        policy = policy_of()
+        policy = make_policy()
         optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
         run(policy, batch, optimizer=optimizer, generator=torch.Generator().manual_seed(seed))
         results.append(weights(policy))
@@ -222,13 +199,11 @@ def test_the_same_generator_seed_gives_bit_identical_weights(
     assert not torch.equal(results[0], results[2])
 
 
-def test_a_penalty_against_the_reference_pulls_towards_it(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_a_penalty_against_the_reference_pulls_towards_it() -> None:
+    batch = make_batch()
     uniform = torch.where(batch.legal_ids >= 0, 0.0, -torch.inf).log_softmax(-1)
     batch = batch.with_reference(uniform)
-    policy = policy_of()
+    policy = make_policy()
     optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
     settings = {"advantages": torch.zeros_like(batch.rewards), "minibatch_size": 1000}
     config = RegularizerConfig(kl_ref_coef=1.0)
@@ -238,10 +213,8 @@ def test_a_penalty_against_the_reference_pulls_towards_it(
     assert run(policy, batch, config=config, **settings)["reg/kl_ref"] < 0.5 * before
 
 
-def test_a_batch_without_valid_samples_is_refused(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_a_batch_without_valid_samples_is_refused() -> None:
+    batch = make_batch()
     empty = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
     with pytest.raises(ValueError, match="no valid sample"):
-        run(policy_of(), empty)
+        run(make_policy(), empty)

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from algorithms.core.algorithm import Critic, Needs
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
-from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.training_batch import shuffled
-from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import (
     RecordingAlgorithm,
     critic_and_batch,
     flat_weights,
     run,
 )
-
-CPU = torch.device("cpu")
-RolloutOf = Callable[..., RolloutBatch]
-PolicyOf = Callable[..., PolicyNet]
-VecOf = Callable[..., ChessSelfPlayVectorEnv]
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
@@ -70,21 +62,17 @@ def test_a_critic_learns_what_a_position_pays(vec_of: VecOf) -> None:
     assert after < 0.5 * before
 
 
-def test_an_algorithm_with_a_critic_refuses_a_batch_without_values(
-    rollout_of: RolloutOf, policy_of: PolicyOf
-) -> None:
+def test_an_algorithm_with_a_critic_refuses_a_batch_without_values() -> None:
     algorithm = RecordingAlgorithm(Needs(critic=Critic()))
     with pytest.raises(ValueError, match="asking learns a critic and the batch has no values"):
-        run(policy_of(), rollout_of(), algorithm)
+        run(make_policy(), make_batch(), algorithm)
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
-def test_a_single_step_is_that_of_the_whole_batch_whatever_the_minibatches(
-    policy_of: PolicyOf, rollout_of: RolloutOf, form: str
-) -> None:
-    batch, moved = rollout_of(form), []
+def test_a_single_step_is_that_of_the_whole_batch_whatever_the_minibatches(form: str) -> None:
+    batch, moved = make_batch(form), []
     for size in (1000, 5, 1):
-        policy = policy_of()
+        policy = make_policy()
         optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
         metrics = run(
             policy,
@@ -101,10 +89,8 @@ def test_a_single_step_is_that_of_the_whole_batch_whatever_the_minibatches(
         assert other[1:] == pytest.approx(moved[0][1:], rel=1e-4)
 
 
-def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once(
-    rollout_of: RolloutOf,
-) -> None:
-    flat = rollout_of("games").flat()
+def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once() -> None:
+    flat = make_batch("games").flat()
     generator = torch.Generator().manual_seed(0)
     parts = list(shuffled(flat, 6, generator, whole_games=True))
     assert len(parts) == 4
@@ -114,21 +100,19 @@ def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once(
     again = list(shuffled(flat, 6, generator, whole_games=True))
     assert [p.tolist() for p in again] != [p.tolist() for p in parts]
     algorithm = RecordingAlgorithm(Needs(whole_games=True))
-    run_on = rollout_of("games")
+    run_on = make_batch("games")
     assert len({len(set(f.games.tolist())) for f in algorithm.given}) == 0
     run(build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU), run_on, algorithm)
     seen = [set(f.games.tolist()) for f in algorithm.given]
     assert sum(map(len, seen)) == len(set().union(*seen)) == 8
 
 
-def test_uniforms_are_drawn_only_where_they_are_needed(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of()
+def test_uniforms_are_drawn_only_where_they_are_needed() -> None:
+    batch = make_batch()
     plain, random = RecordingAlgorithm(), RecordingAlgorithm(Needs(uniforms=True))
     generators = [torch.Generator().manual_seed(0) for _ in range(3)]
-    run(policy_of(), batch, plain, generator=generators[0])
-    run(policy_of(), batch, random, generator=generators[1])
+    run(make_policy(), batch, plain, generator=generators[0])
+    run(make_policy(), batch, random, generator=generators[1])
     assert all(part.uniforms is None for part in plain.given)
     drawn = torch.cat([part.uniforms for part in random.given if part.uniforms is not None])
     assert drawn.shape == (12, 4) and drawn.min() >= 0 and drawn.max() < 1 and drawn.std() > 0.2
@@ -136,26 +120,22 @@ def test_uniforms_are_drawn_only_where_they_are_needed(
     assert torch.equal(generators[0].get_state(), generators[2].get_state())
 
 
-def test_gate_and_delight_are_means_over_the_valid_samples(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch = rollout_of("games")
+def test_gate_and_delight_are_means_over_the_valid_samples() -> None:
+    batch = make_batch("games")
     valid = batch.valid.clone()
     valid[0, 0] = False
     batch = dataclasses.replace(batch, valid=valid)
-    metrics = run(policy_of(), batch, RecordingAlgorithm(gate_at=0.25))
+    metrics = run(make_policy(), batch, RecordingAlgorithm(gate_at=0.25))
     assert metrics["policy/gate_mean"] == pytest.approx(0.25)
     delight = -(batch.rewards * batch.old_logprobs)[valid].mean()
     assert metrics["policy/delight_mean"] == pytest.approx(float(delight), rel=1e-4)
-    assert "policy/gate_mean" not in run(policy_of(), batch, RecordingAlgorithm())
+    assert "policy/gate_mean" not in run(make_policy(), batch, RecordingAlgorithm())
 
 
-def test_the_passes_that_remain_are_left_out_beyond_the_target_kl(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, passes = rollout_of(), {}
+def test_the_passes_that_remain_are_left_out_beyond_the_target_kl() -> None:
+    batch, passes = make_batch(), {}
     for target in (math.inf, 1e9, 1e-3):
-        policy = policy_of()
+        policy = make_policy()
         optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
         algorithm = RecordingAlgorithm(update_epochs=6, target_kl=target)
         passes[target] = run(policy, batch, algorithm, optimizer=optimizer)["train/passes"]
@@ -163,10 +143,8 @@ def test_the_passes_that_remain_are_left_out_beyond_the_target_kl(
     assert 1 <= passes[1e-3] < 6
 
 
-def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass(
-    policy_of: PolicyOf, rollout_of: RolloutOf
-) -> None:
-    batch, learner = rollout_of(), policy_of()
+def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass() -> None:
+    batch, learner = make_batch(), make_policy()
     with torch.no_grad():
         learner.action_bias.mul_(1.2)  # every state has some KL from the start
     flat = batch.flat()
@@ -192,18 +170,16 @@ def test_returns_that_are_all_equal_have_no_explained_variance(vec_of: VecOf) ->
     assert math.isnan(run(policy, batch, algorithm, targets=targets)["train/explained_variance"])
 
 
-def test_rewards_that_are_not_finite_are_counted_in_the_error(
-    rollout_of: RolloutOf, policy_of: PolicyOf
-) -> None:
-    batch = rollout_of()
+def test_rewards_that_are_not_finite_are_counted_in_the_error() -> None:
+    batch = make_batch()
     rewards = batch.rewards.clone()
     rewards[0, 0, :2] = torch.inf
     rewards[1, 0, 0] = torch.nan
     broken = dataclasses.replace(batch, rewards=rewards)
     with pytest.raises(ValueError, match="3 of 48 rewards are not finite"):
-        run(policy_of(), broken, RecordingAlgorithm())
+        run(make_policy(), broken, RecordingAlgorithm())
     hidden = dataclasses.replace(broken, valid=rewards.isfinite())
-    run(policy_of(), hidden, RecordingAlgorithm())
+    run(make_policy(), hidden, RecordingAlgorithm())
 
 
 def test_returns_hold_the_shaped_rewards_and_no_reward_is_overwritten(vec_of: VecOf) -> None:

@@ -15,12 +15,13 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import clip_controls, require_count
 from algorithms.core.credit import outcome, start_sign
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio, score_function
-from algorithms.core.reductions import game_mean, sample_mean
+from algorithms.core.losses import clipped_ratio
+from algorithms.core.reductions import game_mean
+from tests.zoo.plain import Plain
 
 
 @dataclasses.dataclass(frozen=True)
-class GSPO:
+class GSPO(Plain):
     """Group Sequence Policy Optimization (arXiv:2507.18071): one ratio for a whole game.
 
     s = exp(mean over the game's plies of log ratio); in the token form of the paper, whose value and
@@ -28,8 +29,6 @@ class GSPO:
     """
 
     name: ClassVar[str] = "gspo"
-    group_size: int = 4
-    update_epochs: int = 1
     clip_range: float = 3e-4
     clip_range_high: float = 4e-4
 
@@ -48,9 +47,6 @@ class GSPO:
     def weights(self, batch: RolloutBatch) -> Tensor:
         return game_mean(batch.valid)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
@@ -66,26 +62,15 @@ class GSPO:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kondo:
+class Kondo(Plain):
     """The Kondo gate (arXiv:2603.20526, second-hand): a coin with the delight's odds, weight 1."""
 
     name: ClassVar[str] = "kondo"
-    group_size: int = 4
-    update_epochs: int = 1
     rho: float = 0.25
     eta: float = 0.1
 
     def needs(self) -> Needs:
         return Needs(uniforms=True)
-
-    def controls(self) -> Controls:
-        return Controls()
-
-    def advantages(self, batch: RolloutBatch) -> Tensor:
-        return group_relative(batch.rewards, batch.valid, batch.group_axis, "none")
-
-    def weights(self, batch: RolloutBatch) -> Tensor:
-        return sample_mean(batch.valid)
 
     @torch.no_grad()
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
@@ -98,12 +83,12 @@ class Kondo:
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
-        passed = self.gate(dist, batch, advantages)
-        return passed * score_function(dist.gather(batch.slots), advantages)
+        loss = super().policy_loss(dist, batch, advantages, controls)
+        return self.gate(dist, batch, advantages) * loss
 
 
 @dataclasses.dataclass(frozen=True)
-class MaxRL:
+class MaxRL(Plain):
     """MaxRL (arXiv:2602.02710, second-hand): (r - mean) / mean of a success that is 0 or 1.
 
     A move succeeds if it loses at most `tolerance_cp` centipawns. `keep_failed` gives -1 to the
@@ -111,16 +96,8 @@ class MaxRL:
     """
 
     name: ClassVar[str] = "maxrl"
-    group_size: int = 4
-    update_epochs: int = 1
     tolerance_cp: int = 50
     keep_failed: bool = False
-
-    def needs(self) -> Needs:
-        return Needs()
-
-    def controls(self) -> Controls:
-        return Controls()
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         if batch.score_cp is None or batch.before_cp is None:
@@ -135,20 +112,9 @@ class MaxRL:
         used = batch.valid & ((hits > 0) | self.keep_failed)
         return torch.where(used, ratio, 0.0).to(batch.rewards.dtype)
 
-    def weights(self, batch: RolloutBatch) -> Tensor:
-        return sample_mean(batch.valid)
-
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None
-
-    def policy_loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        return score_function(dist.gather(batch.slots), advantages)
-
 
 @dataclasses.dataclass(frozen=True)
-class PassAtK:
+class PassAtK(Plain):
     """Pass@k training (arXiv:2508.10751): the reward is that of the best of k samples, 0 or 1.
 
     A member's advantage is the mean over the group's k-subsets that it is in, standardised over all
@@ -156,8 +122,6 @@ class PassAtK:
     """
 
     name: ClassVar[str] = "pass_at_k"
-    group_size: int = 4
-    update_epochs: int = 1
     k: int = 2
     threshold: float = -0.02
     clip_range: float = 0.2
@@ -169,9 +133,6 @@ class PassAtK:
                 f"k is {self.k} and group_size {self.group_size}: a group has no {self.k} samples; "
                 "set k <= group_size"
             )
-
-    def needs(self) -> Needs:
-        return Needs()
 
     def controls(self) -> Controls:
         return clip_controls(self.clip_range, None)
@@ -194,12 +155,6 @@ class PassAtK:
         found = torch.where(used, centred / torch.where(sigma > 0, sigma, 1.0), 0.0)
         return found.to(batch.rewards.dtype)
 
-    def weights(self, batch: RolloutBatch) -> Tensor:
-        return sample_mean(batch.valid)
-
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
@@ -208,18 +163,13 @@ class PassAtK:
 
 
 @dataclasses.dataclass(frozen=True)
-class MaxAtK:
+class MaxAtK(Plain):
     """The best of a group of k alone is paid, by what it has over the second (arXiv:2503.19595)."""
 
     name: ClassVar[str] = "max_at_k"
-    group_size: int = 4
-    update_epochs: int = 1
 
     def needs(self) -> Needs:
         return Needs(single_step=True)
-
-    def controls(self) -> Controls:
-        return Controls()
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         axis = batch.group_axis
@@ -227,14 +177,3 @@ class MaxAtK:
         first, second = rewards.topk(2, axis).values.split(1, axis)
         lead = torch.where(second.isfinite(), first - second, 0.0)
         return torch.where(rewards == first, lead, 0.0)
-
-    def weights(self, batch: RolloutBatch) -> Tensor:
-        return sample_mean(batch.valid)
-
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None
-
-    def policy_loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        return score_function(dist.gather(batch.slots), advantages)

@@ -17,6 +17,7 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.checks import require_between, require_choice
 from algorithms.core.credit import outcome, return_to_go
 from algorithms.delightful_pg import DelightfulPG
+from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.ppo import PPO
 from algorithms.reinforce import Reinforce
@@ -96,52 +97,38 @@ def test_credit_beyond_the_step_needs_whole_games(cls: Any, credit: str) -> None
     assert algorithm.advantages(random_case(algorithm, "games").batch).any()
 
 
+CLIPPED = (
+    ({"clip_range": 0.0}, r"clip_low is 0\.0"),
+    ({"clip_range": 1.5}, r"clip_low is 1\.5"),
+    ({"clip_range_high": 0.0}, r"clip_high is 0\.0"),
+    ({"clip_range_high": math.nan}, "clip_high is nan"),
+)
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("cls", "settings", "message"),
     [
-        ({"clip_range": 0.0}, r"clip_low is 0\.0"),
-        ({"clip_range": 1.5}, r"clip_low is 1\.5"),
-        ({"clip_range_high": 0.0}, r"clip_high is 0\.0"),
-        ({"clip_range_high": math.nan}, "clip_high is nan"),
+        *((cls, *case) for cls in (GRPO, CISPO, PPO) for case in CLIPPED),
+        (PPO, {"gamma": 1.5}, r"gamma is 1\.5"),
+        (PPO, {"gae_lambda": -0.5}, r"gae_lambda is -0\.5"),
+        (PPO, {"vf_coef": -1.0}, r"vf_coef is -1\.0"),
+        (PPO, {"clip_range_vf": 0.0}, r"clip_range_vf is 0\.0"),
+        (PPO, {"target_kl": 0.0}, r"target_kl is 0\.0"),
+        (ClipCov, {"clip_fraction": 0.0}, r"clip_fraction is 0\.0"),
+        (ClipCov, {"clip_fraction": 1.1}, r"clip_fraction is 1\.1"),
+        (ClipCov, {"cov_low": -1.0}, r"cov_low is -1\.0"),
+        (ClipCov, {"cov_low": 6.0}, r"cov_low is 6\.0.*\[0\.0, 5\.0\]"),
+        (DelightfulPG, {"eta": 0.0}, r"eta is 0\.0"),
+        (DelightfulPG, {"eta": -1.0}, r"eta is -1\.0"),
+        (DelightfulPG, {"lam": math.nan}, "lam is nan"),
+        (Exact, {"advantage_scale": "batch"}, "batch"),
     ],
 )
-@pytest.mark.parametrize("cls", [GRPO, CISPO, PPO])
-def test_clip_bounds_that_make_no_range_are_refused(
-    cls: Any, settings: dict[str, float], message: str
+def test_impossible_settings_are_refused_by_name(
+    cls: Any, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         cls(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"gamma": 1.5}, r"gamma is 1\.5"),
-        ({"gae_lambda": -0.5}, r"gae_lambda is -0\.5"),
-        ({"vf_coef": -1.0}, r"vf_coef is -1\.0"),
-        ({"clip_range_vf": 0.0}, r"clip_range_vf is 0\.0"),
-        ({"target_kl": 0.0}, r"target_kl is 0\.0"),
-    ],
-)
-def test_impossible_settings_of_ppo_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PPO(**settings)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"clip_fraction": 0.0}, r"clip_fraction is 0\.0"),
-        ({"clip_fraction": 1.1}, r"clip_fraction is 1\.1"),
-        ({"cov_low": -1.0}, r"cov_low is -1\.0"),
-        ({"cov_low": 6.0}, r"cov_low is 6\.0.*\[0\.0, 5\.0\]"),
-    ],
-)
-def test_impossible_settings_of_clip_cov_are_refused(
-    settings: dict[str, float], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        ClipCov(**settings)
 
 
 def test_the_checks_name_the_nearest_choice_and_the_range() -> None:

@@ -3,64 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import algorithms
-from algorithms.core.advantages import group_relative
-from algorithms.core.algorithm import Controls, Needs
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.algorithm import Controls
 from algorithms.testing import check_algorithm, check_policy_network
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.testing import ContractError
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from a second thread, and wait for it on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from tests.zoo.plain import Plain
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", algorithms.PRESETS)
 def test_every_preset_keeps_the_contract_of_an_algorithm(name: str, seed: int) -> None:
     check_algorithm(algorithms.PRESETS[name][0], seed=seed)
-
-
-@dataclasses.dataclass(frozen=True)
-class Plain:
-    """REINFORCE with the group's mean as its baseline, in as few words as possible."""
-
-    name: ClassVar[str] = "plain"
-    group_size: int = 4
-    update_epochs: int = 1
-
-    def needs(self) -> Any:
-        return Needs()
-
-    def controls(self) -> Any:
-        return Controls()
-
-    def advantages(self, batch: Any) -> Any:
-        return group_relative(batch.rewards, batch.valid, batch.group_axis, "none")
-
-    def weights(self, batch: Any) -> Any:
-        return sample_mean(batch.valid, batch.rewards.dtype)
-
-    def gate(self, dist: Any, batch: Any, advantages: Any) -> Any:
-        return None
-
-    def policy_loss(self, dist: Any, batch: Any, advantages: Any, controls: Any) -> Any:
-        return score_function(dist.gather(batch.slots), advantages)
 
 
 def test_the_plain_algorithm_that_the_broken_ones_are_made_of_is_right() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from algorithms.core.batch import FlatBatch
+from algorithms.core.batch import FlatBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.delightful_pg import DelightfulPG
 
@@ -63,16 +63,13 @@ def batch_of(
     logits: torch.Tensor, legal: torch.Tensor, slots: torch.Tensor, temperature: float
 ) -> FlatBatch:
     dist = MaskedCategorical(logits.detach(), legal, temperature)
-    return FlatBatch(
-        obs=torch.zeros(len(slots), 1, 8, 8, dtype=torch.uint8),
-        legal_ids=torch.arange(logits.shape[-1]).expand_as(legal).masked_fill(~legal, -1).short(),
+    shape = {"samples": slots.shape[1], "num_legal": legal.shape[1], "temperature": temperature}
+    return dataclasses.replace(
+        blank_batch("positions", (len(slots), 1), **shape).flat(),
+        legal_ids=torch.arange(legal.shape[1]).expand_as(legal).masked_fill(~legal, -1).short(),
         slots=slots,
         old_logprobs=dist.gather(slots),
-        valid=torch.ones_like(slots, dtype=torch.bool),
         old_legal_logprobs=dist.logprobs,
-        ref_legal_logprobs=None,
-        temperature=temperature,
-        games=torch.arange(len(slots)),
     )
 
 
@@ -174,9 +171,3 @@ def test_a_very_soft_gate_is_half_the_plain_gradient() -> None:
     probs = np.exp(log_softmax(logits, legal, 1.0))
     plain = -probs * (rewards - probs @ rewards) * (SAMPLES - 1) / SAMPLES
     np.testing.assert_allclose(soft, 0.5 * plain, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("name", "value"), [("eta", 0.0), ("eta", -1.0), ("lam", math.nan)])
-def test_impossible_settings_are_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=rf"{name} is {value}"):
-        DelightfulPG(**{name: value})

@@ -120,11 +120,6 @@ def test_equal_rewards_teach_nothing(scale: str) -> None:
     assert float(advantages.abs().max()) < 1e-9
 
 
-def test_an_unknown_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch"):
-        Exact(advantage_scale="batch")  # type: ignore[arg-type]
-
-
 def test_what_exact_asks_the_loop_for() -> None:
     assert Exact().needs().all_moves
     assert Exact(update_epochs=3).update_epochs == 3

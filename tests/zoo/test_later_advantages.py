@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from tests.small import make_batch
 from tests.zoo.later_algorithms import MaxAtK, MaxRL, PassAtK
@@ -26,23 +26,13 @@ def expected_gradient(algorithm: Algorithm) -> Tensor:
     groups = torch.tensor(list(itertools.product(range(4), repeat=algorithm.group_size)))
     count = len(groups)
     logprobs = LOGITS.log_softmax(-1)
-    batch = RolloutBatch(
-        form="positions",
-        obs=torch.zeros(count, 1, 1, 8, 8, dtype=torch.uint8),
-        legal_ids=torch.arange(4, dtype=torch.int16).expand(count, 1, 4),
+    batch = dataclasses.replace(
+        blank_batch("positions", (count, 1), samples=algorithm.group_size, num_legal=4),
         slots=groups.unsqueeze(1),
         actions=groups.unsqueeze(1),
         old_logprobs=logprobs[groups].unsqueeze(1),
         old_legal_logprobs=logprobs.expand(count, 1, 4),
         rewards=REWARDS[groups].unsqueeze(1),
-        terminated=torch.zeros(count, 1, algorithm.group_size, dtype=torch.bool),
-        truncated=torch.zeros(count, 1, dtype=torch.bool),
-        valid=torch.ones(count, 1, algorithm.group_size, dtype=torch.bool),
-        ply=torch.zeros(count, 1, dtype=torch.int32),
-        side=torch.ones(count, 1, dtype=torch.int8),
-        phase=torch.zeros(count, 1, dtype=torch.int8),
-        temperature=1.0,
-        policy_version=0,
         score_cp=(SUCCESS[groups] * 300 - 200).unsqueeze(1).int(),
         before_cp=torch.full((count, 1), 100, dtype=torch.int32),
     )

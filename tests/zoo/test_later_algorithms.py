@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
-import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +26,8 @@ from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_games
-from tests.small import CPU, make_batch, make_policy, make_vec
-from tests.training.runs import Watcher, assert_same, final_state, tiny
+from tests.small import make_batch, make_policy, make_vec
+from tests.training.runs import Watcher, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
 
@@ -82,17 +80,8 @@ def uneven_games() -> RolloutBatch:
     vec = make_vec(8)
     vec.reset(seed=0)
     generator = torch.Generator().manual_seed(0)
-    batch = play_games(
-        vec,
-        make_policy(),
-        num_plies=8,
-        group_size=4,
-        temperature=1.3,
-        generator=generator,
-        device=CPU,
-        train_sides="start",
-        fens=vec.fens()[::4],
-    )
+    settings = {"num_plies": 8, "generator": generator, "train_sides": "start"}
+    batch = play_games(vec, make_policy(), fens=vec.fens()[::4], **settings)
     vec.close()
     last = (torch.arange(8) % 4 * 2).reshape(2, 4, 1)
     ply = torch.arange(batch.valid.shape[-1])
@@ -246,10 +235,12 @@ def test_an_advantage_of_one_s_own_moves_the_network_by_its_definition(
 # Whole runs --------------------------------------------------------------------------------------
 
 
+SELDOM: dict[str, Any] = {"eval_interval_updates": 9, "diagnostics_interval_updates": 2}
+
+
 def later_run(algorithm: Algorithm, run_dir: Path, **changes: Any) -> Any:
     form = {"rollout": GAMES} if algorithm.needs().whole_games else {}
-    seldom = {"eval_interval_updates": 9, "diagnostics_interval_updates": 2}
-    return tiny(run_dir, algorithm=algorithm, **seldom | form | changes)
+    return tiny(run_dir, algorithm=algorithm, **SELDOM | form | changes)
 
 
 @names
@@ -267,16 +258,7 @@ def test_a_user_s_algorithm_trains_without_being_known(
 
 
 def test_a_run_of_a_class_that_is_not_in_the_zoo_can_be_continued(tmp_path: Path) -> None:
-    def stop_at_two(row: Mapping[str, float]) -> None:
-        if row["step"] == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    algorithm = Kondo()  # draws from the run's own stream, which must go on where it was
-    stopped, straight = tmp_path / "stopped", tmp_path / "straight"
-    first = train(later_run(algorithm, stopped, updates=4), display=Watcher(stop_at_two))
-    assert first.stopped_by == "SIGINT" and first.updates < 4
-    train(later_run(algorithm, stopped, updates=4), resume=True, display=Watcher())
-    train(later_run(algorithm, straight, updates=4), display=Watcher())
-    assert_same(final_state(stopped), final_state(straight))
+    # It draws from the run's own stream, which must go on where it was.
+    _, stopped, _ = stopped_and_straight(tmp_path, 2, updates=4, algorithm=Kondo(), **SELDOM)
     with pytest.raises(ValueError, match=r"algorithm\.rho 0\.25 -> 0\.5"):
         train(later_run(Kondo(rho=0.5), stopped, updates=4), resume=True, display=Watcher())

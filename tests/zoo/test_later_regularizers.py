@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +18,10 @@ from torch import Tensor
 
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Controls
-from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.batch import RolloutBatch
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
-from algorithms.regularization.term import Term
 from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.positions import start_rollout
 from algorithms.rollouts.worker import reference_logprobs
@@ -35,35 +31,35 @@ from algorithms.training.trainer import train
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_positions
-from tests.small import CPU, make_batch, make_policy, make_vec
-from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
+from tests.small import make_batch, make_policy, make_vec
+from tests.training.runs import Watcher, rows_without_time, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 
 Move = Callable[[Measurements, Controls], Controls]
 Shape = Callable[[RolloutBatch], Tensor]
 
 
+OTHERS = {
+    *("needs_learner", "shape_advantage", "loss", "penalties", "terms"),
+    *("metrics", "state_dict", "load_state_dict"),
+}
+"""All that a regulariser is asked for besides what `Extended` says itself."""
+
+
 class Extended:
     """The regulariser with one hook of a user's own; no subclass, only the same methods."""
 
-    def __init__(
-        self,
-        config: RegularizerConfig,
-        temperature: float,
-        custom: Sequence[Term] = (),
-        *,
-        move: Move | None = None,
-        shape: Shape | None = None,
-    ) -> None:
-        self._inner, self._move, self._shape = Regularizer(config, temperature, custom), move, shape
+    def __init__(self, *parts: Any, move: Move | None = None, shape: Shape | None = None) -> None:
+        self._inner, self._move, self._shape = Regularizer(*parts), move, shape
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in OTHERS:
+            raise AttributeError(name)
+        return getattr(self._inner, name)
 
     @property
     def needs_reference(self) -> bool:
         return self._shape is not None or self._inner.needs_reference
-
-    @property
-    def needs_learner(self) -> bool:
-        return self._inner.needs_learner
 
     def shape_reward(self, batch: RolloutBatch) -> Tensor:
         shaped = self._inner.shape_reward(batch)
@@ -71,37 +67,10 @@ class Extended:
             return shaped
         return self._shape(dataclasses.replace(batch, rewards=shaped))
 
-    def shape_advantage(self, advantages: Tensor, batch: RolloutBatch) -> Tensor:
-        return self._inner.shape_advantage(advantages, batch)
-
-    def loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        return self._inner.loss(dist, batch, advantages)
-
-    def penalties(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return self._inner.penalties(dist, batch, advantages)
-
-    def terms(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> dict[str, Tensor]:
-        return self._inner.terms(dist, batch, advantages)
-
     def update(self, reading: Measurements, controls: Controls) -> Signals:
         if self._move is not None:
             controls = self._move(reading, controls)
         return self._inner.update(reading, controls)
-
-    def metrics(self) -> dict[str, float]:
-        return self._inner.metrics()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._inner.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._inner.load_state_dict(state)
 
 
 def adapo(reading: Measurements, controls: Controls, *, target: float) -> Controls:
@@ -135,23 +104,10 @@ def test_adapo_s_controller_moves_the_clip_of_a_run_and_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in_place(monkeypatch, move=functools.partial(adapo, target=100.0))
-
-    def stop_at_one(row: Mapping[str, float]) -> None:
-        if row["step"] == 1:
-            os.kill(os.getpid(), signal.SIGINT)
-
     # Far steps, so that ratios pass the bound and a lost bound would show in the weights.
     far = OptimizerConfig(learning_rate=0.05, lr_final=None, minibatch_size=8)
-    stopped, straight = tmp_path / "stopped", tmp_path / "straight"
-    for run_dir in (stopped, straight):
-        config = tiny(run_dir, updates=4, algorithm=ADAPO, optimizer=far, eval_interval_updates=9)
-        first = train(
-            config, display=Watcher(stop_at_one if run_dir is stopped else lambda _: None)
-        )
-        if first.stopped_by:
-            assert first.updates < 4
-            train(config, resume=True, display=Watcher())
-    assert_same(final_state(stopped), final_state(straight))
+    changes = {"updates": 4, "algorithm": ADAPO, "optimizer": far, "eval_interval_updates": 9}
+    _, stopped, straight = stopped_and_straight(tmp_path, 1, **changes)
     assert clip_high(stopped) == pytest.approx(0.2 * 1.1**4)
     rows = rows_without_time(straight)
     assert any(row.get("policy/clip_fraction_high", 0) > 0 for row in rows)
@@ -183,14 +139,8 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
 
 def test_mara_s_reward_makes_all_good_moves_equally_likely_at_the_optimum() -> None:
     vec, beta, tau = make_vec(6), 0.2, -0.01
-    settings: dict[str, Any] = {
-        "num_plies": 2,
-        "group_size": None,  # every legal move
-        "temperature": 1.3,
-        "generator": torch.Generator().manual_seed(0),
-        "device": CPU,
-    }
-    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **settings)
+    every_move: dict[str, Any] = {"num_plies": 2, "group_size": None}
+    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **every_move)
     vec.close()
     batch = batch.with_reference(reference_logprobs(make_policy(seed=1), batch, minibatch_size=100))
     hook: Any = functools.partial(mara, tau=tau, beta=beta)

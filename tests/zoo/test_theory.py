@@ -143,26 +143,17 @@ def test_the_exact_bonus_has_the_gradient_of_the_entropy_where_illegal_logits_ar
 def test_one_legal_move_has_entropy_zero_and_zero_gradients_under_every_term() -> None:
     logits, legal, _ = random_state(1, seed=3)
     logits.requires_grad_()
-    batch = flat_batch(
-        torch.zeros_like(logits),
-        legal,
-        torch.zeros(1, 4, dtype=torch.int64),
-        ref_logits=torch.ones_like(logits),
-    )
+    slots, ones = torch.zeros(1, 4, dtype=torch.int64), torch.ones_like(logits)
+    batch = flat_batch(torch.zeros_like(logits), legal, slots, ref_logits=ones)
     dist = MaskedCategorical(logits, legal, batch.temperature)
     assert dist.entropy() == 0
     advantages = torch.tensor([[1.0, -2.0, 3.0, 0.0]], dtype=torch.float64)
     for entropy, kl in (("exact", "exact"), ("sampled", "weighted_k3"), ("sampled", "k2")):
-        config = RegularizerConfig(
-            ent_coef=1.0,
-            ent_estimator=entropy,  # type: ignore[arg-type]
-            kl_old_coef=1.0,
-            kl_old_estimator=kl,  # type: ignore[arg-type]
-            kl_ref_coef=1.0,
-            kl_ref_estimator=kl,  # type: ignore[arg-type]
-            kl_cov_coef=1.0,
+        kinds = {"ent_estimator": entropy, "kl_old_estimator": kl, "kl_ref_estimator": kl}
+        weights = dict.fromkeys(("ent_coef", "kl_old_coef", "kl_ref_coef", "kl_cov_coef"), 1.0)
+        loss, _ = Regularizer(RegularizerConfig(**kinds | weights), 1.0).loss(
+            dist, batch, advantages
         )
-        loss, _ = Regularizer(config, 1.0).loss(dist, batch, advantages)
         surrogate = score_function(dist.gather(batch.slots), advantages).sum()
         (gradient,) = torch.autograd.grad(loss.sum() + surrogate, logits, retain_graph=True)
         assert loss == 0

@@ -6,13 +6,14 @@ sum is the expectation.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig, estimators
@@ -257,23 +258,12 @@ def test_k1_in_the_reward_is_the_exact_penalty_on_policy() -> None:
 def one_position(logits: Tensor) -> RolloutBatch:
     """A rollout of one position with every legal move as a sample and rewards 0."""
     dist = MaskedCategorical(logits.reshape(1, 1, SLOTS), LEGAL[:1, None], TEMPERATURE)
-    slots = MOVES.reshape(1, 1, NUM_LEGAL)
-    state, member = torch.zeros(1, 1), torch.zeros(1, 1, NUM_LEGAL)
-    return RolloutBatch(
-        form="positions",
-        obs=torch.zeros(1, 1, 1, 8, 8, dtype=torch.uint8),
+    shape = {"samples": NUM_LEGAL, "num_legal": SLOTS, "temperature": TEMPERATURE}
+    blank = blank_batch("positions", (1, 1), **shape)
+    return dataclasses.replace(
+        blank,
         legal_ids=torch.arange(SLOTS).masked_fill(~LEGAL[0], -1).reshape(1, 1, -1),
-        slots=slots,
-        actions=slots,
-        old_logprobs=dist.gather(slots),
+        old_logprobs=dist.gather(blank.slots),
         old_legal_logprobs=dist.logprobs,
-        rewards=member.double(),
-        terminated=member.bool(),
-        truncated=state.bool(),
-        valid=~member.bool(),
-        ply=state.int(),
-        side=state.to(torch.int8),
-        phase=state.to(torch.int8),
-        temperature=TEMPERATURE,
-        policy_version=0,
+        rewards=blank.rewards.double(),
     )

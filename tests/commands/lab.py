@@ -1,0 +1,35 @@
+"""`chess-lab` in this process, for tests of several rooms."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any, NamedTuple
+
+from algorithms import cli
+
+
+class Answer(NamedTuple):
+    """How a command ended, and what it wrote to the standard output and the standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+def chess_lab(*arguments: Any) -> Answer:
+    """The answer to a command line; where the parser ends the process itself, that is its end."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        try:
+            code = cli.main([*map(str, arguments)])
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def evaluate(*arguments: Any) -> Answer:
+    """The answer to `chess-lab eval` with these arguments."""
+    return chess_lab("eval", *arguments)
