@@ -84,7 +84,7 @@ format: $(INSTALLED)
 # Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks.md has their commands.
 bench: setup
 	@for name in vector_env match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
-	  echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py" || exit 1; \
+	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m "benchmarks.speed.$$name" || exit 1; \
 	done
 
 $(DOCS_INSTALLED): $(INSTALLED)
@@ -98,7 +98,7 @@ docs: $(DOCS_INSTALLED)
 clean:
 	rm -rf docs/_build docs/api
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find chess_env algorithms tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find chess_env algorithms tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
 	rm -rf $(VENV) $(VENV)-trl

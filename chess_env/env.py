@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from chess_env.games.reference_game import ReferenceGame, new_game
 from chess_env.games.rendering import RENDERERS, svg
 from chess_env.games.settings import (
+    EnvArguments,
     checked_action,
     checked_options,
     checked_render_mode,
     checked_start,
     illegal_action_error,
-    resolve_settings,
+    make_settings,
 )
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
@@ -50,7 +51,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     `info["num_legal"]` of them), and True in `action_masks()` (for sb3-contrib).
 
     ## Observation Space
-    `Box` uint8 `[19, 8, 8]`, seen from the side to move, bounds per plane: 6 planes of its men (pawn,
+    `Box` uint8 `[C, 8, 8]`, seen from the side to move, bounds per plane: 6 planes of its men (pawn,
     knight, bishop, rook, queen, king), 6 of the opponent's, 4 of castling rights, en passant target,
     earlier occurrences of the position (0-2), rule-50 clock (0-100). See `chess_env.observation.PLANES`.
 
@@ -115,7 +116,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         num_engines: int = 1,
     ) -> None:
         self.render_mode = checked_render_mode(render_mode)
-        self.settings = resolve_settings(
+        arguments = EnvArguments(
             evaluator=evaluator,
             reward=reward,
             start_positions=start_positions,
@@ -127,6 +128,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             threefold=threefold,
             num_engines=num_engines,
         )
+        self.settings = make_settings(arguments)
         self.evaluator = self.settings.evaluator
         self.evaluator_id = self.settings.evaluator_id
         self.observation_space = spaces.Box(*plane_bounds(), dtype=np.uint8)

@@ -29,6 +29,7 @@ MOVED: Homes = {
         "games.": "lockstep boards settings scoring reference_game rendering vector_info "
         "vector_inputs players material",
         "matches.": "arena match_openings match_result",
+        "testing": "testing.contract",
     }.items()
     for old in names.split()
     for new in (room + old.rpartition(".")[2] if room.endswith(".") else room,)

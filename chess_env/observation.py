@@ -1,20 +1,30 @@
-"""The observation planes, named once: uint8 [19, 8, 8], seen from the side to move.
+"""The C = `NUM_PLANES` observation planes, named once: uint8 [C, 8, 8], seen from the side to move.
 
 Row r, column f of a plane is square 8 * r + f of the mover's view: row 0 is the mover's own back
 rank, whichever colour it plays. No history is needed to play on: the planes determine the legal
 moves, the rule-50 clock and how often the position occurred.
+
+A plane is one row of `PLANES` and one line in each encoder: `encode` here, `planes_of` of the learner
+(on the device), and `observation` of the readable environment (on a python-chess board).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import U0, U1, lowest_square
-from chess_env.rules.movegen import OWN, STATE, Positions, en_passant_square, rule50_clock
+from chess_env.rules.packed import (
+    OWN,
+    STATE,
+    Positions,
+    en_passant_square,
+    rule50_clock,
+)
 from chess_env.rules.rules import as_batch
 
 MAX_RULE50 = 100
@@ -55,9 +65,13 @@ PLANES = (
 )
 NUM_PLANES = len(PLANES)
 
+_namedtuple: Any = namedtuple  # a type checker wants the names as literals
+PLANE_INDEX: Any = _namedtuple("PlaneIndex", [plane.name for plane in PLANES])(*range(NUM_PLANES))
+"""Each plane's number by its name, `PLANE_INDEX.en_passant`; compiled kernels read it as a constant."""
+
 
 def plane_bounds() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """(low, high), uint8 [19, 8, 8] each: the bounds of the observation space."""
+    """(low, high), uint8 [C, 8, 8] each: the bounds of the observation space."""
     high = np.empty((NUM_PLANES, 8, 8), np.uint8)
     high[:] = np.array([plane.high for plane in PLANES], np.uint8)[:, None, None]
     return np.zeros_like(high), high
@@ -65,29 +79,29 @@ def plane_bounds() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 @inlined
 def encode(position: Positions, repetitions: int, planes: NDArray[np.uint8]) -> None:
-    """None; writes the observation to `planes`, uint8 [19, 64]."""
+    """None; writes the observation to `planes`, uint8 [C, 64]."""
     own = position[OWN]
     planes[:] = 0
     for kind in range(6):
         men = position[kind] & own
         while men:
-            planes[kind, lowest_square(men)] = 1
+            planes[PLANE_INDEX.mover_pawn + kind, lowest_square(men)] = 1
             men &= men - U1
         men = position[kind] & ~own
         while men:
-            planes[kind + 6, lowest_square(men)] = 1
+            planes[PLANE_INDEX.opponent_pawn + kind, lowest_square(men)] = 1
             men &= men - U1
     for right in range(4):
         if position[STATE] >> np.uint64(right) & U1 != U0:
-            planes[12 + right] = 1
+            planes[PLANE_INDEX.mover_castles_kingside + right] = 1
     target = en_passant_square(position)
     if target:
-        planes[16, target] = 1
+        planes[PLANE_INDEX.en_passant, target] = 1
     if repetitions:
-        planes[17] = min(repetitions, MAX_REPETITIONS)
+        planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
     clock = rule50_clock(position)
     if clock:
-        planes[18] = min(clock, MAX_RULE50)
+        planes[PLANE_INDEX.rule50_clock] = min(clock, MAX_RULE50)
 
 
 @kernel
@@ -101,7 +115,7 @@ def _encode_batch(
 def encode_batch(
     positions: Positions, repetitions: NDArray[np.uint8] | None = None
 ) -> NDArray[np.uint8]:
-    """uint8 [N, 19, 8, 8]: the observations of packed positions [N, 8].
+    """uint8 [N, C, 8, 8]: the observations of packed positions [N, 8].
 
     `repetitions` (uint8 [N]) counts earlier occurrences in each game; None means none.
     """

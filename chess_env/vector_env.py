@@ -16,7 +16,7 @@ from chess_env.evaluators import Evaluator
 from chess_env.games.games import Games
 from chess_env.games.rendering import RENDERERS
 from chess_env.games.scoring import Scoring
-from chess_env.games.settings import checked_render_mode, checked_start, resolve_settings
+from chess_env.games.settings import EnvArguments, checked_render_mode, checked_start, make_settings
 from chess_env.games.vector_info import final_entries, observe, transition
 from chess_env.games.vector_inputs import (
     checked_actions,
@@ -29,7 +29,7 @@ from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max
@@ -89,7 +89,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.settings = resolve_settings(
+        arguments = EnvArguments(
             evaluator=evaluator,
             reward=reward,
             start_positions=start_positions,
@@ -101,8 +101,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             threefold=threefold,
             num_engines=num_engines,
         )
-        low, high = plane_bounds()
-        self.single_observation_space = gym.spaces.Box(low, high, dtype=np.uint8)
+        self.settings = make_settings(arguments)
+        self.single_observation_space = gym.spaces.Box(*plane_bounds(), dtype=np.uint8)
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -148,7 +148,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[NDArray[np.uint8], Info]:
-        """(observations uint8 [N, 19, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
+        """(observations uint8 [N, C, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
 
         Raises:
             ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
@@ -276,7 +276,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return self.games.get_state() | own
 
     def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
-        """(uint8 [N, 19, 8, 8] observations, info) of the restored boards.
+        """(uint8 [N, C, 8, 8] observations, info) of the restored boards.
 
         Raises:
             ValueError: the state is of another number of boards.

@@ -51,10 +51,30 @@ def help_text(*arguments: str) -> str:
     return printed.getvalue()
 
 
-def test_the_page_of_all_commands_and_options_is_what_its_script_writes() -> None:
-    command = [sys.executable, str(DOCS / "command_line_page.py"), "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+def named_in_texts(pattern: str) -> set[str]:
+    """What matches in pages, templates, the Makefile and the sources."""
+    folders = ("algorithms", "chess_env", "benchmarks", "docs")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    texts = [*PAGES, *DOCS.rglob("*.j2"), ROOT / "Makefile", ROOT / "CONTRIBUTING.md", *sources]
+    return {name for path in texts for name in re.findall(pattern, path.read_text("utf-8"))}
+
+
+def test_every_module_that_is_to_be_run_exists() -> None:
+    modules = named_in_texts(r"python -m ((?:benchmarks|docs)[\w.]*\w)")
+    assert {"docs.pages", "benchmarks.learning.strong", "benchmarks.speed.vector_env"} <= modules
+    homes = {name: ROOT / name.replace(".", "/") for name in modules}
+    missing = {
+        name
+        for name, path in homes.items()
+        if not path.with_suffix(".py").exists() and not (path / "__main__.py").exists()
+    }
+    assert missing == set()
+
+
+def test_every_script_and_template_that_is_named_exists() -> None:
+    files = named_in_texts(r"\b(?:benchmarks|docs)/[\w/]+\.(?:py|md\.j2)\b")
+    assert len(files) > 5
+    assert {name for name in files if not (ROOT / name).exists()} == {"docs/pages/NAME.md.j2"}
 
 
 @cache

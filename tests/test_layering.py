@@ -11,7 +11,12 @@ import pytest
 from algorithms.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-MAX_LINES = 320
+MAX_LINES = 300
+MAX_PARAMETERS = 7
+# A user gives a constructor only what differs from its defaults; a kernel is given arrays and scalars, because
+# numba knows no records of them.
+CONSTRUCTORS = {"__init__", "__new__"}
+KERNELS = {"kernel", "inlined", "intrinsic"}
 
 LEARNING = {"torch", "algorithms", "stable_baselines3", "sb3_contrib", "wandb", "tensorboard"}
 GAME = {"chess", "chess_env", "gymnasium", "stable_baselines3", "sb3_contrib", "wandb"}
@@ -172,6 +177,61 @@ def test_no_file_is_longer_than_one_sitting() -> None:
         str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in all_files()
     }
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def long_signatures(source: str, module: str) -> dict[str, int]:
+    """Functions with more than `MAX_PARAMETERS`, by their full names, constructors and kernels left out."""
+    found = {}
+    todo: list[tuple[str, ast.AST]] = [(module, ast.parse(source))]
+    while todo:
+        home, node = todo.pop()
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            home = f"{home}.{node.name}"
+        todo += [(home, child) for child in ast.iter_child_nodes(node)]
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        given = node.args
+        names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        names += [a.arg for a in (given.vararg, given.kwarg) if a]
+        decorators = {
+            name.id
+            for decorator in node.decorator_list
+            for name in ast.walk(decorator)
+            if isinstance(name, ast.Name)
+        }
+        number = len(names) - (names[:1] in (["self"], ["cls"]))
+        if number > MAX_PARAMETERS and node.name not in CONSTRUCTORS and not decorators & KERNELS:
+            found[home] = number
+    return found
+
+
+def test_no_function_has_more_parameters_than_one_can_keep_in_mind() -> None:
+    found = {
+        name: number
+        for path in library_files()
+        for name, number in long_signatures(path.read_text(), module_name(path)).items()
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(a, b, c, d, e, f, g): ...", []),
+        ("def f(a, b, /, c, d, *, e, f, g, h): ...", ["m.f"]),
+        ("def f(a, b, c, d, e, f, *args, **kwargs): ...", ["m.f"]),
+        ("class C:\n    def f(self, a, b, c, d, e, f, g): ...", []),
+        ("class C:\n    async def f(self, a, b, c, d, e, f, g, h): ...", ["m.C.f"]),
+        ("class C:\n    def __init__(self, a, b, c, d, e, f, g, h): ...", []),
+        ("def f():\n    def g(a, b, c, d, e, f, g, h): ...", ["m.f.g"]),
+        ("@kernel\ndef f(a, b, c, d, e, f, g, h): ...", []),
+        ("@cache\ndef f(a, b, c, d, e, f, g, h): ...", ["m.f"]),
+    ],
+)
+def test_the_counter_of_parameters_finds_every_kind_of_function(
+    source: str, names: list[str]
+) -> None:
+    assert list(long_signatures(source, "m")) == names
 
 
 def test_an_algorithm_fits_on_one_screen() -> None:

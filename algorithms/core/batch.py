@@ -18,7 +18,7 @@ class FlatBatch:
     """States in one axis; what an algorithm's loss and the regulariser see.
 
     Attributes:
-        obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+        obs: uint8 `[N, C, 8, 8]` planes, mover's view.
         legal_ids: int16 `[N, L]` legal action ids ascending, padded with -1.
         slots: int64 `[N, K]` index of each chosen action inside `legal_ids`.
         old_logprobs: float32 `[N, K]` log-probability of each chosen action when it was sampled (at
@@ -99,7 +99,7 @@ class RolloutBatch:
 
     Attributes:
         form: `positions` or `games`.
-        obs: uint8 `[*S, 19, 8, 8]` planes before the move, mover's view.
+        obs: uint8 `[*S, C, 8, 8]` planes before the move, mover's view.
         legal_ids: int16 `[*S, L]` legal action ids ascending, padded with -1.
         slots: int64 `[*M]` index of the chosen action inside `legal_ids`.
         actions: int64 `[*M]` action ids.

@@ -25,7 +25,7 @@ class ProbeStates:
     """States on which an entropy change is measured; all on one device.
 
     Attributes:
-        obs: uint8 `[M, 19, 8, 8]`.
+        obs: uint8 `[M, C, 8, 8]`.
         legal_ids: int16 `[M, L]` padded with -1.
         pull: probabilities float64 `[M, L]` -> float64 `[M, L]`, the derivative of the objective of
             each state with respect to its own log-probability parameters l, as if every state had

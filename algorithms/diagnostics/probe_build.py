@@ -16,7 +16,8 @@ from algorithms.diagnostics.probe_set import KINDS, PROBES_PATH, contents_sha256
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.positions.heldout import SLICE_NAMES, Heldout, load_heldout
 from chess_env.rules.fen import pack_fens
-from chess_env.rules.movegen import MAX_LEGAL, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import children, legal_actions_batch
 
 POSITIONS_PER_SLICE = 6

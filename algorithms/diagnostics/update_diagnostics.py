@@ -49,7 +49,7 @@ class UpdateDiagnostics:
         probe: the fixed positions, which are measured at its temperature; the trained states are
             looked at at their own.
         size: most states taken from the batch. With 24 the whole look takes less than an update
-            (benchmarks/diagnostics.py).
+            (benchmarks/speed/diagnostics.py).
 
     Attributes:
         logprobs: float64 `[M, L]` of the policy on the probe's positions after the update that was

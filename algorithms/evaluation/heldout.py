@@ -35,7 +35,7 @@ class HeldoutSlice:
 
     Attributes:
         name: the slice.
-        obs: uint8 `[M, 19, 8, 8]`.
+        obs: uint8 `[M, C, 8, 8]`.
         legal_ids: int16 `[M, L]` padded with -1.
         child_score_cp: float64 `[M, L]` score of every child from the mover's view, centipawns,
             unclipped; 0 on padding.

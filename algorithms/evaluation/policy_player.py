@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.observation import NUM_PLANES, encode_batch
-from chess_env.rules.movegen import MAX_LEGAL, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
 
 GREEDY = 0.0

@@ -29,7 +29,7 @@ class Network(Protocol):
         """(`[N, L]` logits of the legal moves, `[N]` values or None without a critic).
 
         Args:
-            obs: uint8 `[N, 19, 8, 8]` planes (`chess_env.observation.PLANES`), mover's view.
+            obs: uint8 `[N, C, 8, 8]` planes (`chess_env.observation.PLANES`), mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); what the logits are on
                 padding does not matter. Values are the side to move's view, in reward units.
         """

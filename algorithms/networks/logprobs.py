@@ -16,7 +16,7 @@ def legal_logprobs(
 
     Args:
         policy: whose they are.
-        obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+        obs: uint8 `[N, C, 8, 8]` planes, mover's view.
         legal_ids: integers `[N, L]`, action ids padded with -1.
         temperature: of the softmax.
         minibatch_size: states in one forward pass; another size may change the last bit.

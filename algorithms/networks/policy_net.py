@@ -49,7 +49,7 @@ class PolicyNet(nn.Module, abc.ABC):
         """(`[N, L]` logits, `[N]` values or None without a critic), in the parameters' dtype.
 
         Args:
-            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1; logits on padding mean nothing.
         """
 
@@ -61,7 +61,7 @@ class PolicyNet(nn.Module, abc.ABC):
         """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
 
         Args:
-            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
         """
         return self.logits_and_values(obs, legal_ids)[0]
@@ -70,7 +70,7 @@ class PolicyNet(nn.Module, abc.ABC):
         """Distribution and values: the one way to either, for sampling and for learning.
 
         Args:
-            obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
             temperature: of the softmax.
         """

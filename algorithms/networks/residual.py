@@ -16,7 +16,7 @@ INITIAL_LOGIT_STD = 0.2
 """Spread of the logits at initialisation: a nearly uniform policy (entropy .02 nats below it)."""
 
 STEM_STD = 0.4
-"""Of the stem's weights: about 6 of its 171 inputs are set, which makes activations of unit scale."""
+"""Of the stem's weights: about 6 of the inputs of a 3x3 patch are set, which makes activations of unit scale."""
 
 
 class ResidualBlock(nn.Module):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.run_folder import checkpoint
+from chess_env.observation import NUM_PLANES
 
 SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
@@ -48,7 +49,7 @@ def initialise(policy: PolicyNet, source: str) -> None:
     except RuntimeError as error:
         raise ValueError(
             f"init_from {source!r} holds another network than the one configured ({error}): give "
-            "the policy settings that it was trained with"
+            f"the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
         ) from error
 
 

@@ -18,7 +18,7 @@ from algorithms.pretraining.shards import LabelledPositions, ShardFolder
 from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import heldout_hashes
 from chess_env.positions.start_positions import StartPositions
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     ONGOING,
     apply_batch,

@@ -119,7 +119,7 @@ class Minibatch:
     """What one optimizer step learns from.
 
     Attributes:
-        obs: uint8 `[N, 19, 8, 8]` planes, mover's view.
+        obs: uint8 `[N, C, 8, 8]` planes, mover's view.
         legal_ids: int16 `[N, L]` action ids padded with -1.
         targets: float32 `[N, L]`, sum to 1.
         num_labels: moves that had a label of their own.

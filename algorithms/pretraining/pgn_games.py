@@ -16,7 +16,7 @@ from algorithms.pretraining.pgn_text import PgnFile
 from chess_env.moves import move_to_action
 from chess_env.positions.heldout import heldout_hashes
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     ONGOING,
     apply_batch,

@@ -18,7 +18,7 @@ from algorithms.pretraining.pgn_games import GameCounts, read_positions
 from algorithms.pretraining.pgn_text import PgnFile
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
 from algorithms.run_folder.stopping import Stop
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 _ENDS_BYTES = 2**20
 

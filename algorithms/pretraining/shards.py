@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.run_folder.files import replace_file, replace_json
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -1,15 +1,20 @@
-"""Planes made where the network runs (a packed board is 64 bytes to send, its planes 1,216), and back."""
+"""Planes made where the network runs (a packed board is 64 bytes to send, each of its planes 64), and back."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES
+from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
+
+# The groups that both directions treat as one.
+_OWN_MEN = slice(PLANE_INDEX.mover_pawn, PLANE_INDEX.mover_king + 1)
+_THEIR_MEN = slice(PLANE_INDEX.opponent_pawn, PLANE_INDEX.opponent_king + 1)
+_RIGHTS = slice(PLANE_INDEX.mover_castles_kingside, PLANE_INDEX.opponent_castles_queenside + 1)
 
 
 def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
-    """uint8 `[N, 19, 8, 8]`: the planes of `chess_env.observation.encode_batch`, on the positions' device.
+    """uint8 `[N, C, 8, 8]`: the planes of `chess_env.observation.encode_batch`, on the positions' device.
 
     Args:
         positions: int64 `[N, 8]`, packed positions (the bits of `chess_env.rules.movegen`'s uint64 words).
@@ -20,13 +25,13 @@ def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
     kinds, own = men[:, :6], men[:, 6:]
     state = positions[:, 7, None]
     planes = torch.empty((len(positions), NUM_PLANES, 64), dtype=torch.uint8, device=men.device)
-    planes[:, :6] = kinds * own
-    planes[:, 6:12] = kinds * (1 - own)
-    planes[:, 12:16] = ((state >> squares[:4]) & 1).unsqueeze(-1)
+    planes[:, _OWN_MEN] = kinds * own
+    planes[:, _THEIR_MEN] = kinds * (1 - own)
+    planes[:, _RIGHTS] = ((state >> squares[:4]) & 1).unsqueeze(-1)
     en_passant = (state >> 4) & 63
-    planes[:, 16] = (squares == en_passant) & (en_passant > 0)
-    planes[:, 17] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
-    planes[:, 18] = ((state >> 16) & 0xFFFF).clamp(max=MAX_RULE50)
+    planes[:, PLANE_INDEX.en_passant] = (squares == en_passant) & (en_passant > 0)
+    planes[:, PLANE_INDEX.repetitions] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
+    planes[:, PLANE_INDEX.rule50_clock] = ((state >> 16) & 0xFFFF).clamp(max=MAX_RULE50)
     return planes.view(-1, NUM_PLANES, 8, 8)
 
 
@@ -36,17 +41,19 @@ def positions_of(planes: Tensor, side: Tensor) -> Tensor:
     The planes say nothing of the full-move number (0 here) and end the rule-50 clock at 100.
 
     Args:
-        planes: uint8 `[N, 19, 8, 8]`, mover's view.
+        planes: uint8 `[N, C, 8, 8]`, mover's view.
         side: int8 `[N]`, side to move, 1 White, 0 Black.
     """
     squares = torch.arange(64, device=planes.device)
     cells = planes.flatten(2).long()
-    men = (cells[:, :12] << squares).sum(-1)  # one bit for each square, so no sum carries
+    # One bit for each square, so no sum carries.
+    own = (cells[:, _OWN_MEN] << squares).sum(-1)
+    theirs = (cells[:, _THEIR_MEN] << squares).sum(-1)
     positions = torch.zeros((len(planes), 8), dtype=torch.int64, device=planes.device)
-    positions[:, :6] = men[:, :6] | men[:, 6:]
-    positions[:, 6] = men[:, :6].sum(-1)
-    rights = (cells[:, 12:16, 0] << squares[:4]).sum(-1)
-    en_passant = (cells[:, 16] * squares).sum(-1) << 4
+    positions[:, :6] = own | theirs
+    positions[:, 6] = own.sum(-1)
+    rights = (cells[:, _RIGHTS, 0] << squares[:4]).sum(-1)
+    en_passant = (cells[:, PLANE_INDEX.en_passant] * squares).sum(-1) << 4
     black = (1 - side.long()) << 10
-    positions[:, 7] = rights | en_passant | black | (cells[:, 18, 0] << 16)
+    positions[:, 7] = rights | en_passant | black | (cells[:, PLANE_INDEX.rule50_clock, 0] << 16)
     return positions

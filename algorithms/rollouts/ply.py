@@ -58,7 +58,7 @@ class Sampler:
     policy_version: int = 0
 
     def see(self, state: VecState) -> tuple[Tensor, Tensor]:
-        """(planes `[N, 19, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""
+        """(planes `[N, C, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""
         width = int(state.num_legal.max())
         legal_ids = to_device(state.legal_ids[:, :width], self.device)
         packed = to_device(state.positions.view(np.int64), self.device)

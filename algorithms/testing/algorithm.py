@@ -15,7 +15,7 @@ from algorithms.core.losses import weighted_sum
 from algorithms.testing.bandit import check_learning
 from algorithms.testing.cases import Case, forms_of, noise_like, random_case
 from chess_env.custom_objects import missing_members
-from chess_env.testing.contract import rule
+from chess_env.testing import rule
 
 
 def check_algorithm(algorithm: Algorithm, *, seed: int = 0) -> None:

@@ -12,7 +12,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import weighted_sum
-from chess_env.testing.contract import rule
+from chess_env.testing import rule
 
 STATES, ARMS = 16, 4
 UPDATES, LEARNING_RATE = 25, 0.25

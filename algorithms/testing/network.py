@@ -15,7 +15,7 @@ from chess_env.custom_objects import CustomObjectError, spec_of
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
-from chess_env.testing.contract import ContractError, rule
+from chess_env.testing import ContractError, rule
 
 FENS = (
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
@@ -56,7 +56,7 @@ def check_policy_network(network: Any, *, config: NetworkConfig | None = None) -
 
 
 def states() -> tuple[Tensor, Tensor]:
-    """(uint8 `[4, 19, 8, 8]` planes, int16 `[4, L]` legal ids padded with -1) of four positions."""
+    """(uint8 `[4, C, 8, 8]` planes, int16 `[4, L]` legal ids padded with -1) of four positions."""
     positions = pack_fens(list(FENS))
     legal_ids, num_legal = legal_actions_batch(positions)
     obs = torch.from_numpy(encode_batch(positions))

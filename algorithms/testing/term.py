@@ -12,7 +12,7 @@ from algorithms.core.batch import FlatBatch
 from algorithms.grpo import GRPO
 from algorithms.regularization.term import Term
 from algorithms.testing.cases import Case, noise_like, random_case
-from chess_env.testing.contract import rule
+from chess_env.testing import rule
 
 
 def check_regularizer_term(term: Term) -> None:

@@ -2,7 +2,7 @@
 
 Stockfish executes its input strictly in order, so some queries (a window) are always waiting in its pipe
 and the engine never waits for Python, not even on a loaded machine that runs Python every few milliseconds.
-The loop sleeps through most of a window instead of waking for every line the engine prints, and never has
+The loop sleeps through most of a window (`nap.py`) instead of waking for every line the engine prints, and never has
 more in flight than fits into a pipe, so neither side can block the other.
 """
 
@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from chess_env.evaluators.batch import MAX_ATTEMPTS, Batch, Job
+from chess_env.evaluators.nap import Nap
 from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, shake_hands
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake
 
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
-_MAX_NAP_S = 0.005
-_MIN_NAP_S = 0.0003
 
 
 class EnginePool:
@@ -51,7 +50,7 @@ class EnginePool:
         self.restarts = 0
         self._ended_cpu_s = 0.0
         self._start_failures = self._deaths_without_answer = 0
-        self._nap_s = 0.002  # sleep while a whole window is in flight; adapts
+        self._nap = Nap(window)
         self._closed = False
         self._engines: list[EngineProcess] = []
         self._own()
@@ -136,8 +135,7 @@ class EnginePool:
             self._refill(batch)
             had = self._least_in_flight()
             start = time.monotonic()
-            if had > 1:
-                time.sleep(self._nap_s * had / self._window)
+            self._nap.sleep(had)
             poll = select.poll()
             by_fd = {engine.output_fd: engine for engine in self._engines}
             for fd in by_fd:
@@ -145,7 +143,9 @@ class EnginePool:
             timeout_s = min(engine.deadline for engine in self._engines) - time.monotonic()
             for fd, _ in poll.poll(1000 * min(max(0.0, timeout_s), 60.0) + 1):
                 self._collect(batch, by_fd[fd])
-            self._adapt_nap(batch, had, time.monotonic() - start)
+            if batch.todo:  # towards the end of a batch the windows say little
+                left = min((len(e.in_flight) for e in self._engines if e.ready), default=0)
+                self._nap.adapt(had, left, time.monotonic() - start)
             # A program that was itself paused has read by now: what is late still is late.
             now = time.monotonic()
             for engine in [engine for engine in self._engines if engine.deadline < now]:
@@ -155,18 +155,6 @@ class EnginePool:
         return min(
             (len(engine.in_flight) for engine in self._engines if engine.in_flight), default=0
         )
-
-    def _adapt_nap(self, batch: Batch, had: int, took_s: float) -> None:
-        """Each waking should find some of a window left: an idle engine costs more than a waking."""
-        if had <= self._window // 2 or not batch.todo:
-            return  # towards the end of a batch the windows say little
-        left = min((len(engine.in_flight) for engine in self._engines if engine.ready), default=0)
-        if (
-            not left and took_s < 2 * self._nap_s
-        ):  # a loaded machine wakes us late, which no shorter nap would help
-            self._nap_s = max(0.7 * self._nap_s, _MIN_NAP_S)
-        elif 2 * left > had:
-            self._nap_s = min(1.2 * self._nap_s, _MAX_NAP_S)
 
     def _begin(self, batch: Batch) -> None:
         """Replaces engines that ended or spoke since the last batch and starts missing ones."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators.batch import Job
+from chess_env.evaluators.engine_id import PROTOCOL_VERSION, engine_id  # noqa: F401 - its old place
 from chess_env.evaluators.pool import EnginePool
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.uci import (
@@ -26,9 +25,6 @@ from chess_env.evaluators.uci import (
 )
 
 DEFAULT_DEPTH = 4
-PROTOCOL_VERSION = (
-    "v1"  # part of every id: raised when the commands or the reading of scores change
-)
 _MAX_MULTIPV = 218  # no position has more legal moves
 _LIMITS = {"depth": (1, 60), "nodes": (1, 10**12)}
 # Threads race, and weakened play draws from a generator seeded with the clock.
@@ -135,34 +131,15 @@ class StockfishEvaluator(RuleAwareEvaluator):
             raise EngineError(f"No Stockfish found. {INSTALL_HINT}")
         uci_options = {"Threads": 1, "Hash": hash_mb, **extra}
         self._pool = EnginePool(self.path, num_engines, uci_options)
-        self._id = self._make_id(uci_options)
+        try:
+            mode = "pure" if self.pure else "fast"
+            self._id = engine_id(self._pool.handshake, uci_options, self._limit, mode)
+        except BaseException:
+            self._pool.close()
+            raise
         self._quarantine: dict[bytes, str] = {}
         # Answers of batches in which other positions failed, by kind of question and FEN.
         self._kept: dict[tuple[str, bytes], Any] = {}
-
-    def _make_id(self, options: Mapping[str, object]) -> str:
-        handshake = self._pool.handshake
-        nets = []
-        options = {handshake.options[name.lower()].name: value for name, value in options.items()}
-        for key in ("EvalFile", "EvalFileSmall"):
-            if key in options:
-                file = Path(str(options[key]))
-                if not file.is_file():
-                    self.close()
-                    raise ValueError(
-                        f"UCI option {key} is {str(file)!r}: no such file; give the path of a network"
-                    )
-                nets.append("sha256-" + hashlib.sha256(file.read_bytes()).hexdigest()[:12])
-            elif key.lower() in handshake.options:
-                nets.append(handshake.options[key.lower()].default.removesuffix(".nnue"))
-        name = re.sub(r"[\s;]+", "-", handshake.name.strip().lower())
-        by_name = sorted(options.items(), key=lambda item: item[0].lower())
-        shown = [f"{key}={value}" for key, value in by_name if "EvalFile" not in key]
-        limit = self._limit.replace(" ", "=")
-        mode = "pure" if self.pure else "fast"
-        return ";".join(
-            [name, "net=" + "+".join(nets or ["none"]), *shown, limit, mode, PROTOCOL_VERSION]
-        )
 
     @property
     def id(self) -> str:

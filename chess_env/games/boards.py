@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from chess_env.games import lockstep
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
-from chess_env.rules.movegen import BLACK_BIT, MAX_LEGAL, STATE, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import BLACK_BIT, STATE, Positions
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152
@@ -139,7 +140,7 @@ class Boards(NamedTuple):
     def observe(self) -> dict[str, NDArray[Any]]:
         """What is seen on all boards, by name, in fresh arrays.
 
-        `planes` uint8 [N, 19, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
+        `planes` uint8 [N, C, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
         int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
         """
         count = len(self.positions)

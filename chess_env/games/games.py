@@ -19,7 +19,7 @@ from chess_env.games.settings import (
     player_error,
 )
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES
 
 Index = NDArray[np.int64]

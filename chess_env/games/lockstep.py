@@ -7,14 +7,8 @@ from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.observation import NUM_PLANES, encode
-from chess_env.rules.movegen import (
-    MAX_LEGAL,
-    STATE,
-    Positions,
-    apply,
-    legal_actions_of,
-    rule50_clock,
-)
+from chess_env.rules.movegen import MAX_LEGAL, apply, legal_actions_of
+from chess_env.rules.packed import STATE, Positions, rule50_clock
 from chess_env.rules.rules import ONGOING, phase_of, position_hash, status_of
 
 # Columns of `Boards.counters`.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.rules.movegen import OWN, PAWNS, Positions
+from chess_env.rules.packed import OWN, PAWNS, Positions
 from chess_env.rules.rules import (
     CHECKMATE,
     ONGOING,

@@ -14,7 +14,7 @@ from chess_env.evaluators import Evaluator, StockfishEvaluator, make_evaluator
 from chess_env.games.material import MaterialPlayer
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import children, legal_actions_batch
 
 Actions = NDArray[np.int64]

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from chess_env.games.players import Player
 from chess_env.games.settings import Settings, checked_start, no_game_error, player_error
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
-from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES
+from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
-from chess_env.rules.movegen import MAX_LEGAL, Positions
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     CHECKMATE,
     ENDGAME,
@@ -46,7 +47,7 @@ def _planes_of(bitboards: list[int], turn: chess.Color) -> NDArray[np.uint8]:
 
 
 def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
-    """uint8 [19, 8, 8]: the planes of `observation.PLANES`.
+    """uint8 [C, 8, 8]: the planes of `observation.PLANES`.
 
     Args:
         board: The position.
@@ -57,16 +58,16 @@ def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
     men = [kind & board.occupied_co[side] for side in (own, their) for kind in kinds]
     target = board.ep_square if board.has_legal_en_passant() else None
     men.append(0 if target is None else chess.BB_SQUARES[target])
-    bits = _planes_of(men, board.turn)
-    planes = np.empty((NUM_PLANES, 8, 8), np.uint8)
-    planes[:12] = bits[:12]
-    planes[12] = board.has_kingside_castling_rights(own)
-    planes[13] = board.has_queenside_castling_rights(own)
-    planes[14] = board.has_kingside_castling_rights(their)
-    planes[15] = board.has_queenside_castling_rights(their)
-    planes[16] = bits[12]
-    planes[17] = min(repetitions, MAX_REPETITIONS)
-    planes[18] = min(board.halfmove_clock, MAX_RULE50)
+    *men_bits, target_bit = _planes_of(men, board.turn)
+    planes = np.zeros((NUM_PLANES, 8, 8), np.uint8)
+    planes[PLANE_INDEX.mover_pawn : PLANE_INDEX.opponent_king + 1] = men_bits
+    planes[PLANE_INDEX.mover_castles_kingside] = board.has_kingside_castling_rights(own)
+    planes[PLANE_INDEX.mover_castles_queenside] = board.has_queenside_castling_rights(own)
+    planes[PLANE_INDEX.opponent_castles_kingside] = board.has_kingside_castling_rights(their)
+    planes[PLANE_INDEX.opponent_castles_queenside] = board.has_queenside_castling_rights(their)
+    planes[PLANE_INDEX.en_passant] = target_bit
+    planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
+    planes[PLANE_INDEX.rule50_clock] = min(board.halfmove_clock, MAX_RULE50)
     return planes
 
 
@@ -177,7 +178,7 @@ class ReferenceGame:
         return pack_board(self.board)[None]
 
     def observation(self) -> NDArray[np.uint8]:
-        """uint8 [19, 8, 8], a fresh array."""
+        """uint8 [C, 8, 8], a fresh array."""
         return observation(self.board, self.repetitions)
 
     def info(self) -> dict[str, Any]:

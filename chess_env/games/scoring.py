@@ -11,7 +11,7 @@ from chess_env.games.games import Games, Index
 from chess_env.games.settings import illegal_action_error
 from chess_env.rewards.rewards import terminal_score_cp
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING
 
 Scores = NDArray[np.int32]

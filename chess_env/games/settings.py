@@ -19,11 +19,40 @@ from chess_env.positions.start_positions import (
 )
 from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
 
 ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")
 LEARNER_COLORS = ("random", "white", "black", "start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvArguments:
+    """What both environments are constructed with; the docstring of `ChessSelfPlayEnv` says what each may be.
+
+    Attributes:
+        evaluator: A name, or an object that scores positions.
+        reward: A term, a sum or a mapping of terms; None: the default of the evaluator.
+        start_positions: A spec, or an object with `sample(rng)`.
+        opponent: A name, a `Player` or a function; None for self-play.
+        learner_color: One of `LEARNER_COLORS`.
+        max_plies: Ply limit (truncation), or None.
+        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
+        fifty_move: Whether 50 moves without capture or pawn move end the game, or 75.
+        threefold: Whether the third occurrence of a position ends the game, or the fifth.
+        num_engines: Stockfish processes.
+    """
+
+    evaluator: str | Evaluator
+    reward: Reward
+    start_positions: Any
+    opponent: Any
+    learner_color: str
+    max_plies: int | None
+    illegal_action: str
+    fifty_move: bool
+    threefold: bool
+    num_engines: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +91,9 @@ class Settings:
             resource.close()
 
 
-def _check_choices(learner_color: str, max_plies: int | None, illegal_action: str) -> None:
+def _check_choices(arguments: EnvArguments) -> None:
+    illegal_action, learner_color = arguments.illegal_action, arguments.learner_color
+    max_plies = arguments.max_plies
     if illegal_action not in ILLEGAL_ACTION_CHOICES:
         raise ValueError(
             f"illegal_action is {illegal_action!r}: expected one of {', '.join(ILLEGAL_ACTION_CHOICES)}"
@@ -77,66 +108,65 @@ def _check_choices(learner_color: str, max_plies: int | None, illegal_action: st
         raise ValueError(f"max_plies is {max_plies!r}: expected None or a whole number >= 1")
 
 
-def resolve_settings(
-    *,
-    evaluator: str | Evaluator,
-    reward: Reward,
-    start_positions: Any,
-    opponent: Any,
-    learner_color: str,
-    max_plies: int | None,
-    illegal_action: str,
-    fifty_move: bool,
-    threefold: bool,
-    num_engines: int,
-) -> Settings:
+def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator | None:
+    """The evaluator that is asked; None for "none", and for "auto" where nothing reads a score."""
+    asked = arguments.evaluator
+    if not isinstance(asked, str):
+        if isinstance(asked, Evaluator):
+            return asked
+        raise ValueError(
+            f"evaluator is {asked!r}: expected 'auto', 'builtin', 'none', a name such as "
+            "'stockfish:depth=4', or an object with id, evaluate, score_moves, counters and close"
+        )
+    if asked == "none":
+        return None
+    # An engine that nothing asks would cost more time than the game itself.
+    if asked == "auto" and not (
+        reward.needs_evaluator or needs_evaluator(arguments.start_positions)
+    ):
+        return None
+    return make_evaluator(asked, num_engines=arguments.num_engines)
+
+
+def make_settings(arguments: EnvArguments) -> Settings:
     """The settings that the constructor arguments of an environment mean.
 
     Raises:
         ValueError: An argument is not what the environment's docstring allows; nothing is left running.
     """
-    _check_choices(learner_color, max_plies, illegal_action)
-    named = evaluator if isinstance(evaluator, str) else None
-    reward_function = make_reward(reward, has_evaluator=named != "none")
-    # An engine that nothing asks would cost more time than the game itself.
-    unasked = named == "auto" and not (
-        reward_function.needs_evaluator or needs_evaluator(start_positions)
-    )
-    has_evaluator = named != "none" and not unasked
+    _check_choices(arguments)
+    reward = make_reward(arguments.reward, has_evaluator=arguments.evaluator != "none")
     owned: list[Any] = []
     try:
-        engine: Evaluator | None = None
-        if has_evaluator:
-            if isinstance(evaluator, str):
-                engine = make_evaluator(evaluator, num_engines=num_engines)
-                owned.append(engine)
-            elif isinstance(evaluator, Evaluator):
-                engine = evaluator
-            else:
-                raise ValueError(
-                    f"evaluator is {evaluator!r}: expected 'auto', 'builtin', 'none', a name such as "
-                    "'stockfish:depth=4', or an object with id, evaluate, score_moves, counters and close"
-                )
-        player = None if opponent is None else make_player(opponent)
-        if isinstance(opponent, str):
+        engine = _make_engine(arguments, reward)
+        if engine is not None and isinstance(arguments.evaluator, str):
+            owned.append(engine)
+        player = None if arguments.opponent is None else make_player(arguments.opponent)
+        if isinstance(arguments.opponent, str):
             owned.append(player)
+        max_plies = arguments.max_plies
         return Settings(
             evaluator=engine,
             evaluator_id="none" if engine is None else engine.id,
-            reward=reward_function,
-            source=make_start_positions(start_positions, evaluator=engine),
+            reward=reward,
+            source=make_start_positions(arguments.start_positions, evaluator=engine),
             opponent=player,
-            learner_color=learner_color,
+            learner_color=arguments.learner_color,
             max_plies=None if max_plies is None else int(max_plies),
-            illegal_action=illegal_action,
-            fifty_move=bool(fifty_move),
-            threefold=bool(threefold),
+            illegal_action=arguments.illegal_action,
+            fifty_move=bool(arguments.fifty_move),
+            threefold=bool(arguments.threefold),
             owned=tuple(owned),
         )
     except BaseException:
         for resource in owned:
             resource.close()
         raise
+
+
+def resolve_settings(**arguments: Any) -> Settings:
+    """`make_settings` with the arguments one by one: its old name."""
+    return make_settings(EnvArguments(**arguments))
 
 
 def checked_render_mode(render_mode: str | None) -> str | None:

@@ -15,7 +15,7 @@ Info = dict[str, Any]
 
 
 def observe(games: Games, scoring: Scoring) -> tuple[NDArray[np.uint8], Info]:
-    """(observations uint8 [N, 19, 8, 8], the state part of `info`) of all boards as they stand."""
+    """(observations uint8 [N, C, 8, 8], the state part of `info`) of all boards as they stand."""
     info: Info = games.boards.observe()
     planes = info.pop("planes")
     if games.settings.evaluator is not None:
@@ -52,7 +52,7 @@ def final_entries(
 
     Args:
         done: bool [N], where games ended.
-        final_obs: uint8 [N, 19, 8, 8], all boards before the new games began.
+        final_obs: uint8 [N, C, 8, 8], all boards before the new games began.
         final_info: their state info; it becomes part of the result.
         step_info: `transition` of the step.
         final_cp: int32 [N], the scores after the step.

@@ -24,7 +24,7 @@ from chess_env.matches.match_openings import MatchOpenings
 from chess_env.matches.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import StartPositions
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
 
 MATCH_PLIES = 300
@@ -37,6 +37,24 @@ MAX_REPLAYS = 3
 _PLAYER = 2
 
 Index = NDArray[np.int64]
+
+
+class MatchOptions(NamedTuple):
+    """What most matches leave as it is.
+
+    Attributes:
+        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
+        before: the match that is continued; without it an opening can come again that a void pair of it got.
+        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
+            that were finished, if any. Of games that are cut off none of their table counts: those of
+            them that had ended are the short ones, and no fair sample.
+        max_boards: games that advance together; speed and memory only.
+    """
+
+    first_pair: int = 0
+    before: MatchResult | None = None
+    keep: Callable[[MatchResult], None] | None = None
+    max_boards: int = 512
 
 
 class _Pair(NamedTuple):
@@ -62,10 +80,7 @@ def play_match(
     pairs: int,
     seed: int,
     max_plies: int,
-    first_pair: int = 0,
-    before: MatchResult | None = None,
-    keep: Callable[[MatchResult], None] | None = None,
-    max_boards: int = 512,
+    options: MatchOptions | None = None,
 ) -> MatchResult:
     """The match of `pairs` game pairs between two players.
 
@@ -76,32 +91,29 @@ def play_match(
         pairs: how many; two games each.
         seed: of openings and players, at least 0.
         max_plies: a game that goes on after this many plies is drawn; reported matches have `MATCH_PLIES`.
-        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
-        before: the match that is continued; without it an opening can come again that a void pair of it got.
-        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
-            that were finished, if any. Of games that are cut off none of their table counts: those of
-            them that had ended are the short ones, and no fair sample.
-        max_boards: games that advance together; speed and memory only.
+        options: which part of a longer match it is, what becomes of it when it ends early, boards at once.
 
     Raises:
         ValueError: no pair, a negative seed, no plies, fewer distinct openings than pairs, or a match
-            `before` that has later pairs.
+            `options.before` that has later pairs.
         RuntimeError: a player chose an illegal action.
         EngineError: a pair became void `MAX_REPLAYS` times in a row; names the engine's last words.
     """
+    options = options or MatchOptions()
+    first_pair, max_boards = options.first_pair, options.max_boards
     if pairs < 1 or seed < 0 or max_plies < 1 or first_pair < 0 or max_boards < 2:
         raise ValueError(
             f"pairs={pairs}, seed={seed}, max_plies={max_plies}, first_pair={first_pair}, "
             f"max_boards={max_boards}: expected pairs and plies of at least 1, a seed and a first pair of "
             "at least 0, and at least the 2 boards of a pair"
         )
-    given = MatchOpenings(openings, seed, first_pair, pairs, before)
+    given = MatchOpenings(openings, seed, first_pair, pairs, options.before)
     match = _Match((first, second), given, seed, max_plies)
     try:
         match.play(range(first_pair, first_pair + pairs), max_boards // 2)
     except BaseException:
-        if match.games and keep is not None:
-            keep(match.result())
+        if match.games and options.keep is not None:
+            options.keep(match.result())
         raise
     return match.result()
 

@@ -7,7 +7,7 @@ import numpy as np
 from chess_env.matches.match_result import MatchResult
 from chess_env.positions.derived_positions import MAX_TRIES
 from chess_env.positions.start_positions import StartPositions
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import hash_batch
 
 # What a random generator of a match is for; the first numbers after the seed. `arena` has the next one.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 LEAD_CP = 1000
 """A material lead of at least this, counted when the leader is to move, is one that should be won."""
@@ -101,7 +101,7 @@ class MatchResult:
         ]
 
     def joined(self, more: MatchResult) -> MatchResult:
-        """This match and the continuation of it that `more` is (`play_match` with a later `first_pair`).
+        """This match and the continuation of it that `more` is (`play_match` with a later `options.first_pair`).
 
         Raises:
             ValueError: the other match is of other players, or plays a pair of this one again.

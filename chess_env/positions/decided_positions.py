@@ -12,7 +12,16 @@ import numpy as np
 
 from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import opponent_in_check
-from chess_env.rules.movegen import KINGS, OWN, PAWNS, QUEENS, ROOKS, STATE, Positions, in_check
+from chess_env.rules.movegen import in_check
+from chess_env.rules.packed import (
+    KINGS,
+    OWN,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    STATE,
+    Positions,
+)
 from chess_env.rules.random_play import random_walk
 from chess_env.rules.rules import ONGOING, status_batch
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import is_heldout
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import position_hash
 
 MAX_TRIES = 10_000
@@ -20,6 +21,27 @@ def no_position(name: str, what: str) -> RuntimeError:
         f"start positions {name!r}: {MAX_TRIES} draws in a row gave no position {what}; "
         "loosen the filter, ask for fewer positions, or use another source"
     )
+
+
+def draw_until(
+    draw: Callable[[], Positions], accepts: Callable[[Positions], bool], name: str, what: str
+) -> Positions:
+    """uint64 [8], the first position that `draw()` gives and that is accepted.
+
+    Args:
+        draw: gives a position.
+        accepts: whether it will do.
+        name: the source's, for the error.
+        what: what is asked of a position, such as "outside the held-out table".
+
+    Raises:
+        RuntimeError: none of `MAX_TRIES` draws in a row was accepted.
+    """
+    for _ in range(MAX_TRIES):
+        position = draw()
+        if accepts(position):
+            return position
+    raise no_position(name, what)
 
 
 class PositionList:
@@ -35,7 +57,10 @@ class PositionList:
 
 
 class NotHeldout:
-    """Another source without the positions of the held-out table."""
+    """Another source without the positions of the held-out table; what is no position passes.
+
+    It is checked where games start, with an error that says what gave it.
+    """
 
     def __init__(self, source: Any, name: str) -> None:
         self.name = name
@@ -47,11 +72,17 @@ class NotHeldout:
         Raises:
             RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
         """
-        for _ in range(MAX_TRIES):
-            position = self._source.sample(rng)
-            if not is_heldout(position):
-                return position
-        raise no_position(self.name, "outside the held-out table")
+
+        def is_free(position: Positions) -> bool:
+            is_position = position.shape == (8,) and position.dtype == np.uint64
+            return not (is_position and is_heldout(position))
+
+        return draw_until(
+            lambda: np.asarray(self._source.sample(rng)),
+            is_free,
+            self.name,
+            "outside the held-out table",
+        )
 
 
 class Mixture:
@@ -91,11 +122,12 @@ class Balanced:
         Raises:
             RuntimeError: every one of `MAX_TRIES` draws in a row had a score beyond the limit.
         """
-        for _ in range(MAX_TRIES):
-            position = self._source.sample(rng)
-            if abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp:
-                return position
-        raise no_position(self.name, f"with a score within +-{self.limit_cp} centipawns")
+
+        def is_balanced(position: Positions) -> bool:
+            return abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp
+
+        what = f"with a score within +-{self.limit_cp} centipawns"
+        return draw_until(lambda: self._source.sample(rng), is_balanced, self.name, what)
 
 
 def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import hash_batch, position_hash
 
 HELDOUT_PATH = Path(__file__).with_name("heldout.npz")

@@ -18,7 +18,7 @@ from chess_env.positions.heldout import HELDOUT_PATH, SLICE_NAMES, read_heldout
 from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import PhaseMix
 from chess_env.positions.start_positions import InitialPosition, RandomPlies
-from chess_env.rules.movegen import IDENTITY_BITS, STATE, Positions
+from chess_env.rules.packed import IDENTITY_BITS, STATE, Positions
 from chess_env.rules.rules import ENDGAME, MIDDLEGAME, children, hash_batch, position_hash
 
 SEED = 20_260_101

@@ -9,7 +9,7 @@ import chess
 import numpy as np
 
 from chess_env.rules.fen import pack_board
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 
 MIN_PLIES = 4  # shorter prefixes are shared by most lines
 

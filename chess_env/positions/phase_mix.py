@@ -12,7 +12,8 @@ import numpy as np
 
 from chess_env.positions.openings import opening_positions
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import (
+from chess_env.rules.movegen import in_check
+from chess_env.rules.packed import (
     BISHOPS,
     BLACK_BIT,
     KINGS,
@@ -23,7 +24,6 @@ from chess_env.rules.movegen import (
     ROOKS,
     STATE,
     Positions,
-    in_check,
 )
 from chess_env.rules.random_play import random_walk
 from chess_env.rules.rules import ENDGAME, MIDDLEGAME, ONGOING, OPENING, phase_batch, status_batch

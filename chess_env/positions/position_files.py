@@ -8,7 +8,7 @@ import numpy as np
 
 from chess_env.positions.heldout import is_heldout
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
 
 

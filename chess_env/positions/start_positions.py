@@ -44,7 +44,7 @@ from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import PhaseMix
 from chess_env.positions.position_files import read_fens
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.random_play import random_walk
 from chess_env.rules.rules import ONGOING, status_batch
 
@@ -75,24 +75,8 @@ class StartPositions(Protocol):
         ...
 
 
-class CustomPositions:
-    """A caller's own object with a method `sample`; its positions are checked where games start."""
-
-    def __init__(self, source: Any, name: str) -> None:
-        self.name = name
-        self._source = source
-
-    def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]: what the object's `sample(rng)` gives, drawn again where it is held out.
-
-        Raises:
-            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
-        """
-        for _ in range(MAX_TRIES):
-            position = np.asarray(self._source.sample(rng))
-            if position.shape != (8,) or position.dtype != np.uint64 or not is_heldout(position):
-                return position
-        raise no_position(self.name, "outside the held-out table")
+CustomPositions = NotHeldout
+"""A caller's own object with a method `sample`."""
 
 
 class InitialPosition:
@@ -174,7 +158,7 @@ def _base_source(spec: str) -> Any:
     elif spec == "decided":
         return NotHeldout(DecidedPositions(), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
-        return CustomPositions(make_object(spec, "start_positions", ["sample"]), spec)
+        return NotHeldout(make_object(spec, "start_positions", ["sample"]), spec)
     raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
 
 
@@ -231,7 +215,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
         if isinstance(spec, StartPositions):
             return spec
         if callable(getattr(spec, "sample", None)):
-            return CustomPositions(spec, f"{type(spec).__name__} object")
+            return NotHeldout(spec, f"{type(spec).__name__} object")
         raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
     parts = mixture_parts(spec)
     if parts:

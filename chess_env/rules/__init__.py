@@ -1,9 +1,9 @@
 """The rules of chess, compiled: packed positions, move generation, endings, FEN.
 
-What other packages ask of the rules stands here; the layout of a packed position is described in `movegen`.
+What other packages ask of the rules stands here; the layout of a packed position is described in `packed`.
 """
 
-from chess_env.rules.movegen import Positions
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     CHECKMATE,
     ENDGAME,

@@ -21,6 +21,8 @@ U2 = np.uint64(2)
 U7 = np.uint64(7)
 U8 = np.uint64(8)
 U9 = np.uint64(9)
+U16 = np.uint64(16)
+U32 = np.uint64(32)
 NOT_FILE_A = np.uint64(0xFEFEFEFEFEFEFEFE)
 NOT_FILE_H = np.uint64(0x7F7F7F7F7F7F7F7F)
 NOT_FILES_AB = np.uint64(0xFCFCFCFCFCFCFCFC)
@@ -182,3 +184,25 @@ def pawn_attacks_up(pawns: np.uint64) -> np.uint64:
 def pawn_attacks_down(pawns: np.uint64) -> np.uint64:
     """uint64: squares attacked by pawns that move down the board (the opponent's)."""
     return (pawns & NOT_FILE_H) >> U7 | (pawns & NOT_FILE_A) >> U9
+
+
+@inlined
+def fill_up(bits: np.uint64) -> np.uint64:
+    """uint64: the squares themselves and all above them on their files."""
+    bits |= bits << U8
+    bits |= bits << U16
+    return bits | bits << U32
+
+
+@inlined
+def fill_down(bits: np.uint64) -> np.uint64:
+    """uint64: the squares themselves and all below them on their files."""
+    bits |= bits >> U8
+    bits |= bits >> U16
+    return bits | bits >> U32
+
+
+@inlined
+def beside(bits: np.uint64) -> np.uint64:
+    """uint64: the squares to the left and right of these."""
+    return (bits & NOT_FILE_H) << U1 | (bits & NOT_FILE_A) >> U1

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from chess_env.jit import kernel
 from chess_env.rules.bitboards import U0, U1, U2, square_bit
-from chess_env.rules.movegen import (
+from chess_env.rules.movegen import MAX_LEGAL
+from chess_env.rules.packed import (
     BLACK_BIT,
     CLOCK_SHIFT,
     EP_MASK,
     EP_SHIFT,
     FULLMOVE_SHIFT,
-    MAX_LEGAL,
     OWN,
     STATE,
     WORD_MASK,

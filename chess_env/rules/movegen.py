@@ -1,13 +1,4 @@
-"""Packed positions, their legal moves, and making a move, compiled.
-
-A packed position is uint64 [8], always from the mover's side (Black to move: ranks reversed):
-
-    [0..5]  pawns, knights, bishops, rooks, queens, kings of both sides
-    [6]     all men of the side to move
-    [7]     state: bits 0-3 castling rights (mover K, mover Q, opponent K, opponent Q),
-            bits 4-9 en passant target square (0 = none; set only when a capture there is legal),
-            bit 10 set when Black is to move, bits 16-31 rule-50 clock in half-moves,
-            bits 32-47 full-move number
+"""The legal moves of a packed position (`packed.py`), and making a move, compiled.
 
 Everything here takes one position; `rules.py` works on batches. Correctness is tested by perft and
 against python-chess.
@@ -37,20 +28,30 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-
-Positions = NDArray[np.uint64]
+from chess_env.rules.packed import (  # noqa: F401 - the layout was in this file: its names still are
+    BISHOPS,
+    BLACK_BIT,
+    CLOCK_SHIFT,
+    EP_MASK,
+    EP_SHIFT,
+    FULLMOVE_SHIFT,
+    IDENTITY_BITS,
+    KINGS,
+    KNIGHTS,
+    OWN,
+    PAWNS,
+    QUEENS,
+    RIGHTS_MASK,
+    ROOKS,
+    STATE,
+    WORD_MASK,
+    Positions,
+    en_passant_square,
+    occupied_squares,
+    rule50_clock,
+)
 
 MAX_LEGAL = 218  # R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1
-PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, OWN, STATE = range(8)
-
-EP_SHIFT = np.uint64(4)
-EP_MASK = np.uint64(63)
-BLACK_BIT = np.uint64(1 << 10)
-CLOCK_SHIFT = np.uint64(16)
-FULLMOVE_SHIFT = np.uint64(32)
-WORD_MASK = np.uint64(0xFFFF)
-IDENTITY_BITS = np.uint64(0x7FF)  # castling, en passant and turn: what makes two positions the same
-RIGHTS_MASK = np.uint64(15)
 
 # uint64 [64] each: castling rights that survive a move from / to a square.
 _KEEP_FROM = np.full(64, 15, np.uint64)
@@ -65,24 +66,6 @@ _QUEEN_ACTION = FROM_TO_ACTION
 _UNDERPROMOTION = np.full((64, 3), -1, np.int16)
 for _action in range(NUM_FROM_TO, len(_FROM), 3):
     _UNDERPROMOTION[_FROM[_action], _TO[_action] - _FROM[_action] - 7] = _action
-
-
-@inlined
-def occupied_squares(position: Positions) -> np.uint64:
-    """uint64: all men of both sides."""
-    return position[0] | position[1] | position[2] | position[3] | position[4] | position[5]
-
-
-@inlined
-def en_passant_square(position: Positions) -> np.int64:
-    """int64: the en passant target square in the mover's view; 0 when no such capture is legal."""
-    return np.int64((position[STATE] >> EP_SHIFT) & EP_MASK)
-
-
-@inlined
-def rule50_clock(position: Positions) -> np.int64:
-    """int64: half-moves since the last capture or pawn move."""
-    return np.int64((position[STATE] >> CLOCK_SHIFT) & WORD_MASK)
 
 
 @inlined

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import announced, kernel
-from chess_env.rules.movegen import MAX_LEGAL, Positions, apply, legal_actions_of
+from chess_env.rules.movegen import MAX_LEGAL, apply, legal_actions_of
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, status_of
 
 

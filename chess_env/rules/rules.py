@@ -1,6 +1,6 @@
 """The rules of chess on batches of packed positions, compiled: moves, children, hash, how a game ends.
 
-The layout of a packed position (uint64 [8], mover's view) is described in `movegen.py`.
+The layout of a packed position (uint64 [8], mover's view) is described in `packed.py`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import DARK_SQUARES, LIGHT_SQUARES, U0, popcount
-from chess_env.rules.movegen import (
+from chess_env.rules.movegen import MAX_LEGAL, apply, in_check, legal_actions_of
+from chess_env.rules.packed import (
     BISHOPS,
     IDENTITY_BITS,
     KINGS,
     KNIGHTS,
-    MAX_LEGAL,
     OWN,
     PAWNS,
     QUEENS,
     ROOKS,
     STATE,
     Positions,
-    apply,
-    in_check,
-    legal_actions_of,
     occupied_squares,
     rule50_clock,
 )

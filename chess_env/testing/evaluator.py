@@ -13,7 +13,7 @@ from chess_env.evaluators import MATE_SCORE, Evaluator
 from chess_env.rules import rules
 from chess_env.rules.fen import pack_fens, parse_fen, to_fens
 from chess_env.rules.random_play import random_walk
-from chess_env.testing.contract import ContractError, rule
+from chess_env.testing import ContractError, rule
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MATED = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"

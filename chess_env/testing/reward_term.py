@@ -8,7 +8,7 @@ import numpy as np
 
 from chess_env.rewards.reward_terms import RewardTerm
 from chess_env.rewards.rewards import MATE_SCORE_CP
-from chess_env.testing.contract import ContractError, rule
+from chess_env.testing import ContractError, rule
 
 
 def check_reward_term(term: RewardTerm, *, seed: int = 0) -> None:

@@ -11,7 +11,7 @@ from chess_env.positions.heldout import is_heldout
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
-from chess_env.testing.contract import rule
+from chess_env.testing import rule
 
 
 def check_start_positions(source: Any, *, samples: int = 64) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -16,6 +15,8 @@ import chess_env.matches.arena
 from algorithms.commands.result_files import try_path
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
+from chess_env.matches.arena import MatchOptions
+from chess_env.matches.match_result import MatchResult
 from tests.commands.lab import evaluate
 
 OLD = '{"precious": 1}\n'
@@ -129,11 +130,20 @@ def die() -> None:
     raise EngineError("the engine cannot be used")
 
 
+def play_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None; matches have two boards, so that the pairs before one that stays void are finished."""
+    play = chess_env.matches.arena.play_match
+
+    def on_two_boards(*players: Any, options: MatchOptions, **settings: Any) -> MatchResult:
+        return play(*players, options=options._replace(max_boards=2), **settings)
+
+    monkeypatch.setattr("chess_env.matches.arena.play_match", on_two_boards)
+
+
 def test_a_pair_that_stays_void_loses_no_finished_pair_of_its_match(
     run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_by_one = functools.partial(chess_env.matches.arena.play_match, max_boards=2)
-    monkeypatch.setattr("chess_env.matches.arena.play_match", one_by_one)
+    play_one_by_one(monkeypatch)
     opponent(monkeypatch, "builtin", Failing(3 * 12, die))  # three pairs of two games of 12 plies
     said = evaluate(run_dir, "--games", 20, "--opponents", "builtin", *files)
     assert said.code == 1
@@ -149,8 +159,7 @@ def test_what_is_finished_of_a_continued_match_is_added_to_its_probe(
     run_dir: Path, tmp_path: Path, files: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
-    one_by_one = functools.partial(chess_env.matches.arena.play_match, max_boards=2)
-    monkeypatch.setattr("chess_env.matches.arena.play_match", one_by_one)
+    play_one_by_one(monkeypatch)
     opponent(monkeypatch, "material", Failing((10 + 3) * 12, die))
     assert evaluate(run_dir, "--games", 40, *files).code == 1
     found = json.loads((tmp_path / "found.json").read_text())["opponents"]
@@ -164,7 +173,7 @@ def test_a_continued_match_is_told_what_was_played(
     play, told = chess_env.matches.arena.play_match, []
 
     def noted(*players: Any, **settings: Any) -> Any:
-        told.append((settings["first_pair"], settings["before"]))
+        told.append((settings["options"].first_pair, settings["options"].before))
         return play(*players, **settings)
 
     monkeypatch.setattr("chess_env.matches.arena.play_match", noted)

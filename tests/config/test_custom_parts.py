@@ -27,6 +27,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.custom import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
+from chess_env.observation import NUM_PLANES
 from tests.commands.lab import chess_lab
 from tests.config import custom_parts
 from tests.config.custom_parts import HERE, KingsAndPawns, Linear, Material, Mine, pawns
@@ -194,7 +195,7 @@ def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
 def test_an_own_network_serves_a_critic_and_is_refused_for_maskable_ppo() -> None:
     config = NetworkConfig(network=f"{HERE}:Linear")
     policy = build_policy(config, seed=0, device=torch.device("cpu"), critic=True)
-    obs = torch.zeros(3, 19, 8, 8, dtype=torch.uint8)
+    obs = torch.zeros(3, NUM_PLANES, 8, 8, dtype=torch.uint8)
     values = policy.values(obs)
     beside = policy.outputs(obs, torch.zeros(3, 2, dtype=torch.int16), 1.0).values
     assert values is not None and beside is not None and torch.equal(values, beside)

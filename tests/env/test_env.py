@@ -16,7 +16,7 @@ import chess_env
 from chess_env.env import ChessSelfPlayEnv
 from chess_env.evaluators import Evaluator
 from chess_env.moves import move_to_action
-from chess_env.observation import PLANES, encode_batch
+from chess_env.observation import PLANE_INDEX, PLANES, encode_batch
 from chess_env.rewards.rewards import value
 from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import (
@@ -82,13 +82,15 @@ def test_the_first_observation_shows_all_men_from_the_movers_side() -> None:
     env = make()
     obs, info = env.reset(seed=0)
     assert obs.dtype == np.uint8 and obs.shape == (len(PLANES), 8, 8)
-    assert obs[:12].sum() == 32
-    assert obs[5, 0, 4] == 1 and obs[11, 7, 4] == 1  # both kings on the e-file, the mover's below
-    assert (obs[12:16] == 1).all()
+    assert obs[PLANE_INDEX.mover_pawn : PLANE_INDEX.opponent_king + 1].sum() == 32
+    # Both kings on the e-file, the mover's below.
+    assert obs[PLANE_INDEX.mover_king, 0, 4] == 1 and obs[PLANE_INDEX.opponent_king, 7, 4] == 1
+    assert all((obs[i] == 1).all() for i, plane in enumerate(PLANES) if "_castles_" in plane.name)
     assert (info["turn"], info["ply"], info["phase"], info["num_legal"]) == (1, 0, 0, 20)
     obs, *_, info = play(env, "e2e4")
-    assert info["turn"] == 0 and obs[11, 7, 4] == 1
-    assert obs[6, 4, 4] == 1  # White's e4 pawn, seen from Black's side: fifth row
+    assert info["turn"] == 0 and obs[PLANE_INDEX.opponent_king, 7, 4] == 1
+    # White's e4 pawn, seen from Black's side: fifth row.
+    assert obs[PLANE_INDEX.opponent_pawn, 4, 4] == 1
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -24,6 +24,7 @@ from algorithms.evaluation.move_quality import (
     uniform_probs,
     win_percent,
 )
+from chess_env.observation import NUM_PLANES
 from chess_env.positions.heldout import load_heldout
 from tests.evaluation.policies import small_policy
 from tests.small import CPU
@@ -43,7 +44,7 @@ def made(rows: list[Row]) -> tuple[Any, HeldoutSlice]:
         probs[row, : len(moves)] = [prob for _, prob in moves]
     num_legal = np.array([len(moves) for moves in rows])
     return probs, HeldoutSlice(
-        "made", np.zeros((len(rows), 19, 8, 8), np.uint8), ids, scores, num_legal
+        "made", np.zeros((len(rows), NUM_PLANES, 8, 8), np.uint8), ids, scores, num_legal
     )
 
 

@@ -6,8 +6,8 @@ import chess
 import numpy as np
 import pytest
 
-from benchmarks.builtin_evaluator import agreement, random_play
-from benchmarks.builtin_sample import load_sample
+from benchmarks.speed.builtin_evaluator import agreement, random_play
+from benchmarks.speed.builtin_sample import load_sample
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
 from chess_env.evaluators.builtin.exchange import exchange_is_good

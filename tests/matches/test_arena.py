@@ -14,7 +14,7 @@ import pytest
 
 from chess_env.evaluators import EngineError
 from chess_env.games.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
-from chess_env.matches.arena import play_match
+from chess_env.matches.arena import MatchOptions, play_match
 from chess_env.matches.match_openings import draw_openings
 from chess_env.matches.match_result import Game, MatchResult
 from chess_env.positions.start_positions import PositionList, make_start_positions
@@ -31,7 +31,14 @@ def fixed(*fens: str) -> PositionList:
 
 
 def match(
-    first: Any, second: Any, *, openings: Any = BOOK, pairs: int = 4, plies: int = 120, **more: Any
+    first: Any,
+    second: Any,
+    *,
+    openings: Any = BOOK,
+    pairs: int = 4,
+    plies: int = 120,
+    seed: int = 3,
+    **options: Any,
 ) -> MatchResult:
     return play_match(
         make_player(first),
@@ -39,7 +46,8 @@ def match(
         openings=openings,
         pairs=pairs,
         max_plies=plies,
-        **({"seed": 3} | more),
+        seed=seed,
+        options=MatchOptions(**options),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import play_match
+from chess_env.matches.arena import MatchOptions, play_match
 from chess_env.matches.match_openings import MatchOpenings, draw_openings
 from chess_env.matches.match_result import MatchResult
 from chess_env.positions.start_positions import StartPositions, make_start_positions
@@ -44,9 +44,19 @@ def played(result: MatchResult) -> list[int]:
     return keys([game.opening for game in result.games[::2]])
 
 
-def match(player: Any, pairs: int, *, openings: StartPositions = BOOK, **more: Any) -> MatchResult:
-    settings = {"seed": 0, "max_plies": 8, "max_boards": 2} | more
-    return play_match(RandomPlayer(), player, openings=openings, pairs=pairs, **settings)
+def match(
+    player: Any, pairs: int, *, openings: StartPositions = BOOK, seed: int = 0, **more: Any
+) -> MatchResult:
+    options = MatchOptions(**({"max_boards": 2} | more))
+    return play_match(
+        RandomPlayer(),
+        player,
+        openings=openings,
+        pairs=pairs,
+        seed=seed,
+        max_plies=8,
+        options=options,
+    )
 
 
 def test_without_a_void_pair_the_openings_are_those_that_were_drawn() -> None:

@@ -16,6 +16,7 @@ from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.requests import Request
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, move_to_action
+from chess_env.observation import PLANE_INDEX
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
 from tests.evaluation.policies import small_policy
@@ -72,7 +73,8 @@ def test_a_repeated_position_is_seen_as_repeated() -> None:
     counts = [reached(None, SHUFFLE * n).repetitions for n in range(4)]
     assert counts == [0, 1, 2, 3]
     once, twice = reached(None, ()), reached(None, SHUFFLE)
-    plane = [observation(p.board, p.repetitions)[17].max() for p in (once, twice)]
+    seen = [observation(p.board, p.repetitions) for p in (once, twice)]
+    plane = [planes[PLANE_INDEX.repetitions].max() for planes in seen]
     assert plane == [0, 1]
     moves = PolicyMoves(small_policy(0))
     # Position and clocks alike, history not: only the repetition can make the difference.

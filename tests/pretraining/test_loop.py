@@ -23,6 +23,7 @@ from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import RunFolderError, lock_folder
 from algorithms.updates.nonfinite import NonFiniteError
+from chess_env.observation import NUM_PLANES
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
 from tests.training.runs import assert_same, rows_without_time, stop_at
 
@@ -246,9 +247,8 @@ def test_a_step_follows_the_gradient_of_the_cross_entropy() -> None:
     session = Pretraining(tiny(None))
     legal_ids = torch.tensor([[0, 5, 9], [3, 7, -1]], dtype=torch.int16)
     targets = torch.tensor([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
-    obs = torch.zeros((2, 19, 8, 8), dtype=torch.uint8)
-    logits = session.policy(obs, legal_ids)
-    logits = logits.detach().masked_fill(legal_ids < 0, -1e9)
+    obs = torch.zeros((2, NUM_PLANES, 8, 8), dtype=torch.uint8)
+    logits = session.policy(obs, legal_ids).detach().masked_fill(legal_ids < 0, -1e9)
     expected = torch.nn.functional.cross_entropy(logits, targets)  # PyTorch's own, soft labels
     means = StepMeans()
     session.step(Minibatch(obs, legal_ids, targets, 5), means)
@@ -262,7 +262,7 @@ def test_a_step_follows_the_gradient_of_the_cross_entropy() -> None:
 def test_a_run_whose_loss_is_no_number_stops_with_finite_weights() -> None:
     session = Pretraining(tiny(None))
     legal_ids = torch.tensor([[0, 5]], dtype=torch.int16)
-    obs = torch.zeros((1, 19, 8, 8), dtype=torch.uint8)
+    obs = torch.zeros((1, NUM_PLANES, 8, 8), dtype=torch.uint8)
     bad = Minibatch(obs, legal_ids, torch.tensor([[float("nan"), 1.0]]), 2)
     means = StepMeans()
     with pytest.raises(NonFiniteError, match="loss nan"):

@@ -14,6 +14,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
 from algorithms.rollouts.positions import start_rollout
 from algorithms.training.session import Session
+from chess_env.observation import PLANE_INDEX
 from tests.rollouts.play import play_positions
 from tests.small import make_policy, make_vec
 from tests.training.runs import tiny
@@ -80,7 +81,8 @@ def _one_ply_ahead(batch: RolloutBatch, which: str) -> list[np.ndarray]:
         action = greedy_actions(batch, ply) if which == "greedy" else batch.actions[:, ply, 0]
         planes = probe.step(action.numpy())[0].copy()
         # A game set up from a FEN has no history: the count of repetitions is the stream's own.
-        planes[:, 17] = batch.obs[:, ply + 1, 17].numpy()
+        repetitions = PLANE_INDEX.repetitions
+        planes[:, repetitions] = batch.obs[:, ply + 1, repetitions].numpy()
         found.append(planes)
         settings = {"temperature": 1.0, "generator": generator, "greedy_fraction": 0.3}
         _, state = play_positions(vec, policy, state, num_plies=1, group_size=3, **settings)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from algorithms.rollouts.planes import planes_of, positions_of
-from chess_env.observation import encode_batch
+from chess_env.observation import PLANES, encode_batch
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.rules.fen import pack_fens
 
@@ -26,6 +26,14 @@ def test_planes_from_packed_boards_equal_the_environments() -> None:
     repetitions = rng.integers(0, 5, len(positions)).astype(np.uint8)
     found = planes_of(torch.from_numpy(positions.view(np.int64)), torch.from_numpy(repetitions))
     assert np.array_equal(found.numpy(), encode_batch(positions, repetitions))
+
+
+def test_every_plane_says_something() -> None:
+    positions = np.array(pack_fens(SPECIAL))
+    planes = encode_batch(positions, np.ones(len(positions), np.uint8))
+    assert [
+        plane.name for plane, seen in zip(PLANES, planes.any((0, 2, 3)), strict=True) if not seen
+    ] == []
 
 
 def test_packed_boards_from_planes_are_the_boards_the_planes_were_made_of() -> None:

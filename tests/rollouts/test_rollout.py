@@ -9,7 +9,7 @@ from algorithms.rollouts.positions import start_rollout
 from algorithms.rollouts.state import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.observation import encode_batch
+from chess_env.observation import NUM_PLANES, encode_batch
 from tests.rollouts.play import play_games, play_positions
 from tests.small import VecOf, make_batch, make_policy
 
@@ -120,7 +120,7 @@ def test_all_games_of_a_group_start_from_the_same_position(vec_of: VecOf) -> Non
     start_rollout(vec, 3)
     batch = play_games(vec, make_policy(), num_plies=5)
     assert batch.rewards.shape == (2, 4, 5)
-    assert batch.obs.shape == (2, 4, 5, 19, 8, 8)
+    assert batch.obs.shape == (2, 4, 5, NUM_PLANES, 8, 8)
     assert (batch.obs[:, :, 0] == batch.obs[:, :1, 0]).all()
     assert not torch.equal(batch.obs[0, 0, 0], batch.obs[1, 0, 0])
     assert (batch.obs[0, :, -1] != batch.obs[0, :1, -1]).any()

@@ -18,6 +18,7 @@ from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.rollouts.positions import start_rollout
 from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets
+from chess_env.observation import NUM_PLANES
 from tests.rollouts.play import play_positions
 from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import RecordingAlgorithm, run
@@ -37,7 +38,8 @@ def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(tmp_path: Path) -> No
     kept = sorted(path.name for path in bad.folder.iterdir())
     assert kept == ["update-7.json", "update-7.safetensors"]
     tensors = load_file(bad.folder / "update-7.safetensors")
-    assert tensors["obs"].shape == (4, 19, 8, 8) and tensors["advantages"].isnan().sum() == 1
+    assert tensors["obs"].shape == (4, NUM_PLANES, 8, 8)
+    assert tensors["advantages"].isnan().sum() == 1
     note = json.loads((bad.folder / "update-7.json").read_text())
     assert note["update"] == 7 and "nan" in note["reason"]
     assert len(said) == 1 and str(bad.folder / "update-7.safetensors") in said[0]

@@ -85,7 +85,7 @@ class BoardsVecEnv(VecEnv):
         super().__init__(rows, vec.single_observation_space, vec.single_action_space)
 
     def reset(self) -> NDArray[np.uint8]:
-        """Observations uint8 `[N, 19, 8, 8]` of new games, from the seeds given to `seed`.
+        """Observations uint8 `[N, C, 8, 8]` of new games, from the seeds given to `seed`.
 
         Raises:
             ValueError: options were set; starts are chosen where the boards are made.
@@ -108,7 +108,7 @@ class BoardsVecEnv(VecEnv):
         self._actions = np.array(actions, np.int64)
 
     def step_wait(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_], Infos]:
-        """(observations uint8 `[N, 19, 8, 8]`, rewards float32 `[N]`, ended bool `[N]`, infos).
+        """(observations uint8 `[N, C, 8, 8]`, rewards float32 `[N]`, ended bool `[N]`, infos).
 
         Raises:
             gymnasium.error.ResetNeeded: no action is waiting.

@@ -1,6 +1,6 @@
 """The built-in evaluator: a tapered evaluation with quiescence search, compiled; needs no engine.
 
-Its place between material counting and Stockfish is measured by `benchmarks/builtin_evaluator.py`.
+Its place between material counting and Stockfish is measured by `benchmarks/speed/builtin_evaluator.py`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import (
+from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
     KNIGHTS,

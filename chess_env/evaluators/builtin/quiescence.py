@@ -23,7 +23,8 @@ from chess_env.evaluators.builtin.tactical_moves import (
 )
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import BETWEEN, KING, U0, U1, U8, lowest_square, popcount, square_bit
-from chess_env.rules.movegen import (
+from chess_env.rules.movegen import attacked_by_opponent, checkers_of
+from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
     KNIGHTS,
@@ -31,8 +32,6 @@ from chess_env.rules.movegen import (
     PAWNS,
     QUEENS,
     ROOKS,
-    attacked_by_opponent,
-    checkers_of,
     occupied_squares,
 )
 

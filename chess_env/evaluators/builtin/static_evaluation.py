@@ -1,6 +1,6 @@
 """Static evaluation of a quiet position, compiled: a sum of tapered terms, integers only.
 
-A board is a packed position (see `chess_env/rules/movegen.py`) as a tuple of eight uint64, which the compiler
+A board is a packed position (see `chess_env/rules/packed.py`) as a tuple of eight uint64, which the compiler
 keeps in registers. Every term has a middlegame and an endgame value, packed into one int64; the two
 sums are blended by the material left. The values are data: `piece_square_tables.py`.
 """
@@ -14,12 +14,13 @@ from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import (
     KING,
     KNIGHT,
-    NOT_FILE_A,
-    NOT_FILE_H,
     U0,
     U1,
     U8,
+    beside,
     bishop_attacks,
+    fill_down,
+    fill_up,
     flip_vertical,
     lowest_square,
     pawn_attacks_up,
@@ -27,7 +28,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import (
+from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
     KNIGHTS,
@@ -44,7 +45,6 @@ MAX_EVAL = 9_000
 _HALF = np.int64(1) << np.int64(31)
 _LOW = np.int64(0xFFFFFFFF)
 _SHIFT_32 = np.int64(32)
-_SHIFT_16, _SHIFT_32U = np.uint64(16), np.uint64(32)
 # Half a board file by file: squares 8 * rank + file and 8 * rank + (7 - file) share one value.
 _HALF_SQUARE = np.array([4 * (s // 8) + min(s % 8, 7 - s % 8) for s in range(64)], np.int64)
 _DISTANCE = np.array(
@@ -55,36 +55,17 @@ _FILE_OF = np.array([0x0101010101010101 << (s % 8) for s in range(64)], np.uint6
 _RANK_2_TO_4 = np.uint64(0x00000000FFFFFF00)
 
 
-@inlined
-def _fill_up(bits):
-    bits |= bits << U8
-    bits |= bits << _SHIFT_16
-    return bits | bits << _SHIFT_32U
-
-
-@inlined
-def _fill_down(bits):
-    bits |= bits >> U8
-    bits |= bits >> _SHIFT_16
-    return bits | bits >> _SHIFT_32U
-
-
-@inlined
-def _beside(bits):
-    return (bits & NOT_FILE_H) << U1 | (bits & NOT_FILE_A) >> U1
-
-
 @kernel
 def _pawn_terms(own_pawns, their_pawns, own_king, their_king, occupied, terms):
     """int64: packed value of one side's pawns, seen from that side."""
     total = np.int64(0)
     # Squares from which no opposing pawn can ever stop or capture a pawn.
-    shadow = _fill_down(their_pawns | _beside(their_pawns)) >> U8
+    shadow = fill_down(their_pawns | beside(their_pawns)) >> U8
     attacked = pawn_attacks_up(own_pawns)
-    files = _fill_up(_fill_down(own_pawns))
-    isolated = own_pawns & ~_beside(files)
-    connected = own_pawns & (attacked | _beside(own_pawns))
-    doubled = own_pawns & (_fill_down(own_pawns) >> U8)
+    files = fill_up(fill_down(own_pawns))
+    isolated = own_pawns & ~beside(files)
+    connected = own_pawns & (attacked | beside(own_pawns))
+    doubled = own_pawns & (fill_down(own_pawns) >> U8)
     total += popcount(isolated) * terms[pst.ISOLATED] + popcount(doubled) * terms[pst.DOUBLED]
     bits = own_pawns
     while bits:
@@ -121,7 +102,7 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
 
     bits = board[KNIGHTS] & own
     if bits:
-        outposts = bits & pawn_attacks & ~_fill_down(_beside(their_pawns))
+        outposts = bits & pawn_attacks & ~fill_down(beside(their_pawns))
         total += popcount(outposts) * terms[pst.OUTPOST]
     while bits:
         square = lowest_square(bits)
@@ -174,7 +155,7 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
 
     king = lowest_square(board[KINGS] & own)
     total += terms[pst.PIECE_SQUARE + 160 + _HALF_SQUARE[king]]
-    near = (_FILE_OF[king] | _beside(_FILE_OF[king])) & own_pawns
+    near = (_FILE_OF[king] | beside(_FILE_OF[king])) & own_pawns
     total += terms[pst.SHIELD + min(3, popcount(near & _RANK_2_TO_4))]
     if _FILE_OF[king] & own_pawns == U0:
         total += terms[pst.KING_OPEN_FILE]

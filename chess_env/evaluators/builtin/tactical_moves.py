@@ -24,14 +24,14 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import (
+from chess_env.rules.movegen import en_passant_is_legal
+from chess_env.rules.packed import (
     BISHOPS,
     EP_SHIFT,
     KINGS,
     OWN,
     QUEENS,
     ROOKS,
-    en_passant_is_legal,
     en_passant_square,
     occupied_squares,
 )

@@ -1,0 +1,135 @@
+"""What diagnostics cost, as a share of an update (rollout, targets and optimizer steps).
+
+    python -m benchmarks.speed.diagnostics [--json benchmarks/results/diagnostics.json]
+
+Default network and settings, built-in evaluator, one thread, CPU time of this process. Every round does
+the same update on the same batch from the same weights twice, with and without what is measured inside
+it, in alternating order, and times what comes around it alone. Bounds: what every update pays at most 5 %
+of an update without it; what is looked at every 10 updates at most 10 % averaged over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+from algorithms.core.batch_metrics import batch_metrics
+from algorithms.diagnostics.probe_policy import PolicyProbe
+from algorithms.diagnostics.probe_record import ProbeRecord
+from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.updates.targets import make_targets
+from algorithms.updates.update_metrics import UpdateMetrics
+from benchmarks.learning.entropy_prediction import CPU, Loop
+from benchmarks.records.report import print_table, save
+
+INTERVAL = 10
+WARM_UP = 2
+LIMITS = {"every update": 5.0, f"every {INTERVAL} updates": 10.0}
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of `work` and what it returned."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+def one_round(
+    loop: Loop,
+    diagnostics: UpdateDiagnostics,
+    record: ProbeRecord,
+    seen: SeenPositions,
+    *,
+    first: str,
+    second: str,
+) -> dict[str, float]:
+    """CPU seconds of the parts of one update, done once `with` and once `without` its metrics."""
+    times: dict[str, float] = {}
+    learner = loop.learner
+    rate = learner.settings.learning_rate
+    times["rollout"], batch = seconds(loop.rollout)
+    targets = make_targets(learner.algorithm, learner.regularizer, batch)
+    times["metrics"], _ = seconds(lambda: batch_metrics(batch, targets.advantages))
+    times["seen"], _ = seconds(lambda: seen.fraction(batch.position_hash))
+    times["before"], _ = seconds(lambda: diagnostics.before(learner, batch, targets))
+    weights, moments = learner.policy.state_dict(), learner.optimizer.state_dict()
+    start = copy.deepcopy((weights, moments, learner.shuffling.get_state()))
+    for kind in (first, second):
+        learner.policy.load_state_dict(start[0])
+        learner.optimizer.load_state_dict(copy.deepcopy(start[1]))
+        learner.shuffling.set_state(start[2])
+        if kind == "with":
+            times[kind], _ = seconds(lambda: loop.update(batch, rate))
+        else:
+            with mock.patch.object(UpdateMetrics, "add_loss", lambda *args: None):
+                times[kind], _ = seconds(lambda: loop.update(batch, rate))
+    times["after"], _ = seconds(lambda: diagnostics.after(learner.policy, rate))
+    logprobs = diagnostics.logprobs
+    assert logprobs is not None
+    times["written"], _ = seconds(lambda: record.write(1, logprobs))
+    return times
+
+
+def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
+    """Medians over the rounds, and the shares of an update."""
+    loop = Loop(preset, num_envs, seed)
+    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU)
+    diagnostics = UpdateDiagnostics(probe)
+    seen = SeenPositions()
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        record = ProbeRecord(Path(folder), probe, print)
+        record.begin(loop.learner.policy)
+        for number in range(rounds + WARM_UP):
+            first, second = ("with", "without") if number % 2 else ("without", "with")
+            times = one_round(loop, diagnostics, record, seen, first=first, second=second)
+            kept += [times] if number >= WARM_UP else []
+    loop.session.close()
+    middle = {name: statistics.median(times[name] for times in kept) for name in kept[0]}
+    inside = statistics.median(times["with"] - times["without"] for times in kept)
+    update_s = middle["rollout"] + middle["without"]
+    every = inside + middle["metrics"] + middle["seen"]
+    interval = middle["before"] + middle["after"] + middle["written"]
+    return {
+        "preset": preset,
+        "update_ms": round(1000 * update_s),
+        "of_it_rollout_ms": round(1000 * middle["rollout"]),
+        "every_update_ms": round(1000 * every, 1),
+        "every_update_percent": round(100 * every / update_s, 1),
+        "interval_ms": round(1000 * interval),
+        "interval_percent_averaged": round(100 * interval / INTERVAL / update_s, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--presets", nargs="+", default=["grpo", "ppo", "exact"])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--smoke", action="store_true", help="tiny, to see that it works")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rounds, num_envs = (2, 8) if arguments.smoke else (arguments.rounds, 64)
+    rows = [measure(preset, num_envs, rounds) for preset in arguments.presets]
+    print_table(rows)
+    save(arguments.json, "diagnostics", rows, rounds=rounds, num_envs=num_envs, limits=LIMITS)
+    if not arguments.smoke and any(
+        row["every_update_percent"] > LIMITS["every update"]
+        or row["interval_percent_averaged"] > LIMITS[f"every {INTERVAL} updates"]
+        for row in rows
+    ):
+        raise SystemExit(f"over the limits {LIMITS}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""docs/causes.md, from the matrices of causes.
+
+The first matrix (benchmarks/results/causes.json) judges the causes, the second (doctor.json, if it is
+there) the doctor; `benchmarks.learning.causes` makes both.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
+from algorithms.collapse.causes.cause import Cause
+from algorithms.config.files import differences
+from benchmarks.records.causes import BROKEN, HEALTHY, NOTHING
+from docs.pages import result
+from docs.pages.figures import pair
+from docs.pages.markdown import filled, table
+
+Matrix = Mapping[str, Any]
+
+NOT_REPRODUCED: dict[str, str] = {
+    "zjij66xd": "the trap itself. Theirs fell below 1.5 nats after some 650 updates at this learning rate; "
+    "64 of ours leave the policy near uniform. `kl_trap` shows it within minutes.",
+    "low_precision": "the collapse. The rounding is there in every update, but with logits of this size it "
+    "moves no ratio out of its range: entropy and regret end where the twin's do.",
+    "clip_asymmetry": "a loss of entropy. A tight upper bound stops what raises moves, and with it the "
+    "learning: the run keeps more entropy than its twin and more regret.",
+}
+"""Cause or composite -> why a predicate or a published figure of it does not come out here."""
+
+CHANGED: dict[str, str] = {
+    "kl_trap": "the doctor's matrix was run first, when the predicate asked for the mean KL of the last quarter. That "
+    "held on four seeds of five: on seed 36813 the KL reaches 64 nats and falls to .02 before that quarter; entropy is "
+    ".2 nats by then. The cause is the excursion, whenever it comes, so the maximum is asked for now.",
+}
+"""Cause -> what of its predicates was changed in view of an earlier matrix, and why."""
+
+
+def pages() -> dict[str, str]:
+    """{path: text} of the page."""
+    return {"docs/causes.md": page(*matrices())}
+
+
+def matrices() -> tuple[Matrix, Matrix | None]:
+    """The matrix that judges the causes, and the one that judges the doctor if it is there."""
+    try:
+        second = result("doctor")
+    except FileNotFoundError:
+        return result("causes"), None
+    return result("causes"), second
+
+
+def figures() -> dict[str, str]:
+    """{path: SVG} of every cause against its twin."""
+    return {
+        f"docs/figures/causes/{name}.svg": pair(name, found["curves"])
+        for name, found in result("causes")["causes"].items()
+    }
+
+
+def page(first: Matrix, second: Matrix | None) -> str:
+    """The text of the page.
+
+    Args:
+        first: the matrix that judges the causes.
+        second: the one that judges the doctor, or None.
+
+    Raises:
+        ValueError: a matrix has other causes than the code, or other predicates, or a name in
+            NOT_REPRODUCED is no cause's.
+    """
+    unknown = sorted(set(NOT_REPRODUCED) - set(CAUSES) - set(COMPOSITES))
+    if unknown:
+        raise ValueError(f"NOT_REPRODUCED has {unknown}: expected names of causes")
+    for file, matrix in (("causes.json", first), ("doctor.json", second)):
+        if matrix is not None and set(matrix["causes"]) != set(CAUSES):
+            odd = sorted(set(matrix["causes"]) ^ set(CAUSES))
+            raise ValueError(
+                f"{file} and the code differ in the causes {odd}: run the matrix again, whole"
+            )
+    said = (
+        number, share, false_alarms, confusion, overview, sharing, switched_on, in_both,
+        signature, verdict, published, doctor_says, found_and_missed,
+    )  # fmt: skip
+    return filled(
+        "causes",
+        first=first,
+        second=second,
+        CAUSES=CAUSES,
+        COMPOSITES=COMPOSITES,
+        NOT_REPRODUCED=NOT_REPRODUCED,
+        **{each.__name__: each for each in said},
+    )
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, from a thousand on without a fraction."""
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """Median [lowest, highest] of what was measured."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "not measured"
+    middle, low, high = map(number, (statistics.median(known), min(known), max(known)))
+    return middle if low == high else f"{middle} [{low}, {high}]"
+
+
+def share(value: float | None) -> str:
+    """A share in percent."""
+    return "not measured" if value is None else f"{value:.1%}"
+
+
+def counted(said: Sequence[Sequence[str] | None]) -> str:
+    """How often the doctor named which class first."""
+    first = [BROKEN if names is None else names[0] if names else NOTHING for names in said]
+    return ", ".join(f"{name} {first.count(name)}" for name in dict.fromkeys(first))
+
+
+def false_alarms(matrix: Matrix) -> list[str]:
+    """Each cured twin that the doctor took for ill, with what it named."""
+    return [
+        f"`{name}`, seed {seed}: {', '.join(said)}"
+        for name, each in matrix["causes"].items()
+        for seed, said in zip(matrix["settings"]["seeds"], each["diagnoses"]["cured"], strict=True)
+        if said
+    ]
+
+
+def confusion(judged: Mapping[str, Any]) -> str:
+    """The doctor's confusion matrix: rows are what it was, columns what was named first."""
+    broken = any(BROKEN in counts for counts in judged["confusion"].values())
+    columns = [*DOCTOR_CLASSES, NOTHING, *([BROKEN] if broken else [])]
+    numbers = {name: str(at) for at, name in enumerate(DOCTOR_CLASSES, start=1)}
+    rows = []
+    for true in (*DOCTOR_CLASSES, HEALTHY):
+        counts = judged["confusion"].get(true, {})
+        right = NOTHING if true == HEALTHY else true
+        cells = [str(counts.get(name, "")) for name in columns]
+        label = f"{numbers[true]} {true}" if true in numbers else "cured twins"
+        marked = zip(columns, cells, strict=True)
+        rows.append([label, *(f"**{c}**" if c and name == right else c for name, c in marked)])
+    return table(["it was / named first", *(numbers.get(name, name) for name in columns)], rows)
+
+
+def held_together(found: Mapping[str, Any]) -> int:
+    """Seeds for which all predicates of a cause hold."""
+    return sum(map(all, zip(*(each["holds"] for each in found["predicates"]), strict=True)))
+
+
+def overview(causes: Mapping[str, Any]) -> str:
+    """A row for each cause."""
+    rows = []
+    for name, found in causes.items():
+        cause, held = CAUSES[name], held_together(found)
+        every = f"{held} of {len(found['diagnoses']['on'])}"
+        rows.append((f"[{name}](#{name})", cause.title, cause.doctor_class, every))
+    return table(["cause", "what it is", "doctor's class", "all predicates held"], rows)
+
+
+def sharing(doctor_class: str) -> str:
+    """The causes that the doctor calls by one name."""
+    return ", ".join(f"`{c.name}`" for c in CAUSES.values() if c.doctor_class == doctor_class)
+
+
+def switched_on(cause: Cause) -> list[str]:
+    """What the cause changes against its twin."""
+    with_it, without = (cause.config(cured=cured, seed=0) for cured in (False, True))
+    found = [
+        f"`{name}`: {was} → {now}"
+        for name, (was, now) in differences(without, with_it).items()
+        if name not in ("cause", "seed")
+    ]
+    by_code = cause.fault is not None and not cause.fault_in_twin
+    return [*found, f"by code: {cause.fault_says}"] if by_code else found
+
+
+def in_both(cause: Cause) -> list[str]:
+    """What both runs of a pair have besides."""
+    both = [f"`{name}` {value}" for name, value in cause.shared.items()]
+    return [*both, cause.fault_says] if cause.fault is not None and cause.fault_in_twin else both
+
+
+def signature(cause: Cause, found: Mapping[str, Any]) -> str:
+    """The predicates and what was measured.
+
+    Raises:
+        ValueError: the matrix was run with other predicates than the code has now.
+    """
+    rows = []
+    if [str(p) for p in cause.predicates] != [p["predicate"] for p in found["predicates"]]:
+        raise ValueError(
+            f"{cause.name}: causes.json was made with other predicates than the code has: run it again"
+        )
+    for predicate, judged in zip(cause.predicates, found["predicates"], strict=True):
+        values = found["readings"][predicate.reading]
+        rows.append(
+            (
+                f"`{predicate.reading}`",
+                f"{predicate.beyond}, {predicate.margin:g} apart",
+                spread(values["on"]),
+                spread(values["cured"]),
+                f"{sum(judged['holds'])} of {len(judged['holds'])}",
+            )
+        )
+    return table(["signature", "predicate", "cause", "cured twin", "held"], rows)
+
+
+def verdict(cause: Cause, found: Mapping[str, Any]) -> str:
+    """Whether the predicates hold, and why not, and what of them was changed."""
+    held, seeds = held_together(found), len(found["diagnoses"]["on"])
+    text = f"All predicates hold for {held} of {seeds} seeds."
+    missing = NOT_REPRODUCED.get(cause.name)
+    if missing or held < seeds:
+        text += f" **Not reproduced:** {missing or 'why is not known.'}"
+    changed = CHANGED.get(cause.name)
+    return f"{text} **Changed:** {changed}" if changed else text
+
+
+def published(cause: Cause, found: Mapping[str, Any]) -> str:
+    """Figures of others beside ours."""
+    rows = [
+        (
+            figure.quantity,
+            f"{figure.theirs} ({figure.source})",
+            f"{spread(found['readings'][figure.reading]['on'])} (`{figure.reading}`)",
+        )
+        for figure in cause.published
+    ]
+    return table(["published", "theirs", "ours"], rows)
+
+
+def doctor_says(cause: Cause, found: Mapping[str, Any], second: Matrix | None) -> str:
+    """What the doctor named, and an example of its evidence."""
+    on, cured = found["diagnoses"]["on"], found["diagnoses"]["cured"]
+    text = (
+        f"**Doctor** (right: {cause.doctor_class}): named first {counted(on)} of {len(on)}; "
+        f"of the twins {counted(cured)}."
+    )
+    if second is not None:
+        named = second["causes"][cause.name]["diagnoses"]
+        text += f" In the doctor's matrix: {counted(named['on'])}; of the twins {counted(named['cured'])}."
+    example = next((said for said in found["evidence"]["on"] if said), None)
+    return text + (f" For example: {example}." if example else "")
+
+
+def found_and_missed(cause: Cause, found: Mapping[str, Any], seeds: Sequence[int]) -> str:
+    """What of a composite's causes the doctor named on each seed, and what besides."""
+    rows = []
+    for seed, said in zip(seeds, found["diagnoses"]["on"], strict=True):
+        named = said or []
+        right = [each for each in named if each in cause.composite]
+        missed = [each for each in cause.composite if each not in named]
+        besides = [each for each in named if each not in cause.composite]
+        shown = [", ".join(each) or "–" for each in (right, missed, besides)]
+        rows.append((str(seed), *(shown if said is not None else ["broken run"] * 3)))
+    return table(["seed", "found", "missed", "besides"], rows)

@@ -1,0 +1,167 @@
+"""What docs/causes.md says is what was measured, and a matrix of causes is recorded rightly."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.collapse.causes.cause import Cause
+from benchmarks.learning.causes import full_hash, seeds_of
+from benchmarks.records import causes as causes_record
+from docs.pages import causes as page
+from docs.pages.figures import median_curve, pair
+
+CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
+
+
+def result(cause: Cause, named: list[str], **readings: float | None) -> dict[str, Any]:
+    """What a run of the cause could have written; readings that are not given are 0."""
+    asked = [each.reading for each in (*cause.predicates, *cause.published)]
+    said = [{"name": name, "evidence": f"{name} was measured"} for name in named]
+    return {
+        "readings": {name: readings.get(name, 0.0) for name in asked},
+        "diagnosis": {"verdict": "impaired" if named else "healthy", "causes": said},
+        "result": {"wall_s": 30.0},
+        "curve": CURVE,
+        "commit": "abc",
+    }
+
+
+def matrix() -> dict[str, Any]:
+    """All causes on two seeds; the doctor is right, except for one alarm on a twin."""
+    causes = {}
+    for name, cause in CAUSES.items():
+        alarm = ["no_signal"] if name == "low_precision" else []
+        sides = {
+            "on": [result(cause, [cause.doctor_class]) for _ in range(2)],
+            "cured": [result(cause, []), result(cause, alarm)],
+        }
+        causes[name] = causes_record.record(cause, sides)
+    composites = {
+        name: causes_record.record(cause, {"on": [result(cause, ["no_signal"]), None]})
+        for name, cause in COMPOSITES.items()
+    }
+    classes = {name: cause.doctor_class for name, cause in CAUSES.items()}
+    return {
+        "settings": {
+            "seeds": [1, 2], "seeds_from": None, "composite_seeds": [1, 2], "jobs": 2, "commit": "abc",
+        },
+        "machine": {"processor": "a processor", "cores": 2},
+        "failed": ["xkbkwo4s-on-2"],
+        "causes": causes,
+        "composites": composites,
+        "doctor": causes_record.judge_doctor(causes, classes),
+        "wall": {**causes_record.wall(causes), "elapsed_s": 600.0},
+    }  # fmt: skip
+
+
+def test_a_predicate_is_judged_against_the_twin_of_the_same_seed_and_a_broken_run_fails_it() -> (
+    None
+):
+    cause = CAUSES["update_epochs"]  # ess below .5 and .3 apart, entropy below .55 and .25 apart
+    ess, entropy = "median ratio/ess", "last eval/entropy"
+    on = [result(cause, [], **{ess: v, entropy: 0.5}) for v in (0.4, 0.4, 0.6, 0.1)]
+    twins = [result(cause, [], **{ess: v, entropy: 1.0}) for v in (0.9, 0.6, 0.95)]
+    ess_held, entropy_held = causes_record.held(cause, {"on": on, "cured": [*twins, None]})
+    assert ess_held["holds"] == [True, False, False, False]  # .2 apart; not below; no twin
+    assert entropy_held["holds"] == [True, True, True, False]
+
+
+def test_the_doctor_is_judged_by_rank_and_by_what_it_says_of_twins() -> None:
+    diagnoses = {
+        "a": {"on": [["A"], ["B", "A"]], "cured": [[], ["B"]]},
+        "b": {"on": [["A", "C", "B"], None], "cured": [[], None]},
+    }
+    causes = {name: {"diagnoses": said} for name, said in diagnoses.items()}
+    judged = causes_record.judge_doctor(causes, {"a": "A", "b": "B"})
+    assert judged == {
+        "right_first": 0.25,
+        "right_in_two": 0.5,
+        "false_alarms": pytest.approx(1 / 3),
+        "runs": 4,
+        "twins": 3,
+        "confusion": {
+            "A": {"A": 1, "B": 1},
+            "B": {"A": 1, "broken run": 1},
+            "healthy": {"none": 2, "B": 1, "broken run": 1},
+        },
+    }
+
+
+def test_seeds_are_the_first_different_groups_of_four_digits() -> None:
+    digits = "0001" + "0001" + "00ff" + "1000" + "000a" + "ffff" + "0" * 16
+    assert seeds_of(digits) == [1, 255, 4096, 10, 65535]
+
+
+def test_a_hash_that_gives_no_five_seeds_and_a_commit_that_is_none_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"gives only the seeds \[0\]"):
+        seeds_of("0" * 40)
+    with pytest.raises(ValueError, match="40 hexadecimal digits of a full SHA-1"):
+        seeds_of("6f15bd0")
+    with pytest.raises(ValueError, match="'no-such-commit': expected a commit"):
+        full_hash("no-such-commit")
+
+
+def test_a_record_is_rounded_to_six_digits_and_reads_back() -> None:
+    values = {"a": [0.123456789, None, 7], "b": {"c": 1234567.8, "d": {}}}
+    small = causes_record.rounded(values)
+    assert small == {"a": [0.123457, None, 7], "b": {"c": 1234570.0, "d": {}}}
+    assert json.loads(causes_record.dumped(small)) == small
+    assert '"a": [0.123457, null, 7],\n' in causes_record.dumped(small)
+
+
+def test_a_spread_is_the_median_with_the_lowest_and_highest() -> None:
+    assert page.spread([3.0, None, 1.0, 2.0]) == "2 [1, 3]"
+    assert page.spread([0.0, 0.0]) == "0"
+    assert page.spread([None]) == "not measured"
+
+
+def test_the_median_of_curves_stops_where_the_shortest_does() -> None:
+    one = {"moves": [0, 10], "entropy": [0.0, 10.0]}
+    two = {"moves": [0, 20], "entropy": [10.0, 30.0]}  # 20 at 10 moves
+    assert median_curve([one, two], "entropy") == ([0.0, 10.0], [5.0, 15.0])
+
+
+def test_a_figure_comes_out_the_same_twice_and_is_small() -> None:
+    curves = {"on": [CURVE, None], "cured": [CURVE, CURVE]}
+    first, second = pair("cause", curves), pair("cause", curves)
+    assert first == second
+    assert "held-out regret" in first and len(first) < 40_000
+
+
+def test_every_class_of_several_causes_is_explained() -> None:
+    classes = [cause.doctor_class for cause in CAUSES.values()]
+    explained = re.findall(r"^\*\*(\w+)\*\* \(`", page.page(matrix(), None), re.MULTILINE)
+    assert {name for name in classes if classes.count(name) > 1} == set(explained)
+
+
+def test_the_page_says_what_failed_what_alarmed_and_what_was_missed() -> None:
+    text = page.page(matrix(), None)
+    assert "34 pairs of 17 causes, seeds 1, 2;" in text
+    assert "Broken runs: xkbkwo4s-on-2." in text
+    assert "False alarms on 2.9% of 34 cured twins: `low_precision`, seed 2: no_signal." in text
+    assert "| 2 | broken run | broken run | broken run |" in text
+    assert "All predicates hold for 0 of 2 seeds. **Not reproduced:** why is not known." in text
+    assert "**The doctor's matrix**" not in text
+    assert all(f"\n## {name}\n" in text for name in CAUSES)
+
+
+def test_the_second_matrix_is_published_beside_the_first() -> None:
+    text = page.page(matrix(), matrix())
+    assert "**The doctor's matrix**, run once to judge it" in text
+    assert "In the doctor's matrix: temperature_mismatch 2; of the twins none 2." in text
+
+
+def test_a_matrix_of_other_causes_or_predicates_is_refused() -> None:
+    short = matrix()
+    del short["causes"]["kl_trap"]
+    with pytest.raises(ValueError, match=r"causes.json and the code differ .*kl_trap"):
+        page.page(short, None)
+    old = matrix()
+    old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
+    with pytest.raises(ValueError, match="kl_trap: causes.json was made with other predicates"):
+        page.page(old, None)

@@ -1,0 +1,53 @@
+"""The pages of findings and open questions read the records of their benchmarks rightly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docs.pages import findings, result
+from docs.pages.figures import phases, prices
+
+
+def column(prices: dict[str, float]) -> dict[str, Any]:
+    spreads = {at: {"iqm": value, "low": value, "high": value} for at, value in prices.items()}
+    return {"nats_per_100_cp": spreads}
+
+
+def test_a_question_without_an_answer_is_refused_and_so_is_an_answer_without_a_question() -> None:
+    asked = result("questions")["questions"]
+    with pytest.raises(ValueError, match=r"says nothing of \['a_new_one'\]"):
+        findings.open_questions({**asked, "a_new_one": asked["sync_interval"]})
+    with pytest.raises(KeyError, match="sync_interval"):
+        findings.open_questions({k: v for k, v in asked.items() if k != "sync_interval"})
+
+
+def test_a_difference_is_bold_where_its_interval_excludes_zero() -> None:
+    away = {"difference": -0.5, "low": -0.7, "high": -0.3}
+    assert findings.difference(away) == "**-0.50 (-0.70 to -0.30)**"
+    assert findings.difference(away | {"high": 0.1}) == "-0.50 (-0.70 to +0.10)"
+    assert findings.difference(None) == "–"
+
+
+def test_prices_are_read_where_all_columns_of_one_pass_have_one() -> None:
+    columns = {
+        "grpo update_epochs=1": column({"90": 1.0, "80": 2.0, "70": 3.0}),
+        "rloo update_epochs=1": column({"90": 1.0, "80": 4.0}),
+        "grpo update_epochs=2": column({"90": 1.0, "80": 5.0, "70": 3.0}),
+        "rloo update_epochs=2": column({}),
+    }
+    assert findings.price_level(columns) == 80
+    text = findings.price_table(columns)
+    assert "| grpo | 2.00 (2.00 to 2.00) | 5.00 (5.00 to 5.00) |" in text
+    assert "| rloo | 4.00 (4.00 to 4.00) | not reached |" in text
+    with pytest.raises(ValueError, match="no level of"):
+        findings.price_level({"rloo update_epochs=1": column({})})
+
+
+def test_figures_come_out_the_same_twice() -> None:
+    run = {"regret_cp": [384.0, 200.0], "entropy": [3.4, 1.0]}
+    columns = {"grpo update_epochs=1": column({"80": 2.0})}
+    first, second = ((phases({"no bonus": {"grpo": [run]}}), prices(columns, 80)) for _ in range(2))
+    assert first == second
+    assert all("grpo" in figure for figure in first)
