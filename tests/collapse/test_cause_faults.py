@@ -177,14 +177,9 @@ def test_a_squashed_reward_in_games_is_that_of_each_move() -> None:
     with session_of(3, rollout=rollout) as session:
         batch = session.rollout().batch
         assert batch.before_cp.shape == batch.score_cp.shape
-        rewards = squashed(
-            dataclasses.replace(
-                batch,
-                before_cp=torch.full_like(batch.before_cp, 20),
-                score_cp=torch.full_like(batch.score_cp, -20),
-            ),
-            session,
-        )
+        scores = {"before_cp": torch.full_like(batch.before_cp, 20),
+                  "score_cp": torch.full_like(batch.score_cp, -20)}  # fmt: skip
+        rewards = squashed(dataclasses.replace(batch, **scores), session)
     torch.testing.assert_close(rewards, torch.full_like(rewards, -1.523188))
 
 

@@ -10,17 +10,10 @@ from algorithms.comparison.readings import RunSummary, gradient_norms, matched_l
 from algorithms.comparison.tuning import coefficient
 
 READING = RunSummary(
-    column="a",
-    seed=1,
-    evaluator="builtin-v1",
-    budget_moves=100,
-    commit=None,
-    ended_by=None,
-    scored_moves=(0, 50, 100),
-    regret_cp=(400.0, 300.0, 200.0),
-    entropy=(3.0, 2.0, 1.5),
+    column="a", seed=1, evaluator="builtin-v1", budget_moves=100, commit=None, ended_by=None,
+    scored_moves=(0, 50, 100), regret_cp=(400.0, 300.0, 200.0), entropy=(3.0, 2.0, 1.5),
     grad_share=None,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -50,15 +43,12 @@ def test_the_level_is_the_deepest_that_every_run_of_both_columns_reaches() -> No
 
 
 def test_the_bonus_share_is_of_bonus_and_policy_alone() -> None:
+    entropy, policy = "grad_share/entropy_norm", "grad_share/policy_norm"
     rows = [
-        {
-            "grad_share/entropy_norm": 1.0,
-            "grad_share/policy_norm": 3.0,
-            "grad_share/value_norm": 9.0,
-        },
-        {"grad_share/entropy_norm": None, "grad_share/policy_norm": 3.0},
-        {"grad_share/policy_norm": 3.0},
-        {"grad_share/entropy_norm": 0.0, "grad_share/policy_norm": 3.0},
+        {entropy: 1.0, policy: 3.0, "grad_share/value_norm": 9.0},
+        {entropy: None, policy: 3.0},
+        {policy: 3.0},
+        {entropy: 0.0, policy: 3.0},
     ]
     assert gradient_norms(rows) == [(1.0, 3.0)]
     assert share_of_bonus(rows) == 0.25

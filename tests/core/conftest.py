@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import torch
 
@@ -33,4 +34,20 @@ def make_batch(
         old_logprobs=old_logprobs,
         old_legal_logprobs=dist.logprobs,
         rewards=torch.randn(slots.shape, generator=generator),
+    )
+
+
+def all_moves(batch: RolloutBatch, rewards: torch.Tensor) -> RolloutBatch:
+    """A positions batch whose samples are all legal moves; junk on padding."""
+    legal = batch.legal_ids >= 0
+    slots = torch.arange(legal.shape[-1]).expand(legal.shape).masked_fill(~legal, 0)
+    return dataclasses.replace(
+        batch,
+        slots=slots,
+        actions=batch.legal_ids.long().clamp(min=0),
+        old_logprobs=batch.old_legal_logprobs,
+        rewards=rewards.masked_fill(~legal, math.nan),
+        terminated=torch.zeros_like(legal),
+        valid=legal,
+        samples="all_legal",
     )

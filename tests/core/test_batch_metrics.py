@@ -9,7 +9,7 @@ import torch
 from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.core.distribution import MaskedCategorical
-from tests.core.conftest import make_batch
+from tests.core.conftest import all_moves, make_batch
 
 
 def with_fields(batch: RolloutBatch, **changed: torch.Tensor) -> RolloutBatch:
@@ -17,44 +17,28 @@ def with_fields(batch: RolloutBatch, **changed: torch.Tensor) -> RolloutBatch:
     return dataclasses.replace(batch, **changed)  # type: ignore[arg-type]
 
 
-def all_moves(batch: RolloutBatch, rewards: torch.Tensor) -> RolloutBatch:
-    """A positions batch whose samples are all legal moves; junk on padding."""
-    legal = batch.legal_ids >= 0
-    slots = torch.arange(legal.shape[-1]).expand(legal.shape).masked_fill(~legal, 0)
-    return dataclasses.replace(
-        batch,
-        slots=slots,
-        actions=batch.legal_ids.long().clamp(min=0),
-        old_logprobs=batch.old_legal_logprobs,
-        rewards=rewards.masked_fill(~legal, math.nan),
-        terminated=torch.zeros_like(legal),
-        valid=legal,
-        samples="all_legal",
-    )
+def metrics_of(batch: RolloutBatch, **changed: torch.Tensor) -> dict[str, float]:
+    """The metrics of the batch with some fields replaced and advantages of 0."""
+    return batch_metrics(with_fields(batch, **changed), torch.zeros_like(batch.rewards))
 
 
 def test_four_equal_moves_are_four_effective_moves_in_their_phase_and_bucket() -> None:
     batch = make_batch("positions")
     legal = torch.arange(6).expand(3, 2, 6) < 4
-    batch = with_fields(
+    metrics = metrics_of(
         batch,
         legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
         old_legal_logprobs=torch.zeros(3, 2, 6).masked_fill(~legal, -math.inf).log_softmax(-1),
         slots=batch.slots % 4,
         phase=torch.full((3, 2), 2, dtype=torch.int8),
     )
-    metrics = batch_metrics(batch, torch.zeros_like(batch.rewards))
     assert metrics["policy/effective_moves"] == pytest.approx(4.0)
     assert metrics["policy/entropy_bound"] == pytest.approx(math.log(4), abs=1e-15)
     assert metrics["policy/entropy_endgame"] == pytest.approx(math.log(4))
     assert metrics["policy/entropy_legal_2_10"] == pytest.approx(math.log(4))
     names = {name for name in metrics if name.startswith("policy/entropy_")}
-    assert names == {
-        "policy/entropy_bound",
-        "policy/entropy_normalized",
-        "policy/entropy_endgame",
-        "policy/entropy_legal_2_10",
-    }
+    kinds = ("bound", "normalized", "endgame", "legal_2_10")
+    assert names == {f"policy/entropy_{kind}" for kind in kinds}
 
 
 def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> None:
@@ -89,9 +73,7 @@ def test_action_agreement_is_the_share_of_equal_pairs() -> None:
     valid = torch.ones(3, 2, 4, dtype=torch.bool)
     valid[2, 0] = torch.tensor([True, True, False, False])  # 1 1: agree
     valid[2, 1, 1:] = False  # a single member: no pair
-    metrics = batch_metrics(
-        with_fields(batch, actions=actions, valid=valid), torch.zeros_like(batch.rewards)
-    )
+    metrics = metrics_of(batch, actions=actions, valid=valid)
     # Ordered pairs: 2 of 12 in the first kind of state, 12 of 12 in the second.
     assert metrics["policy/action_agreement"] == pytest.approx((2 * 2 / 12 + 2 + 1) / 5)
 
@@ -100,12 +82,10 @@ def test_games_agree_at_their_first_ply_only() -> None:
     batch = make_batch("games")
     actions = torch.zeros(3, 4, 2, dtype=torch.int64)
     actions[..., 0] = torch.tensor([[5, 5, 7, 7], [1, 2, 3, 4], [9, 9, 9, 9]])
-    metrics = batch_metrics(with_fields(batch, actions=actions), torch.zeros_like(batch.rewards))
+    metrics = metrics_of(batch, actions=actions)
     assert metrics["policy/action_agreement"] == pytest.approx((4 / 12 + 0 + 1) / 3)
-    permuted = with_fields(batch, actions=actions[:, [3, 0, 2, 1]])
-    assert batch_metrics(permuted, torch.zeros_like(batch.rewards))[
-        "policy/action_agreement"
-    ] == pytest.approx(metrics["policy/action_agreement"])
+    permuted = metrics_of(batch, actions=actions[:, [3, 0, 2, 1]])["policy/action_agreement"]
+    assert permuted == pytest.approx(metrics["policy/action_agreement"])
 
 
 def test_centipawn_steps_are_after_minus_before_of_the_mover() -> None:
@@ -115,15 +95,12 @@ def test_centipawn_steps_are_after_minus_before_of_the_mover() -> None:
     score[0, 0] = torch.tensor([150, 100, -100, 10_000])
     valid = torch.zeros(3, 2, 4, dtype=torch.bool)
     valid[0, 0] = True
-    metrics = batch_metrics(
-        with_fields(batch, before_cp=before, score_cp=score, valid=valid),
-        torch.zeros_like(batch.rewards),
-    )
+    metrics = metrics_of(batch, before_cp=before, score_cp=score, valid=valid)
     steps = torch.tensor([50.0, 0.0, -200.0, 9_900.0])
     assert metrics["rollout/step_cp_mean"] == pytest.approx(steps.mean().item())
     assert metrics["rollout/step_cp_std"] == pytest.approx(steps.std(correction=0).item())
     assert metrics["rollout/step_cp_abs_mean"] == pytest.approx(steps.abs().mean().item())
-    without = batch_metrics(with_fields(batch), torch.zeros_like(batch.rewards))
+    without = metrics_of(batch)
     assert not any(name.startswith("rollout/step_cp") for name in without)
 
 
@@ -146,15 +123,12 @@ def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of() -> None:
     valid = torch.ones(3, 2, 4, dtype=torch.bool)
     valid[2, 0] = False
     even = torch.zeros(3, 2, 6).masked_fill(~legal, -math.inf).log_softmax(-1)
-    metrics = batch_metrics(
-        with_fields(
-            batch,
-            legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
-            old_legal_logprobs=even,
-            slots=torch.zeros_like(batch.slots),
-            valid=valid,
-        ),
-        torch.zeros_like(batch.rewards),
+    metrics = metrics_of(
+        batch,
+        legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
+        old_legal_logprobs=even,
+        slots=torch.zeros_like(batch.slots),
+        valid=valid,
     )
     bound = (math.log(3) + math.log(6) + math.log(2) + math.log(5)) / 4
     assert metrics["policy/entropy_bound"] == pytest.approx(bound, abs=1e-15)
@@ -229,15 +203,12 @@ def test_a_batch_of_forced_moves_has_no_entropy_rather_than_zero() -> None:
     forced[..., 0] = 4
     logprobs = torch.full((3, 2, 6), -math.inf)
     logprobs[..., 0] = 0.0
-    metrics = batch_metrics(
-        with_fields(
-            batch,
-            legal_ids=forced,
-            old_legal_logprobs=logprobs,
-            slots=torch.zeros_like(batch.slots),
-            actions=torch.full_like(batch.actions, 4),
-        ),
-        torch.zeros_like(batch.rewards),
+    metrics = metrics_of(
+        batch,
+        legal_ids=forced,
+        old_legal_logprobs=logprobs,
+        slots=torch.zeros_like(batch.slots),
+        actions=torch.full_like(batch.actions, 4),
     )
     assert math.isnan(metrics["policy/entropy"])
     assert math.isnan(metrics["policy/entropy_normalized"])

@@ -10,7 +10,7 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics, blind_pairs
-from tests.core.conftest import make_batch
+from tests.core.conftest import all_moves, make_batch
 
 
 def scored(batch: RolloutBatch, score_cp: torch.Tensor, rewards: torch.Tensor) -> RolloutBatch:
@@ -96,20 +96,9 @@ def test_a_single_member_makes_no_pair() -> None:
 
 def test_where_all_moves_are_scored_no_pair_is_looked_at() -> None:
     batch = make_batch("positions")
-    legal = batch.legal_ids >= 0
     values = 100 * torch.arange(6.0).expand(3, 2, 6)
-    every = dataclasses.replace(
-        batch,
-        slots=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, 0),
-        actions=batch.legal_ids.long().clamp(min=0),
-        old_logprobs=batch.old_legal_logprobs,
-        rewards=values,
-        score_cp=values.int(),
-        before_cp=torch.zeros(3, 2, dtype=torch.int32),
-        terminated=torch.zeros_like(legal),
-        valid=legal,
-        samples="all_legal",
-    )
+    scores = {"score_cp": values.int(), "before_cp": torch.zeros(3, 2, dtype=torch.int32)}
+    every = dataclasses.replace(all_moves(batch, values), **scores)
     metrics = batch_metrics(every, torch.zeros_like(every.rewards))
     assert "rollout/blind_fraction" not in metrics
     assert "rollout/reward_median" in metrics

@@ -22,14 +22,8 @@ LOW, HIGH = 0.2, 0.28
 def metrics_of(samples: list[tuple[float, float, float]]) -> dict[str, float]:
     """The metrics of samples (probability when sampled, ratio, advantage)."""
     old, ratio, advantages = torch.tensor(samples, dtype=torch.float64).unsqueeze(-1).unbind(1)
-    sums = ratio_sums(
-        old.log() + ratio.log(),
-        old.log(),
-        advantages,
-        torch.ones(advantages.shape, dtype=torch.bool),
-        LOW,
-        HIGH,
-    )
+    every = torch.ones(advantages.shape, dtype=torch.bool)
+    sums = ratio_sums(old.log() + ratio.log(), old.log(), advantages, every, LOW, HIGH)
     return clip_metrics(sums["clip"])
 
 

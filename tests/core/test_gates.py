@@ -46,13 +46,8 @@ def test_the_delight_gate_does_not_depend_on_the_advantages_unit_or_on_invalid_s
     logprobs, advantages, valid, _ = random_inputs(seed)
     gate = delight(logprobs, advantages, valid, eta=0.7, lam=0.0)
     torch.testing.assert_close(delight(logprobs, scale * advantages, valid, eta=0.7, lam=0.0), gate)
-    dirty = delight(
-        logprobs.masked_fill(~valid, torch.nan),
-        advantages.masked_fill(~valid, torch.nan),
-        valid,
-        eta=0.7,
-        lam=0.0,
-    )
+    junk = [each.masked_fill(~valid, torch.nan) for each in (logprobs, advantages)]
+    dirty = delight(*junk, valid, eta=0.7, lam=0.0)
     assert torch.equal(dirty, gate)
     assert (gate[~valid] == 0).all()
     assert ((gate >= 0) & (gate <= 1)).all()
@@ -62,9 +57,8 @@ def test_the_delight_gate_does_not_depend_on_the_advantages_unit_or_on_invalid_s
 def test_equal_advantages_give_half_a_gate(advantage: float) -> None:
     advantages = torch.full((4, 2), advantage)
     valid = torch.ones(4, 2, dtype=torch.bool)
-    assert (
-        delight(-torch.arange(8.0).reshape(4, 2), advantages, valid, eta=1.0, lam=0.0) == 0.5
-    ).all()
+    gate = delight(-torch.arange(8.0).reshape(4, 2), advantages, valid, eta=1.0, lam=0.0)
+    assert (gate == 0.5).all()
 
 
 def test_no_valid_sample_and_one_valid_sample_give_finite_gates() -> None:

@@ -14,13 +14,8 @@ from algorithms.core.losses import cispo, clipped_ratio, expected_advantage, sco
 
 def loss_and_gradient(ratio: float, advantage: float) -> tuple[float, float]:
     logprobs = torch.tensor([[math.log(ratio)]], dtype=torch.float64, requires_grad=True)
-    loss = clipped_ratio(
-        logprobs,
-        torch.zeros(1, 1, dtype=torch.float64),
-        torch.tensor([[advantage]], dtype=torch.float64),
-        0.2,
-        0.3,
-    )
+    advantages = torch.tensor([[advantage]], dtype=torch.float64)
+    loss = clipped_ratio(logprobs, torch.zeros_like(advantages), advantages, 0.2, 0.3)
     loss.sum().backward()
     assert logprobs.grad is not None
     return loss.item(), logprobs.grad.item()

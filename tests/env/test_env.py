@@ -19,7 +19,11 @@ from chess_env.moves import move_to_action
 from chess_env.observation import PLANE_INDEX, PLANES, encode_batch
 from chess_env.rewards.rewards import value
 from chess_env.rules.fen import pack_board
-from chess_env.rules.rules import CHECKMATE, STALEMATE, phase_batch
+from chess_env.rules.rules import (
+    CHECKMATE,
+    STALEMATE,
+    phase_batch,
+)
 from tests.env.material import MaterialEvaluator
 from tests.env.playing import SHUFFLE, make, play
 

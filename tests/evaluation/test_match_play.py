@@ -43,23 +43,16 @@ def test_the_record_has_the_figures_of_the_same_match_played_by_hand(
     runs: tuple[Path, Path],
 ) -> None:
     policy = load_policy(str(runs[0]))
-    match = play_match(
-        PolicyPlayer(policy, temperature=GREEDY, label="again"),
-        make_player("material"),
-        openings=make_start_positions("openings"),
-        pairs=1,
-        seed=0,
-        max_plies=MATCH_PLIES,
-    )
+    greedy = PolicyPlayer(policy, temperature=GREEDY, label="again")
+    settings = {"pairs": 1, "seed": 0, "max_plies": MATCH_PLIES}
+    openings = make_start_positions("openings")
+    match = play_match(greedy, make_player("material"), openings=openings, **settings)
     counts, row = match.counts(), match_rows(runs[0])[3]
     assert row["match/material/score"] == (counts["wins"] + counts["draws"] / 2) / 2
     assert row["match/material/losses"] == counts["losses"] / 2
     assert row["match/material/conversion"] == counts["conversion"]  # None without a lead
-    assert (
-        row["match/material/score_low"]
-        <= row["match/material/score"]
-        <= row["match/material/score_high"]
-    )
+    low, score, high = (row[f"match/material/score{end}"] for end in ("_low", "", "_high"))
+    assert low <= score <= high
 
 
 def test_matches_change_nothing_that_is_learned(runs: tuple[Path, Path]) -> None:

@@ -29,15 +29,10 @@ def player(policy: PolicyNet, temperature: float) -> PolicyPlayer:
 
 
 def match(first: PolicyPlayer, max_boards: int = 512) -> MatchResult:
-    return play_match(
-        first,
-        RandomPlayer(),
-        openings=make_start_positions("random_plies:2-40"),
-        pairs=3,
-        seed=1,
-        max_plies=36,
-        options=MatchOptions(max_boards=max_boards),
-    )
+    settings = {"pairs": 3, "seed": 1, "max_plies": 36}
+    settings |= {"options": MatchOptions(max_boards=max_boards)}
+    openings = make_start_positions("random_plies:2-40")
+    return play_match(first, RandomPlayer(), openings=openings, **settings)
 
 
 def generators(count: int) -> list[np.random.Generator]:

@@ -11,7 +11,12 @@ from benchmarks.speed.builtin_sample import load_sample
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
 from chess_env.evaluators.builtin.exchange import exchange_is_good
-from chess_env.evaluators.builtin.tactical_moves import checking_moves, moves_to, pinned_men, play
+from chess_env.evaluators.builtin.tactical_moves import (
+    checking_moves,
+    moves_to,
+    pinned_men,
+    play,
+)
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, legal_actions
 from chess_env.rules import fen, rules
 from chess_env.rules.bitboards import BETWEEN, KING

@@ -13,16 +13,15 @@ from pathlib import Path
 import torch
 
 from algorithms import PRESETS
-from algorithms.config.sections import OptimizerConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
 from algorithms.rollouts.worker import reference_logprobs
-from algorithms.updates.learner import Learner
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.golden import batches
+from tests.updates.learners import learner_of
 
 FOLDER = Path(__file__).parent
 UPDATES = 20
@@ -31,17 +30,9 @@ LEARNING_RATE = 3e-3
 
 # Recorded where an update reports them. A metric that is added later changes no curve.
 METRICS = (
-    "train/loss",
-    "train/policy_loss",
-    "train/value_loss",
-    "train/grad_norm",
-    "reg/loss",
-    "reg/entropy",
-    "reg/kl_old",
-    "policy/approx_kl",
-    "policy/clip_fraction_low",
-    "policy/clip_fraction_high",
-    "policy/gate_mean",
+    *("train/loss", "train/policy_loss", "train/value_loss", "train/grad_norm"),
+    *("reg/loss", "reg/entropy", "reg/kl_old", "policy/approx_kl"),
+    *("policy/clip_fraction_low", "policy/clip_fraction_high", "policy/gate_mean"),
 )
 
 BY_MEMBER = ("slots", "actions", "old_logprobs", "rewards", "score_cp", "terminated", "valid")
@@ -70,16 +61,9 @@ def run(
     policy = batches.load_policy(critic=algorithm.needs().critic is not None).to(batch.obs.device)
     optimizer = torch.optim.Adam(policy.parameters(), lr=LEARNING_RATE)
     regularizer = Regularizer(config, batch.temperature)
-    learner = Learner(
-        policy=policy,
-        optimizer=optimizer,
-        algorithm=algorithm,
-        regularizer=regularizer,
-        controls=algorithm.controls(),
-        settings=OptimizerConfig(minibatch_size=MINIBATCH_SIZE, max_grad_norm=1.0),
-        behaviour=policy,
-        shuffling=torch.Generator().manual_seed(batches.SEED),
-    )
+    generator = torch.Generator().manual_seed(batches.SEED)
+    settings = {"minibatch_size": MINIBATCH_SIZE, "max_grad_norm": 1.0, "generator": generator}
+    learner = learner_of(policy, algorithm, regularizer, optimizer=optimizer, **settings)
     if regularizer.needs_reference:
         reference = batches.new_policy(critic=False).double().to(batch.obs.device)
         batch = batch.with_reference(reference_logprobs(reference, batch, minibatch_size=64))

@@ -182,12 +182,8 @@ def session_from(config: TrainConfig) -> tuple[dict[str, Tensor], dict[str, Tens
 
 def test_policy_and_kl_reference_of_a_run_start_at_the_given_weights(tmp_path: Path) -> None:
     source = policy_with(1)
-    config = tiny(
-        tmp_path / "run",
-        updates=1,
-        init_from=in_file(tmp_path, source),
-        regularizer=RegularizerConfig(kl_ref_coef=0.1),
-    )
+    regularizer, path = RegularizerConfig(kl_ref_coef=0.1), in_file(tmp_path, source)
+    config = tiny(tmp_path / "run", updates=1, init_from=path, regularizer=regularizer)
     policy, reference = session_from(config)
     assert_same(policy, weights_of(source))
     assert_same(reference, weights_of(source))
@@ -200,12 +196,8 @@ def test_policy_and_kl_reference_of_a_run_start_at_the_given_weights(tmp_path: P
 def test_a_critic_joins_a_policy_that_was_trained_without_one(tmp_path: Path) -> None:
     train(tiny(tmp_path / "first", updates=1), display=Watcher())
     trained = checkpoint.load_newest(tmp_path / "first" / "checkpoints").weights
-    second = tiny(
-        tmp_path / "second",
-        updates=1,
-        init_from=str(tmp_path / "first"),
-        algorithm=PPO(group_size=4, gamma=0.0),
-    )
+    ppo, first = PPO(group_size=4, gamma=0.0), str(tmp_path / "first")
+    second = tiny(tmp_path / "second", updates=1, init_from=first, algorithm=ppo)
     train(second, display=Watcher())
     start = checkpoint.load(tmp_path / "second" / "checkpoints" / "update-00000000").weights
     assert_same({name: start[name] for name in trained}, trained)

@@ -38,19 +38,13 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASES: dict[str, tuple[type, type, dict[str, Any]]] = {
     "grpo": (GRPOTrainer, GRPOConfig, {"loss_type": "grpo", "scale_rewards": "group"}),
     "dr_grpo": (GRPOTrainer, GRPOConfig, {"loss_type": "dr_grpo", "scale_rewards": "none"}),
-    "dapo": (
-        GRPOTrainer,
-        GRPOConfig,
-        {"loss_type": "dapo", "scale_rewards": "group", "epsilon_high": 0.28},
-    ),
-    "cispo": (
-        GRPOTrainer,
-        GRPOConfig,
-        {"loss_type": "cispo", "scale_rewards": "group", "epsilon_high": 2.0},
-    ),
+    "dapo": (GRPOTrainer, GRPOConfig,
+             {"loss_type": "dapo", "scale_rewards": "group", "epsilon_high": 0.28}),
+    "cispo": (GRPOTrainer, GRPOConfig,
+              {"loss_type": "cispo", "scale_rewards": "group", "epsilon_high": 2.0}),
     "grpo_batch_scale": (GRPOTrainer, GRPOConfig, {"loss_type": "grpo", "scale_rewards": "batch"}),
     "rloo": (RLOOTrainer, RLOOConfig, {}),
-}
+}  # fmt: skip
 STORED_SETTINGS = ("loss_type", "scale_rewards", "epsilon", "epsilon_high", "max_completion_length")
 
 

@@ -48,11 +48,7 @@ SENSIBLE = st.sampled_from(
         b"position startpos moves " + " ".join(SHUFFLE * 3).encode(),
         b"position fen 7k/5Q2/6K1/8/8/8/8/8 b - - 0 1",
         b"position fen 8/P7/8/8/8/8/8/k1K5 w - - 149 200 moves a7a8n",
-        b"go",
-        b"go infinite",
-        b"go ponder",
-        b"stop",
-        b"ponderhit",
+        *(b"go", b"go infinite", b"go ponder", b"stop", b"ponderhit"),
     ]
 )
 JUNK = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"\r"))

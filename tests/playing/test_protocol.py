@@ -104,19 +104,8 @@ def test_an_option_takes_its_bounds_and_nothing_beyond_them(spin) -> None:
     for value in (spin.low, spin.high):
         options.set(SetOption(spin.name, str(value)))
         assert options[spin] == value
-    bad = [
-        str(spin.low - 1),
-        str(spin.high + 1),
-        "",
-        "x",
-        "1.5",
-        "1 0",
-        "--1",
-        "+1",
-        "٣",
-        "9" * 9999,
-    ]
-    for value in bad:
+    beyond = str(spin.low - 1), str(spin.high + 1)
+    for value in (*beyond, "", "x", "1.5", "1 0", "--1", "+1", "٣", "9" * 9999):
         with pytest.raises(OptionError, match=f"{spin.name} stays {spin.high}"):
             options.set(SetOption(spin.name, value))
         assert options[spin] == spin.high

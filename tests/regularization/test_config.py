@@ -36,11 +36,6 @@ def test_an_unknown_switch_is_refused_with_the_nearest_name(
         RegularizerConfig(**{name: value})  # type: ignore[arg-type]
 
 
-def test_an_unknown_switch_that_resembles_nothing_is_refused_with_all_names() -> None:
-    with pytest.raises(ValueError, match="'xyz!': expected one of 'none', 'target'"):
-        RegularizerConfig(ent_controller="xyz!")  # type: ignore[arg-type]
-
-
 ADAPTIVE: dict[str, Any] = {"kl_controller": "ziegler", "kl_ref_coef": 0.1}
 TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
 
@@ -48,13 +43,11 @@ TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"ent_controller": "xyz!"}, "'xyz!': expected one of 'none', 'target'"),
         ({"kl_ref_placement": "reward"}, 'kl_ref_estimator "exact"'),
         ({"kl_old_placement": "reward", "kl_old_estimator": "weighted_k3"}, "ratio of weighted_k3"),
         ({"kl_old_placement": "reward", "kl_old_estimator": "forward_k1"}, "set kl_old_estimator"),
-        (
-            {"kl_ref_estimator": "forward_k1"},
-            "expected one of 'exact', 'k1', 'k2', 'k3', 'weighted_k3'",
-        ),
+        ({"kl_ref_estimator": "forward_k1"}, "one of 'exact', 'k1', 'k2', 'k3', 'weighted_k3'"),
         ({"repo_coef": 0.1, "repo_r_coef": 0.1}, "set one of them to 0"),
         ({"ref_refresh_interval": 5}, "no reference to refresh"),
         (TARGET | {"ent_coef_final": 0.0}, "both move ent_coef"),

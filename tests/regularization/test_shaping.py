@@ -12,6 +12,8 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from tests.regularization.regularizer_cases import TEMPERATURE, rollout
 
 FORMS = ("positions", "games")
+FORMULAS = {"k1": lambda d: d, "k2": lambda d: d * d / 2, "k3": lambda d: (-d).exp() - 1 + d}
+REF_K1 = {"kl_ref_coef": 0.3, "kl_ref_estimator": "k1", "kl_ref_placement": "reward"}
 
 
 def regularizer(**settings: object) -> Regularizer:
@@ -39,11 +41,7 @@ def test_a_kl_in_the_reward_is_taken_from_each_valid_sample(form: str, estimator
     batch = rollout(form)
     assert batch.ref_legal_logprobs is not None
     assert batch.learner_legal_logprobs is not None
-    formula = {
-        "k1": lambda d: d,
-        "k2": lambda d: d * d / 2,
-        "k3": lambda d: (-d).exp() - 1 + d,
-    }[estimator]
+    formula = FORMULAS[estimator]
     to_ref = regularizer(kl_ref_coef=0.3, kl_ref_estimator=estimator, kl_ref_placement="reward")
     to_old = regularizer(kl_old_coef=0.3, kl_old_estimator=estimator, kl_old_placement="reward")
     assert to_ref.needs_reference
@@ -65,14 +63,7 @@ def test_a_kl_in_the_reward_is_taken_from_each_valid_sample(form: str, estimator
 
 def test_a_kl_in_the_reward_is_not_in_the_loss_but_its_exact_value_is_logged() -> None:
     batch = rollout("positions")
-    reg = regularizer(
-        kl_old_coef=0.2,
-        kl_old_estimator="k2",
-        kl_old_placement="reward",
-        kl_ref_coef=0.3,
-        kl_ref_estimator="k1",
-        kl_ref_placement="reward",
-    )
+    reg = regularizer(kl_old_coef=0.2, kl_old_estimator="k2", kl_old_placement="reward", **REF_K1)
     flat = batch.flat()
     dist = MaskedCategorical(torch.zeros(6, 6, dtype=torch.float64), flat.legal, flat.temperature)
     advantages = torch.zeros(6, 4, dtype=torch.float64)
@@ -87,17 +78,13 @@ def test_a_kl_in_the_reward_is_not_in_the_loss_but_its_exact_value_is_logged() -
 
 
 def test_a_kl_in_the_reward_without_its_distribution_is_refused() -> None:
-    bare = dataclasses.replace(
-        rollout("games"), ref_legal_logprobs=None, learner_legal_logprobs=None
-    )
+    without = {"ref_legal_logprobs": None, "learner_legal_logprobs": None}
+    bare = dataclasses.replace(rollout("games"), **without)
     with pytest.raises(ValueError, match="no reference distribution.*with_reference"):
-        regularizer(kl_ref_coef=0.3, kl_ref_estimator="k1", kl_ref_placement="reward").shape_reward(
-            bare
-        )
+        regularizer(**REF_K1).shape_reward(bare)
+    to_old = {name.replace("ref", "old"): value for name, value in REF_K1.items()}
     with pytest.raises(ValueError, match="learner_legal_logprobs.*needs_learner"):
-        regularizer(kl_old_coef=0.3, kl_old_estimator="k1", kl_old_placement="reward").shape_reward(
-            bare
-        )
+        regularizer(**to_old).shape_reward(bare)
 
 
 @pytest.mark.parametrize("form", FORMS)

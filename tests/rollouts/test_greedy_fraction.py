@@ -22,17 +22,9 @@ from tests.training.runs import tiny
 
 def rollout(greedy_fraction: float, *, group_size: int | None = 3, plies: int = 4) -> RolloutBatch:
     vec, policy = make_vec(6), make_policy(spread=0.5)
-    batch, _ = play_positions(
-        vec,
-        policy,
-        start_rollout(vec, 3),
-        num_plies=plies,
-        group_size=group_size,
-        temperature=1.0,
-        generator=torch.Generator().manual_seed(1),
-        greedy_fraction=greedy_fraction,
-    )
-    return batch
+    settings = {"temperature": 1.0, "generator": torch.Generator().manual_seed(1)}
+    settings |= {"num_plies": plies, "group_size": group_size, "greedy_fraction": greedy_fraction}
+    return play_positions(vec, policy, start_rollout(vec, 3), **settings)[0]
 
 
 def positions_after(batch: RolloutBatch, choose: Any) -> list[np.ndarray]:
@@ -92,16 +84,8 @@ def _one_ply_ahead(batch: RolloutBatch, which: str) -> list[np.ndarray]:
         repetitions = PLANE_INDEX.repetitions
         planes[:, repetitions] = batch.obs[:, ply + 1, repetitions].numpy()
         found.append(planes)
-        _, state = play_positions(
-            vec,
-            policy,
-            state,
-            num_plies=1,
-            group_size=3,
-            temperature=1.0,
-            generator=generator,
-            greedy_fraction=0.3,
-        )
+        settings = {"temperature": 1.0, "generator": generator, "greedy_fraction": 0.3}
+        _, state = play_positions(vec, policy, state, num_plies=1, group_size=3, **settings)
     return found
 
 

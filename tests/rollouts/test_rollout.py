@@ -13,14 +13,7 @@ from chess_env.observation import NUM_PLANES, encode_batch
 from tests.rollouts.play import play_games, play_positions
 from tests.small import VecOf, make_batch, make_policy
 
-PIECES_CP = {
-    chess.PAWN: 100,
-    chess.KNIGHT: 300,
-    chess.BISHOP: 310,
-    chess.ROOK: 500,
-    chess.QUEEN: 900,
-    chess.KING: 0,
-}
+PIECES_CP = dict(zip(chess.PIECE_TYPES, (100, 300, 310, 500, 900, 0), strict=True))
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 
@@ -76,11 +69,9 @@ def test_stored_logprobs_are_those_of_the_policy_at_the_stored_temperature(vec_o
             batch.old_legal_logprobs[:, ply].exp(), expected.probs, atol=1e-6, rtol=1e-5
         )
         for sample in range(4):
+            own = expected.log_prob(batch.slots[:, ply, sample])
             torch.testing.assert_close(
-                batch.old_logprobs[:, ply, sample],
-                expected.log_prob(batch.slots[:, ply, sample]),
-                atol=1e-6,
-                rtol=1e-5,
+                batch.old_logprobs[:, ply, sample], own, atol=1e-6, rtol=1e-5
             )
 
 

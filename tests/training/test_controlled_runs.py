@@ -11,7 +11,7 @@ import torch
 
 from algorithms import ALGORITHMS, PRESETS
 from algorithms.config import files as config_file
-from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, smoke
+from algorithms.config.run import OptimizerConfig, RolloutConfig, smoke
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import PrecisionConfig
@@ -125,10 +125,8 @@ def test_the_controllers_see_what_is_logged(
 
     monkeypatch.setattr(Regularizer, "update", spy)
     config = RegularizerConfig(kl_ref_coef=0.1)
-    train(
-        tiny(tmp_path, updates=3, regularizer=config, algorithm=GRPO(4, update_epochs=2)),
-        display=Watcher(),
-    )
+    twice = GRPO(4, update_epochs=2)
+    train(tiny(tmp_path, updates=3, regularizer=config, algorithm=twice), display=Watcher())
     rows = read_metrics(tmp_path)[1:]
     assert readings.pop(0) == readings[0]  # the preflight asks a copy of them the same
     assert [reading.update for reading in readings] == [0, 1, 2]
@@ -161,10 +159,8 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
 
 
 def test_scoring_all_moves_overdraws_the_budget_by_no_more_than_one_rollout(tmp_path: Path) -> None:
-    result = train(
-        tiny(tmp_path, algorithm=Exact(), total_moves=2_000, env=EnvConfig("builtin", max_plies=6)),
-        display=Watcher(),
-    )
+    config = tiny(tmp_path, algorithm=Exact(), total_moves=2_000)
+    result = train(config, display=Watcher())
     rows = read_metrics(tmp_path)
     largest = max(row["rollout/scored_moves"] for row in rows[1:])
     assert result.scored_moves == sum(row["rollout/scored_moves"] for row in rows[1:])
@@ -181,10 +177,8 @@ def test_costly_diagnostics_come_at_their_interval(tmp_path: Path) -> None:
 
 def test_frozen_layers_stay_as_they_are_through_a_run(tmp_path: Path) -> None:
     optimizer = OptimizerConfig(minibatch_size=8, lr_final=None, frozen_layers=("stem", "body"))
-    train(
-        tiny(tmp_path, updates=2, optimizer=optimizer, diagnostics_interval_updates=1),
-        display=Watcher(),
-    )
+    config = tiny(tmp_path, updates=2, optimizer=optimizer, diagnostics_interval_updates=1)
+    train(config, display=Watcher())
     kept = checkpoint.checkpoints(tmp_path / "checkpoints")
     first, last = checkpoint.load(kept[0]), checkpoint.load(kept[-1])
     moved = {n for n, w in first.weights.items() if not torch.equal(w, last.weights[n])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import resource
 from pathlib import Path
@@ -30,14 +31,9 @@ def test_the_first_bad_minibatch_of_a_run_is_kept_and_said(tmp_path: Path) -> No
     targets = Targets(spoiled, algorithm.weights(batch))
     bad = NonFiniteDump(tmp_path / "bad_batches", said.append)
     for number in (7, 8):
-        metrics = run(
-            make_policy(),
-            batch,
-            algorithm,
-            targets=targets,
-            minibatch_size=4,
-            keep_bad=lambda *given, number=number: bad.keep(number, *given),
-        )
+        keep_bad = functools.partial(bad.keep, number)
+        changes = {"targets": targets, "minibatch_size": 4, "keep_bad": keep_bad}
+        metrics = run(make_policy(), batch, algorithm, **changes)
         assert metrics["train/skipped_steps"] == 1
     kept = sorted(path.name for path in bad.folder.iterdir())
     assert kept == ["update-7.json", "update-7.safetensors"]

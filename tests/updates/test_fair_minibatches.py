@@ -71,10 +71,7 @@ def test_the_gradients_of_whole_games_add_up_to_the_batch_s() -> None:
     for size in (1000, 1):
         policy = make_policy()
         needs = Needs(whole_games=True, single_step=True)
-        optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
-        metrics = run(
-            policy, batch, RecordingAlgorithm(needs), optimizer=optimizer, minibatch_size=size
-        )
+        metrics = run(policy, batch, RecordingAlgorithm(needs), rate=0.5, minibatch_size=size)
         assert metrics["train/steps"] == 1
         moved.append((flat_weights(policy), metrics["train/loss"]))
     torch.testing.assert_close(moved[0][0], moved[1][0], atol=1e-6, rtol=1e-4)
@@ -119,15 +116,8 @@ def test_repo_under_normalised_advantages_moves_the_policy_in_proportion_to_its_
         before = flat_weights(policy)
         regularizer = Regularizer(RegularizerConfig(repo_coef=coef), batch.temperature)
         targets = make_targets(algorithm, regularizer, batch)
-        run(
-            policy,
-            batch,
-            algorithm,
-            regularizer=regularizer,
-            targets=targets,
-            optimizer=torch.optim.SGD(policy.parameters(), lr=1.0),
-            minibatch_size=1000,
-        )
+        changes = {"regularizer": regularizer, "targets": targets, "minibatch_size": 1000}
+        run(policy, batch, algorithm, rate=1.0, **changes)
         return flat_weights(policy) - before
 
     none, small, large = gradient(0.0), gradient(0.03), gradient(0.3)

@@ -17,6 +17,7 @@ from algorithms.updates.targets import Targets
 from algorithms.updates.update import update
 from tests.small import make_batch, make_policy
 from tests.updates.learners import learner_of
+from tests.updates.recording_algorithm import flat_weights as weights
 
 
 def run(
@@ -36,10 +37,6 @@ def run(
     return update(learner, batch, Targets(advantages, algorithm.weights(batch)))
 
 
-def weights(policy: PolicyNet) -> Tensor:
-    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
-
-
 def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out() -> None:
     batch, policy = make_batch(temperature=1.3), make_policy()
     algorithm = GRPO(group_size=4)
@@ -53,8 +50,7 @@ def test_one_sgd_step_follows_the_gradient_of_the_loss_written_out() -> None:
     expected = torch.autograd.grad(loss, list(policy.parameters()))
     before = [p.detach().clone() for p in policy.parameters()]
 
-    optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
-    metrics = run(policy, batch, optimizer=optimizer, minibatch_size=1000)
+    metrics = run(policy, batch, rate=0.5, minibatch_size=1000)
     assert metrics["train/loss"] == pytest.approx(loss.item(), rel=1e-4)
     for old, new, gradient in zip(before, policy.parameters(), expected, strict=True):
         torch.testing.assert_close(old - new.detach(), 0.5 * gradient, atol=1e-6, rtol=1e-3)
@@ -83,12 +79,9 @@ def test_before_the_first_step_the_ratio_is_one_and_nothing_is_clipped() -> None
 
 def test_later_epochs_leave_the_ratio_at_one_behind() -> None:
     policy, batch = make_policy(), make_batch()
-    metrics = run(
-        policy,
-        batch,
-        optimizer=torch.optim.Adam(policy.parameters(), lr=1e-2),
-        algorithm=GRPO(group_size=4, update_epochs=4),
-    )
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    algorithm = GRPO(group_size=4, update_epochs=4)
+    metrics = run(policy, batch, optimizer=optimizer, algorithm=algorithm)
     assert metrics["ratio/std_first_minibatch"] < 1e-5 < metrics["ratio/std"]
     assert metrics["reg/kl_old"] > 1e-5
     assert metrics["train/steps"] == 4 * -(-batch.plies // 5)
@@ -122,8 +115,7 @@ def test_samples_that_are_not_valid_have_no_influence() -> None:
     results = []
     for case, case_advantages in ((batch, advantages), (noisy, spoiled)):
         policy = make_policy()
-        optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
-        results.append((run(policy, case, optimizer=optimizer, advantages=case_advantages), policy))
+        results.append((run(policy, case, rate=0.1, advantages=case_advantages), policy))
     assert results[0][0] == results[1][0]
     assert torch.equal(weights(results[0][1]), weights(results[1][1]))
 
@@ -164,8 +156,7 @@ def test_a_good_step_ends_the_row_of_bad_ones_and_bad_ones_stay_out_of_the_means
 def test_the_gradient_is_scaled_down_to_the_maximum_norm() -> None:
     policy, batch = make_policy(), make_batch()
     before = weights(policy)
-    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
-    metrics = run(policy, batch, optimizer=optimizer, minibatch_size=1000, max_grad_norm=1e-3)
+    metrics = run(policy, batch, rate=1.0, minibatch_size=1000, max_grad_norm=1e-3)
     assert metrics["train/grad_norm"] > 1e-3
     assert (weights(policy) - before).norm().item() == pytest.approx(1e-3, rel=1e-2)
 

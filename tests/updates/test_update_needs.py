@@ -73,14 +73,8 @@ def test_a_single_step_is_that_of_the_whole_batch_whatever_the_minibatches(form:
     batch, moved = make_batch(form), []
     for size in (1000, 5, 1):
         policy = make_policy()
-        optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
-        metrics = run(
-            policy,
-            batch,
-            RecordingAlgorithm(Needs(single_step=True)),
-            optimizer=optimizer,
-            minibatch_size=size,
-        )
+        algorithm = RecordingAlgorithm(Needs(single_step=True))
+        metrics = run(policy, batch, algorithm, rate=0.5, minibatch_size=size)
         assert metrics["train/steps"] == 1
         assert metrics["policy/ratio_out_of_range"] == 0
         moved.append((flat_weights(policy), metrics["train/grad_norm"], metrics["train/loss"]))

@@ -61,14 +61,8 @@ def test_step_0_has_ratio_1_no_clipping_and_a_finite_loss_and_gradient(
         case = random_case(PRESETS[name], form, seed=seed, temperature=TEMPERATURE)
         flat, controls = case.flat, case.algorithm.controls()
         logprobs = case.dist(case.logits).gather(flat.slots)
-        sums = ratio_sums(
-            logprobs,
-            flat.old_logprobs,
-            case.advantages(),
-            flat.valid,
-            controls.clip_low,
-            controls.clip_high,
-        )
+        bounds = controls.clip_low, controls.clip_high
+        sums = ratio_sums(logprobs, flat.old_logprobs, case.advantages(), flat.valid, *bounds)
         metrics = {key: float(value) for key, value in ratio_metrics(sums).items()}
         assert torch.equal(logprobs[flat.valid], flat.old_logprobs[flat.valid])
         assert metrics["ratio/max"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
 
 import pytest
@@ -137,119 +138,73 @@ class Net(nn.Module):
         return self.logits(planes, legal_ids), self.values(planes)
 
 
-class NoCritic(Net):
-    def __init__(self, config: Any) -> None:
-        super().__init__(config, critic=False)
+def net(**members: Any) -> type[Net]:
+    """`Net` with other members."""
+    return type("Altered", (Net,), members)
+
+
+def made(change: Any, **members: Any) -> type[Net]:
+    """`Net` with this done to it once it is made."""
+
+    def __init__(self: Any, config: Any, *, critic: bool) -> None:
+        Net.__init__(self, config, critic=critic)
+        change(self)
+
+    return net(__init__=__init__, **members)
+
+
+def logits(change: Any) -> type[Net]:
+    return net(logits=lambda self, x, ids: change(Net.logits(self, x, ids), ids))
+
+
+def normed(self: Any) -> None:
+    self.norm = nn.BatchNorm1d(NUM_PLANES * 64)
 
 
 class NotAModule:
     def __init__(self, config: Any, *, critic: bool) -> None: ...
 
 
-class Untrained(Net):
-    def __init__(self, config: Any, *, critic: bool) -> None:
-        super().__init__(config, critic=critic)
-        self.requires_grad_(False)
-
-
-class OneAnswer(Net):
-    def forward(self, obs: Any, legal_ids: Any) -> Any:
-        return super().forward(obs, legal_ids)[0]
-
-
-class AllActions(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return self.actions(planes)
-
-
-class NoValues(Net):
-    def values(self, planes: Any) -> Any:
-        return None
-
-
-class Overflowing(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return super().logits(planes, legal_ids) / 0.0
-
-
-class InPlace(Net):
-    def planes(self, obs: Any) -> Any:
-        return super().planes(obs.clamp_(max=1))
-
-
-class Noisy(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return super().logits(planes, legal_ids) + torch.rand(())
-
-
-class Unseeded(Net):
-    def __init__(self, config: Any, *, critic: bool) -> None:
-        super().__init__(config, critic=critic)
-        nn.init.normal_(self.actions.weight, generator=GENERATOR)
-
-
 GENERATOR = torch.Generator().manual_seed(0)
-
-
-class Centred(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return super().logits(planes - planes.mean(0), legal_ids)
-
-
-class BatchNormed(Net):
-    def __init__(self, config: Any, *, critic: bool) -> None:
-        super().__init__(config, critic=critic)
-        self.norm = nn.BatchNorm1d(NUM_PLANES * 64)
-
-    def planes(self, obs: Any) -> Any:
-        return self.norm(super().planes(obs))
-
-
-class ByPlace(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return self.actions(planes)[:, : legal_ids.shape[1]]
-
-
-class ByWidth(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return super().logits(planes, legal_ids) * legal_ids.shape[1]
-
-
-class Cut(Net):
-    def logits(self, planes: Any, legal_ids: Any) -> Any:
-        return super().logits(planes, legal_ids).detach()
-
-
-class Float32Only(Net):
-    def planes(self, obs: Any) -> Any:
-        return obs.flatten(1).float()
 
 
 def test_the_plain_network_that_the_broken_ones_are_made_of_is_right() -> None:
     check_policy_network(Net)
 
 
-@pytest.mark.parametrize(
-    ("network", "sentence"),
-    [
-        (NoCritic, r"cannot be made as Name\(config, critic=False\)"),
-        (NotAModule, "expected a torch.nn.Module"),
-        (Untrained, "no parameter that could be trained"),
-        (OneAnswer, r"expected \(logits, values or None\)"),
-        (AllActions, "one for each entry of legal_ids"),
-        (NoValues, r"critic=True and gave values None"),
-        (Overflowing, "must be finite"),
-        (InPlace, "must leave its inputs as they were"),
-        (Noisy, "two passes must give the same numbers"),
-        (Unseeded, "the same seed must give the same weights"),
-        (Centred, "must not depend on the other rows of its batch"),
-        (BatchNormed, "in training mode either"),
-        (ByPlace, "must not depend on its place in the list"),
-        (ByWidth, "must not depend on the padding"),
-        (Cut, "the logits must depend on the parameters"),
-        (Float32Only, "a float64 copy must work"),
-    ],
-)
-def test_a_broken_network_is_told_which_rule_broke(network: Any, sentence: str) -> None:
+BROKEN: dict[str, tuple[Any, str]] = {
+    "no critic": (net(__init__=lambda self, config: Net.__init__(self, config, critic=False)),
+                  r"cannot be made as Name\(config, critic=False\)"),
+    "no module": (NotAModule, "expected a torch.nn.Module"),
+    "untrained": (made(lambda self: self.requires_grad_(False)), "no parameter that could be trained"),
+    "one answer": (net(forward=lambda self, obs, ids: Net.forward(self, obs, ids)[0]),
+                   r"expected \(logits, values or None\)"),
+    "all actions": (net(logits=lambda self, x, ids: self.actions(x)), "one for each entry of legal_ids"),
+    "no values": (net(values=lambda self, x: None), r"critic=True and gave values None"),
+    "overflowing": (logits(lambda found, ids: found / 0.0), "must be finite"),
+    "in place": (net(planes=lambda self, obs: Net.planes(self, obs.clamp_(max=1))),
+                 "must leave its inputs as they were"),
+    "noisy": (logits(lambda found, ids: found + torch.rand(())), "two passes must give the same numbers"),
+    "unseeded": (made(lambda self: nn.init.normal_(self.actions.weight, generator=GENERATOR)),
+                 "the same seed must give the same weights"),
+    "centred": (net(logits=lambda self, x, ids: Net.logits(self, x - x.mean(0), ids)),
+                "must not depend on the other rows of its batch"),
+    "batch normed": (made(normed, planes=lambda self, obs: self.norm(Net.planes(self, obs))),
+                     "in training mode either"),
+    "by place": (net(logits=lambda self, x, ids: self.actions(x)[:, : ids.shape[1]]),
+                 "must not depend on its place in the list"),
+    "by width": (logits(lambda found, ids: found * ids.shape[1]), "must not depend on the padding"),
+    "cut": (logits(lambda found, ids: found.detach()), "the logits must depend on the parameters"),
+    "float32 only": (net(planes=lambda self, obs: obs.flatten(1).float()), "a float64 copy must work"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_network_is_told_which_rule_broke(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, sentence = BROKEN[name]
+    # A network is found again by its module and name.
+    monkeypatch.setattr(sys.modules[__name__], network.__name__, network, raising=False)
     with pytest.raises(ContractError, match=sentence):
         check_policy_network(network)

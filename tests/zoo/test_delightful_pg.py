@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 
@@ -12,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from algorithms.core.batch import FlatBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.delightful_pg import DelightfulPG
+from tests.regularization.regularizer_cases import flat_batch
 
 Array = NDArray[np.float64]
 SAMPLES = 3
@@ -59,20 +58,6 @@ def definition(
     return total
 
 
-def batch_of(
-    logits: torch.Tensor, legal: torch.Tensor, slots: torch.Tensor, temperature: float
-) -> FlatBatch:
-    dist = MaskedCategorical(logits.detach(), legal, temperature)
-    shape = {"samples": slots.shape[1], "num_legal": legal.shape[1], "temperature": temperature}
-    return dataclasses.replace(
-        blank_batch("positions", (len(slots), 1), **shape).flat(),
-        legal_ids=torch.arange(legal.shape[1]).expand_as(legal).masked_fill(~legal, -1).short(),
-        slots=slots,
-        old_logprobs=dist.gather(slots),
-        old_legal_logprobs=dist.logprobs,
-    )
-
-
 def expected_gradient(
     algorithm: DelightfulPG,
     logits: Array,
@@ -86,7 +71,7 @@ def expected_gradient(
     for outcome in itertools.product(np.flatnonzero(legal), repeat=SAMPLES):
         slots = torch.tensor([outcome])
         learner = torch.from_numpy(logits)[None].clone().requires_grad_()
-        batch = batch_of(learner, mask, slots, temperature)
+        batch = flat_batch(learner, mask, slots, temperature=temperature)
         drawn = torch.from_numpy(rewards)[slots]
         advantages = drawn - drawn.mean(-1, keepdim=True)
         dist = MaskedCategorical(learner, mask, temperature)
@@ -123,7 +108,7 @@ def test_no_gradient_flows_through_the_gate() -> None:
     legal = torch.arange(6) < torch.tensor([[6], [5], [4], [3], [2]])
     slots = MaskedCategorical(logits, legal, 1.3).sample(SAMPLES, generator)
     advantages = torch.randn(5, SAMPLES, generator=generator, dtype=torch.float64)
-    algorithm, batch = DelightfulPG(), batch_of(logits, legal, slots, 1.3)
+    algorithm, batch = DelightfulPG(), flat_batch(logits, legal, slots, temperature=1.3)
     learner = logits.clone().requires_grad_()
 
     def loss(z: torch.Tensor) -> torch.Tensor:
@@ -155,7 +140,7 @@ def test_no_gradient_flows_through_the_gate() -> None:
 def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None:
     logits = torch.zeros(1, 2, dtype=torch.float64)
     legal = torch.ones(1, 2, dtype=torch.bool)
-    batch = batch_of(logits, legal, torch.tensor([[0, 1]]), 1.0)
+    batch = flat_batch(logits, legal, torch.tensor([[0, 1]]), temperature=1.0)
     moved = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
     dist = MaskedCategorical(moved, legal, 1.0)
     advantages = torch.tensor([[1.0, -1.0]], dtype=torch.float64)

@@ -29,6 +29,7 @@ from tests.rollouts.play import play_games
 from tests.small import make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
+from tests.updates.recording_algorithm import flat_weights
 from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
 
 LATER: tuple[Algorithm, ...] = (
@@ -51,11 +52,11 @@ def step(
     """
     policy = make_policy(seed=7)
     regularizer = Regularizer(RegularizerConfig(), batch.temperature)
-    before = torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+    before = flat_weights(policy)
     plain = {"generator": torch.Generator().manual_seed(3), "minibatch_size": 1000, "rate": rate}
     learner = learner_of(policy, algorithm, regularizer, **plain | changes)
     metrics = update(learner, batch, make_targets(algorithm, regularizer, batch))
-    after = torch.cat([p.detach().flatten() for p in policy.parameters()])
+    after = flat_weights(policy)
     return (before - after) / rate if rate else before - after, metrics
 
 
