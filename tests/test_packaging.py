@@ -277,7 +277,7 @@ def test_the_wheel_trains_evaluates_and_reports_from_another_folder(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_tests_pass_on_the_wheel_in_another_folder(clean: Path, tmp_path: Path) -> None:
-    chosen = ("core/test_advantages.py", "core/test_losses.py", "env/test_heldout.py")
+    chosen = ("core/test_advantages.py", "core/test_losses.py", "positions/test_heldout.py")
     for name in ("core/conftest.py", *chosen):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)

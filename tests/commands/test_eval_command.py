@@ -145,9 +145,9 @@ def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
 
 
 def test_help_says_what_opponents_there_are() -> None:
-    said = evaluate("--help").out
-    assert "engine:nodes=N" in said
-    assert "policy:CHECKPOINT" in said
+    said = evaluate("--help")
+    assert said.code == 0
+    assert "engine:nodes=N" in said.out and "policy:CHECKPOINT" in said.out
 
 
 def game(points: float, ending: str, pair: int, **more: Any) -> Game:

@@ -128,8 +128,9 @@ def test_parts_of_the_wrong_kind_are_refused_before_anything_runs(
 
 
 def test_the_fields_of_an_own_algorithm_are_flags() -> None:
-    shown = chess_lab("train", f"{HERE}:Mine", "--help").out
-    assert "--algorithm.some-field" in shown and "scales the advantages" in shown
+    shown = chess_lab("train", f"{HERE}:Mine", "--help")
+    assert shown.code == 0
+    assert "--algorithm.some-field" in shown.out and "scales the advantages" in shown.out
 
 
 def test_classes_and_functions_are_recorded_as_their_names() -> None:
