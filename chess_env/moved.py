@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 Homes = Mapping[str, tuple[str, ...]]
 """Old dotted name of a module -> the modules that have its contents now."""
@@ -56,15 +58,21 @@ class OldPaths:
             return None
         package = any(name.startswith(f"{fullname}.") for name in self._homes)
         loader = _Forwarder(self._homes[fullname], self._renamed)
-        return ModuleSpec(fullname, loader, is_package=package)
+        return ModuleSpec(fullname, cast("Loader", loader), is_package=package)
 
 
-class _Forwarder(Loader):
-    """Loads a module whose attributes are those of other modules."""
+class _Forwarder:
+    """Loads a module whose attributes are those of other modules.
+
+    Not a subclass of `importlib.abc.Loader`, the import of which would take longer than this package's own.
+    """
 
     def __init__(self, homes: tuple[str, ...], renamed: Mapping[str, str]) -> None:
         self._homes = homes
         self._renamed = renamed
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """None: Python makes the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
