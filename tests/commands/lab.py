@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms import cli
+
+_BIN = Path(sys.executable).parent
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}"}
+"""For `chess-lab` in a process of its own: PATH knows the command, as in an activated environment."""
 
 
 class Answer(NamedTuple):

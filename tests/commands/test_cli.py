@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,11 +18,9 @@ from algorithms.config.names import NAMES
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from tests.commands.lab import chess_lab
+from tests.commands.lab import ENV, chess_lab
 
 ROOT = Path(__file__).parents[2]
-PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": PATH}
 SMOKE = ["train", "grpo", "--smoke", "--env.evaluator", "builtin", "--device", "cpu"]
 
 

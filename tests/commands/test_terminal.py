@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.lab import ENV
+
 ROOT = Path(__file__).parents[2]
-ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 SMOKE = ["train", "grpo", "--smoke", "--env.evaluator", "builtin", "--device", "cpu"]
 
 
