@@ -60,7 +60,9 @@ class CustomPolicy(PolicyNet):
         self.has_critic = critic
         self.network = _made(config.network, config, critic)
 
-    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    def logits_and_values(
+        self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """(`[N, L]` logits, `[N]` values or None).
 
         Raises:
@@ -87,13 +89,6 @@ class CustomPolicy(PolicyNet):
                 f"expected shape {wanted[:1]}"
             )
         return logits, values
-
-    def values(self, obs: Tensor) -> Tensor | None:
-        """`[N]` the critic's values alone; None without a critic."""
-        if not self.has_critic:
-            return None
-        one_move = torch.zeros(len(obs), 1, dtype=torch.int16, device=obs.device)
-        return self.logits_and_values(obs, one_move)[1]
 
 
 def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
+from chess_env.move_facts import NUM_MOVE_FACTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,10 @@ class PolicyNet(nn.Module, abc.ABC):
     Attributes:
         config: its size.
         precision: where it computes below float32.
+        reads_move_facts: whether it is given the facts of each legal move (`chess_env.move_facts`).
     """
+
+    reads_move_facts = False
 
     def __init__(
         self, config: NetworkConfig, precision: PrecisionConfig = DEFAULT_PRECISION
@@ -45,36 +49,60 @@ class PolicyNet(nn.Module, abc.ABC):
         self.precision = precision
 
     @abc.abstractmethod
-    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+    def logits_and_values(
+        self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """(`[N, L]` logits, `[N]` values or None without a critic), in the parameters' dtype.
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1; logits on padding mean nothing.
+            move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`), where the network reads them.
         """
 
-    @abc.abstractmethod
-    def values(self, obs: Tensor) -> Tensor | None:
-        """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
+    def values(
+        self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
+    ) -> Tensor | None:
+        """`[N]` the critic's values alone, side to move's view; None without a critic.
 
-    def forward(self, obs: Tensor, legal_ids: Tensor) -> Tensor:
+        Args:
+            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
+            legal_ids: integers `[N, L]`, action ids padded with -1.
+            move_facts: uint8 `[N, L, F]`, where the network reads them.
+        """
+        return self.logits_and_values(obs, legal_ids, move_facts)[1]
+
+    def forward(self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None) -> Tensor:
         """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
+            move_facts: uint8 `[N, L, F]`, where the network reads them.
         """
-        return self.logits_and_values(obs, legal_ids)[0]
+        return self.logits_and_values(obs, legal_ids, move_facts)[0]
 
-    def outputs(self, obs: Tensor, legal_ids: Tensor, temperature: float) -> Outputs:
+    def outputs(
+        self,
+        obs: Tensor,
+        legal_ids: Tensor,
+        temperature: float,
+        move_facts: Tensor | None = None,
+    ) -> Outputs:
         """Distribution and values: the one way to either, for sampling and for learning.
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes, mover's view.
             legal_ids: integers `[N, L]`, action ids padded with -1.
             temperature: of the softmax.
+            move_facts: uint8 `[N, L, F]`, where the network reads them.
+
+        Raises:
+            ValueError: it reads move facts and is given none, or of another shape.
         """
-        logits, values = self.logits_and_values(obs, legal_ids)
+        if self.reads_move_facts:
+            require_move_facts(legal_ids, move_facts)
+        logits, values = self.logits_and_values(obs, legal_ids, move_facts)
         rounded = DTYPES[self.precision.logprob_dtype]
         dist = MaskedCategorical(
             logits,
@@ -99,3 +127,19 @@ class PolicyNet(nn.Module, abc.ABC):
         tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
         coarse = {self.precision.head_dtype, self.precision.logprob_dtype} != {"float32"}
         return coarse or (device.type == "cuda" and (self.precision.autocast or tf32))
+
+
+def require_move_facts(legal_ids: Tensor, move_facts: Tensor | None) -> None:
+    """Raises ValueError where the facts of the moves `legal_ids` `[N, L]` are not there, or of another shape."""
+    wanted = (*legal_ids.shape, NUM_MOVE_FACTS)
+    if move_facts is None:
+        raise ValueError(
+            "this network reads the facts of each move and is given none: make the environment with "
+            "move_facts=True and hand on info['move_facts'], or compute them by "
+            "chess_env.move_facts.move_facts_batch"
+        )
+    if tuple(move_facts.shape) != wanted:
+        raise ValueError(
+            f"move_facts has shape {tuple(move_facts.shape)}: expected {wanted}, one row for each entry "
+            "of legal_ids and one column for each of chess_env.move_facts.MOVE_FACTS"
+        )

@@ -94,13 +94,17 @@ class ResidualPolicy(PolicyNet):
         self.from_to: Tensor
         self.promotion: Tensor
 
-    def logits_and_values(self, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(`[N, L]` logits, `[N]` values or None), from one pass through the trunk."""
+    def logits_and_values(
+        self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """(`[N, L]` logits, `[N]` values or None), from one pass through the trunk; it reads no move facts."""
         squares = self.squares(obs)
         return self.move_logits(squares, legal_ids), self.state_values(squares)
 
-    def values(self, obs: Tensor) -> Tensor | None:
-        """float32 `[N]` the critic's values alone, side to move's view; None without a critic."""
+    def values(
+        self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
+    ) -> Tensor | None:
+        """`[N]` the critic's values alone, side to move's view, from the planes alone; None without a critic."""
         return None if self.value_head is None else self.state_values(self.squares(obs))
 
     def squares(self, obs: Tensor) -> Tensor:
