@@ -93,6 +93,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works always.
     * `fifty_move`, `threefold`: False: only 75 moves, only the fifth occurrence end the game.
     * `num_engines`: Stockfish processes.
+    * `move_facts`: True: `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
+      `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding.
 
     ## Version History
     * v0: initial version.
@@ -114,6 +116,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         fifty_move: bool = True,
         threefold: bool = True,
         num_engines: int = 1,
+        move_facts: bool = False,
     ) -> None:
         self.render_mode = checked_render_mode(render_mode)
         arguments = EnvArguments(
@@ -127,6 +130,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             fifty_move=fifty_move,
             threefold=threefold,
             num_engines=num_engines,
+            move_facts=move_facts,
         )
         self.settings = make_settings(arguments)
         self.evaluator = self.settings.evaluator
@@ -137,6 +141,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         self._done = True
         self._score_cp = 0
         self._game = ReferenceGame(parse_fen(chess.STARTING_FEN), self.settings)
+        self._no_terms = dict.fromkeys(self.settings.reward.names, 0.0)
 
     @property
     def board(self) -> chess.Board:
@@ -164,7 +169,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         self._game, self._learner, reply = new_game(self.settings, self.np_random, given)
         self._score_cp = self._score()
         self._done = False
-        return self._game.observation(), self._info(self._no_terms(), reply=reply)
+        return self._game.observation(), self._info(self._no_terms, reply=reply)
 
     def step(self, action: int) -> Step:
         """(observation, reward, terminated, truncated, info) after the action and, if any, the reply.
@@ -182,7 +187,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             raise illegal_action_error(action, game.fen())
         if illegal and self.settings.illegal_action == "terminate":
             self._done = True
-            info = self._info(self._no_terms(), illegal=True, action=action)
+            info = self._info(self._no_terms, illegal=True, action=action)
             return game.observation(), ILLEGAL_REWARD, True, False, info
         if illegal:
             action = int(legal[int(self.np_random.integers(len(legal)))])
@@ -255,7 +260,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             self._game.play(action)
         self._score_cp = self._score()
         self._done = bool(state["done"])
-        return self._game.observation(), self._info(self._no_terms())
+        return self._game.observation(), self._info(self._no_terms)
 
     def clone(self) -> ChessSelfPlayEnv:
         """An independent copy in the same state; it shares evaluator and opponent, and closes neither."""
@@ -281,14 +286,11 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         scores_cp = self.evaluator.score_moves(self._game.packed())[0]
         return [scores_cp.max()], [scores_cp[np.searchsorted(legal, action)]]
 
-    def _no_terms(self) -> dict[str, float]:
-        return dict.fromkeys(self.settings.reward.names, 0.0)
-
     def _info(
         self, terms: dict[str, float], *, illegal: bool = False, action: int = -1, reply: int = -1
     ) -> dict[str, Any]:
         """The game's info and what `step` or `reset` adds; each key exists always or never for an env."""
-        info = self._game.info() | {"reward_terms": terms, "illegal_action": illegal}
+        info = self._game.info() | {"reward_terms": dict(terms), "illegal_action": illegal}
         if self.evaluator is not None:
             info["score_cp"] = self._score_cp
         if self.settings.illegal_action == "resample":

@@ -48,9 +48,9 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
-    (with an opponent); and of the step just made: `reward_terms` (name -> float32 [N]),
-    `illegal_action` bool, `action` int16 (with `illegal_action="resample"`), `opponent_action` int16 (on a
-    restarted board: the opening reply of the new game, -1 for none).
+    (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`); and of the step just made:
+    `reward_terms` (name -> float32 [N]), `illegal_action` bool, `action` int16 (`illegal_action="resample"`),
+    `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none).
     With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs` and
     its last info in `final_info`; `_final_obs` and `_final_info` (bool [N]) tell where a game ended (the
     other rows show their boards as they stand).
@@ -81,6 +81,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         fifty_move: bool = True,
         threefold: bool = True,
         num_engines: int = 1,
+        move_facts: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         if num_envs < 1:
@@ -100,6 +101,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             fifty_move=fifty_move,
             threefold=threefold,
             num_engines=num_engines,
+            move_facts=move_facts,
         )
         self.settings = make_settings(arguments)
         self.single_observation_space = gym.spaces.Box(*plane_bounds(), dtype=np.uint8)
@@ -272,8 +274,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             gymnasium.error.ResetNeeded: there is no game to go on with.
         """
         self._check_started()
-        own = {"score_cp": self.scoring.score_cp.copy(), "ended": self._ended.copy()}
-        return self.games.get_state() | own
+        state = self.games.get_state()
+        return state | {"score_cp": self.scoring.score_cp.copy(), "ended": self._ended.copy()}
 
     def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
         """(uint8 [N, C, 8, 8] observations, info) of the restored boards.
@@ -290,10 +292,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def render(self) -> tuple[Any, ...] | None:
         """One frame per board in the environment's render mode; None without one."""
-        if self.render_mode is None:
-            return None
-        draw = RENDERERS[self.render_mode]
-        return tuple(draw(chess.Board(fen)) for fen in self.fens())
+        draw = None if self.render_mode is None else RENDERERS[self.render_mode]
+        return None if draw is None else tuple(draw(chess.Board(fen)) for fen in self.fens())
 
     def close_extras(self, **kwargs: Any) -> None:
         """None; closes the evaluator and the opponent that were made from a name."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games import lockstep
+from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.rules.movegen import MAX_LEGAL
@@ -136,6 +137,16 @@ class Boards(NamedTuple):
             status,
         )
         return children, status
+
+    def move_facts(self, index: NDArray[np.int64], fifty_move: bool) -> NDArray[np.uint8]:
+        """uint8 [n, 218, F]: the facts of the legal moves on the boards `index` [n], in the order of `legal_ids`."""
+        return move_facts_batch(
+            self.positions[index],
+            self.legal_ids[index],
+            self.history[index],
+            self.counters[index, lockstep.HISTORY_LENGTH],
+            fifty_move=fifty_move,
+        )
 
     def observe(self) -> dict[str, NDArray[Any]]:
         """What is seen on all boards, by name, in fresh arrays.

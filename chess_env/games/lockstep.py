@@ -9,20 +9,10 @@ from chess_env.jit import inlined, kernel
 from chess_env.observation import NUM_PLANES, encode
 from chess_env.rules.movegen import MAX_LEGAL, apply, legal_actions_of
 from chess_env.rules.packed import STATE, Positions, rule50_clock
-from chess_env.rules.rules import ONGOING, phase_of, position_hash, status_of
+from chess_env.rules.rules import ONGOING, occurred, phase_of, position_hash, status_of
 
 # Columns of `Boards.counters`.
 HISTORY_LENGTH, REPETITIONS, PLY, STATUS, NUM_LEGAL = range(5)
-
-
-@inlined
-def occurred(history: NDArray[np.uint64], length: int, key: np.uint64) -> int:
-    """int64: how often `key` stands among the `length` hashes at an even distance before the next one."""
-    count = 0
-    for back in range(length - 2, -1, -2):
-        if history[back] == key:
-            count += 1
-    return count
 
 
 @inlined

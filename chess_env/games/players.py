@@ -56,15 +56,46 @@ class HistoryPlayer(Player, Protocol):
         ...
 
 
+@runtime_checkable
+class FactsPlayer(HistoryPlayer, Protocol):
+    """A player that may also look at the facts of each legal move.
+
+    Attributes:
+        reads_move_facts: Whether it does.
+    """
+
+    reads_move_facts: bool
+
+    def choose_with_facts(
+        self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
+    ) -> NDArray[np.integer]:
+        """Integer [N], as `choose_with_history`; `move_facts` is uint8 [N, 218, F] (`chess_env.move_facts`)."""
+        ...
+
+
 def ask(
-    player: Player, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
+    player: Player,
+    positions: Positions,
+    repetitions: NDArray[np.integer],
+    rngs: Generators,
+    move_facts: NDArray[np.uint8] | None = None,
 ) -> Actions:
-    """int64 [N]: the player's actions, told the repetitions where it looks at them."""
+    """int64 [N]: the player's actions, told the repetitions and the facts of the moves where it looks at them."""
+    if move_facts is not None and reads_move_facts(player):
+        asked: Any = player
+        return np.asarray(
+            asked.choose_with_facts(positions, repetitions, move_facts, rngs), np.int64
+        )
     # `isinstance` of a protocol takes longer than a ply of all the boards' rules.
     choose_with_history = getattr(player, "choose_with_history", None)
     if choose_with_history is not None:
         return np.asarray(choose_with_history(positions, repetitions, rngs), np.int64)
     return np.asarray(player.choose(positions, rngs), np.int64)
+
+
+def reads_move_facts(player: Player) -> bool:
+    """Whether the player looks at the facts of each legal move."""
+    return bool(getattr(player, "reads_move_facts", False))
 
 
 class RandomPlayer:
@@ -149,6 +180,7 @@ class MixedPlayer:
             raise ValueError(f"random_share is {random_share}: expected a probability in 0..1")
         self.player = player
         self.random_share = random_share
+        self.reads_move_facts = reads_move_facts(player)
         self.name = f"{player.name}@random={random_share:g}"
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
@@ -159,6 +191,12 @@ class MixedPlayer:
         self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
     ) -> Actions:
         """int64 [N], as `choose`; the other player gets the repetitions."""
+        return self.choose_with_facts(positions, repetitions, None, rngs)
+
+    def choose_with_facts(
+        self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
+    ) -> Actions:
+        """int64 [N], as `choose`; the other player gets the repetitions and the facts."""
         actions = np.empty(len(positions), np.int64)
         is_random = np.array([rng.random() < self.random_share for rng in rngs], np.bool_)
         for player, chosen in ((RandomPlayer(), is_random), (self.player, ~is_random)):
@@ -169,6 +207,7 @@ class MixedPlayer:
                     positions[boards],
                     repetitions[boards],
                     [rngs[k] for k in boards.tolist()],
+                    None if move_facts is None else move_facts[boards],
                 )
         return actions
 

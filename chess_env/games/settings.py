@@ -41,6 +41,7 @@ class EnvArguments:
         fifty_move: Whether 50 moves without capture or pawn move end the game, or 75.
         threefold: Whether the third occurrence of a position ends the game, or the fifth.
         num_engines: Stockfish processes.
+        move_facts: Whether `info` has the facts of all legal moves.
     """
 
     evaluator: str | Evaluator
@@ -53,6 +54,7 @@ class EnvArguments:
     fifty_move: bool
     threefold: bool
     num_engines: int
+    move_facts: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Settings:
         illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
         fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
         threefold: True: the third occurrence of a position ends the game; False: the fifth.
+        move_facts: Whether `info` has the facts of all legal moves.
         owned: What was made here and is closed by `close`.
     """
 
@@ -83,6 +86,7 @@ class Settings:
     illegal_action: str
     fifty_move: bool
     threefold: bool
+    move_facts: bool = False
     owned: tuple[Any, ...] = ()
 
     def close(self) -> None:
@@ -94,6 +98,8 @@ class Settings:
 def _check_choices(arguments: EnvArguments) -> None:
     illegal_action, learner_color = arguments.illegal_action, arguments.learner_color
     max_plies = arguments.max_plies
+    if not isinstance(arguments.move_facts, bool):
+        raise ValueError(f"move_facts is {arguments.move_facts!r}: expected True or False")
     if illegal_action not in ILLEGAL_ACTION_CHOICES:
         raise ValueError(
             f"illegal_action is {illegal_action!r}: expected one of {', '.join(ILLEGAL_ACTION_CHOICES)}"
@@ -156,6 +162,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
             illegal_action=arguments.illegal_action,
             fifty_move=bool(arguments.fifty_move),
             threefold=bool(arguments.threefold),
+            move_facts=arguments.move_facts,
             owned=tuple(owned),
         )
     except BaseException:

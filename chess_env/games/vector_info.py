@@ -18,6 +18,8 @@ def observe(games: Games, scoring: Scoring) -> tuple[NDArray[np.uint8], Info]:
     """(observations uint8 [N, C, 8, 8], the state part of `info`) of all boards as they stand."""
     info: Info = games.boards.observe()
     planes = info.pop("planes")
+    if games.settings.move_facts:
+        info["move_facts"] = games.boards.move_facts(games.everywhere, games.settings.fifty_move)
     if games.settings.evaluator is not None:
         info["score_cp"] = scoring.score_cp.copy()
     if games.settings.opponent is not None:

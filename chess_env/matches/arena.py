@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators import EngineError, Evaluator
 from chess_env.games.boards import Boards
 from chess_env.games.material import material_cp
-from chess_env.games.players import Player, ask
+from chess_env.games.players import Player, ask, reads_move_facts
 from chess_env.games.settings import player_error
 from chess_env.matches.match_openings import MatchOpenings
 from chess_env.matches.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
@@ -270,11 +270,13 @@ class _Table:
         return _Lost(np.array(lost, np.int64), reason)
 
     def _choose(self, side: int, rows: Index) -> Index:
+        player, boards = self.players[side], self.boards
         return ask(
-            self.players[side],
-            self.boards.positions[rows],
-            self.boards.repetitions[rows],
+            player,
+            boards.positions[rows],
+            boards.repetitions[rows],
             [self.rngs[side][row] for row in rows.tolist()],
+            boards.move_facts(rows, True) if reads_move_facts(player) else None,
         )
 
     def _finish(self, row: int, plies: int) -> None:

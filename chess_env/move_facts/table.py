@@ -1,7 +1,8 @@
 """The F = `NUM_MOVE_FACTS` facts of a legal move, named once: what the rules say of it, before and after.
 
 They are facts of the rules alone: what moves, what it takes, what attacks what, and what the position
-after the move allows. No man has a value here, but for the order P < N = B < R < Q < K of "least".
+after the move allows. No man has a value here, but for an order: P < N < B < R < Q < K decides which
+of several attackers is the least, and for "a lesser man" knight and bishop are equal.
 
 A fact is one row of `MOVE_FACTS`, and one line in each of its two encoders: the compiled kernel
 (`kernel.py`) and the readable one on a python-chess board (`reference.py`).
@@ -52,7 +53,7 @@ MOVE_FACTS = (
         | {f"promotes_to_{kind}": f"a pawn becomes a {kind}" for kind in KINDS[1:5]}
         | {"castles": "the move castles", "en_passant": "the move takes en passant"}
         | {
-            f"origin_attacked_by_{kind}": f"before the move, the opponent's least man that attacks the origin is a {kind}"
+            f"origin_attacked_by_{kind}": f"before the move, the origin's least attacker is a {kind}"
             for kind in KINDS
         }
         | {"origin_defended": "before the move, another man of the mover defends the origin"},

@@ -69,6 +69,16 @@ def position_hash(position: Positions) -> np.uint64:
 
 
 @inlined
+def occurred(history: NDArray[np.uint64], length: int, key: np.uint64) -> int:
+    """int64: how often `key` stands among the `length` hashes at an even distance before the next one."""
+    count = 0
+    for back in range(length - 2, -1, -2):
+        if history[back] == key:
+            count += 1
+    return count
+
+
+@inlined
 def has_insufficient_material(position: Positions) -> bool:
     """Whether no sequence of moves can mate either side: bare kings, one minor piece, or bishops of one colour."""
     if position[PAWNS] | position[ROOKS] | position[QUEENS]:

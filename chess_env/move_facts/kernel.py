@@ -1,0 +1,234 @@
+"""The facts of every legal move, compiled: `table.MOVE_FACTS` for N boards x L moves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.jit import announced, inlined, kernel
+from chess_env.move_facts.attacks import Attacks, attacks_of, least_attacker
+from chess_env.move_facts.replies import num_replies
+from chess_env.move_facts.table import FACT_INDEX as F
+from chess_env.move_facts.table import NUM_MOVE_FACTS, REPLY_LIMITS
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
+from chess_env.rules.bitboards import (
+    KING,
+    KNIGHT,
+    U0,
+    U1,
+    bishop_attacks,
+    lowest_square,
+    pawn_attacks_down,
+    popcount,
+    rook_attacks,
+    square_bit,
+)
+from chess_env.rules.movegen import MAX_LEGAL, apply, checkers_of
+from chess_env.rules.packed import (
+    BISHOPS,
+    KINGS,
+    KNIGHTS,
+    OWN,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    Positions,
+    en_passant_square,
+    occupied_squares,
+    rule50_clock,
+)
+from chess_env.rules.rules import as_batch, has_insufficient_material, occurred, position_hash
+
+FIFTY_MOVES_CLOCK, SEVENTYFIVE_MOVES_CLOCK = 100, 150
+"""Half-moves on the rule-50 clock at which a game ends, with `fifty_move` and without."""
+
+_FROM = ACTION_FROM.astype(np.int64)
+_TO = ACTION_TO.astype(np.int64)
+_PROMOTION = ACTION_PROMOTION.astype(np.int64)
+_REPLY_LIMITS = np.array(REPLY_LIMITS)
+_NO_KIND = 6
+
+Facts = NDArray[np.uint8]
+
+
+@inlined
+def _kind_at(position: Positions, square: np.uint64) -> int:
+    """int64: the kind of the man on the square (a bitboard); `_NO_KIND` where it is empty."""
+    for kind in range(6):
+        if position[kind] & square:
+            return kind
+    return _NO_KIND
+
+
+@inlined
+def _write_move(
+    position: Positions, action: int, theirs: Attacks, ours: Attacks, out: Facts
+) -> int:
+    """int64, the kind that moves; writes the group `move`, where `theirs` and `ours` are the attacks before it."""
+    start, end = _FROM[action], _TO[action]
+    origin = square_bit(start)
+    kind, taken = _kind_at(position, origin), _kind_at(position, square_bit(end))
+    out[F.moves_pawn + kind] = 1
+    if kind == PAWNS and end == en_passant_square(position) and end:
+        out[F.en_passant] = 1
+        taken = PAWNS
+    out[F.takes_nothing if taken == _NO_KIND else F.takes_pawn + taken] = 1
+    if kind == PAWNS and end >= 56:
+        promoted = _PROMOTION[action] - 1 if _PROMOTION[action] else QUEENS
+        out[F.promotes_to_knight + promoted - KNIGHTS] = 1
+    if kind == KINGS and abs(end - start) == 2:
+        out[F.castles] = 1
+    attacker = least_attacker(theirs, origin)
+    if attacker != _NO_KIND:
+        out[F.origin_attacked_by_pawn + attacker] = 1
+    out[F.origin_defended] = ours.all & origin != U0
+    return kind
+
+
+@inlined
+def _write_ending(child: Positions, count: int, earlier: int, clock_limit: int, out: Facts) -> None:
+    """None; writes how the game stands after the move."""
+    checkers = checkers_of(child)
+    out[F.gives_check] = checkers != U0
+    out[F.gives_double_check] = checkers & (checkers - U1) != U0
+    if count == 0:
+        out[F.checkmates if checkers else F.stalemates] = 1
+    out[F.insufficient_material] = has_insufficient_material(child)
+    out[F.rule50_limit] = rule50_clock(child) >= clock_limit
+    out[F.repeats] = earlier >= 1
+    out[F.repeats_twice] = earlier >= 2
+    for i in range(_REPLY_LIMITS.shape[0]):
+        out[F.replies_at_most_1 + i] = count <= _REPLY_LIMITS[i]
+
+
+@inlined
+def _write_man(child: Positions, end: int, replier: Attacks, mover: Attacks, out: Facts) -> None:
+    """None; writes how the man that moved stands on `end`, in the replier's view of the board."""
+    landed = square_bit(end)
+    attacker, defender = least_attacker(replier, landed), least_attacker(mover, landed)
+    if attacker != _NO_KIND:
+        out[F.attacked_by_pawn + attacker] = 1
+    if defender != _NO_KIND:
+        out[F.defended_by_pawn + defender] = 1
+    out[F.attacked_twice] = replier.twice & landed != U0
+    out[F.defended_twice] = mover.twice & landed != U0
+    occupied = occupied_squares(child)
+    if child[PAWNS] & landed:
+        reach = pawn_attacks_down(landed)
+    elif child[KNIGHTS] & landed:
+        reach = KNIGHT[end]
+    elif child[KINGS] & landed:
+        reach = KING[end]
+    else:
+        reach = U0
+        if (child[BISHOPS] | child[QUEENS]) & landed:
+            reach |= bishop_attacks(end, occupied)
+        if (child[ROOKS] | child[QUEENS]) & landed:
+            reach |= rook_attacks(end, occupied)
+    reach &= child[OWN]
+    for kind in range(6):
+        out[F.attacks_pawn + kind] = reach & child[kind] != U0
+
+
+@inlined
+def _write_loose(
+    child: Positions, men: np.uint64, attackers: Attacks, defenders: Attacks, first: int, out: Facts
+) -> None:
+    """None; writes which of `men` stand loose, from column `first` on."""
+    attacked = men & attackers.all
+    loose = attacked & ~defenders.all
+    for kind in range(5):
+        found = loose & child[kind]
+        out[first + kind] = found != U0
+        out[first + 5 + kind] = found & (found - U1) != U0
+    lesser = attackers.pawn
+    out[first + 10] = men & child[KNIGHTS] & lesser != U0
+    out[first + 11] = men & child[BISHOPS] & lesser != U0
+    lesser |= attackers.knight | attackers.bishop
+    out[first + 12] = men & child[ROOKS] & lesser != U0
+    lesser |= attackers.rook
+    out[first + 13] = men & child[QUEENS] & lesser != U0
+
+
+@kernel
+def write_facts(
+    positions: Positions,
+    legal_ids: NDArray[np.int16],
+    history: NDArray[np.uint64],
+    history_length: NDArray[np.int64],
+    clock_limit: int,
+    facts: Facts,
+) -> None:
+    """None; writes the facts of all legal moves to `facts` uint8 [N, L, F], which is 0 everywhere.
+
+    Args:
+        positions: uint64 [N, 8].
+        legal_ids: int16 [N, L], padded with -1 at the end.
+        history: uint64 [N, H], hashes since the last irreversible move, the present position's last.
+        history_length: int64 [N], valid entries in `history`.
+        clock_limit: rule-50 clock at which a game ends.
+        facts: the output.
+    """
+    child = np.empty(8, np.uint64)
+    spare = np.empty(MAX_LEGAL, np.int16)
+    for row in range(positions.shape[0]):
+        position = positions[row]
+        own, occupied = position[OWN], occupied_squares(position)
+        ours = attacks_of(position, own, occupied, True)
+        theirs = attacks_of(position, occupied ^ own, occupied, False)
+        for slot in range(legal_ids.shape[1]):
+            action = legal_ids[row, slot]
+            if action < 0:
+                break
+            out = facts[row, slot]
+            _write_move(position, action, theirs, ours, out)
+            apply(position, action, child)
+            earlier = 0
+            if history_length[row] > 1 and rule50_clock(child):
+                earlier = occurred(history[row], history_length[row], position_hash(child))
+            # From here on the board is the replier's: its men are OWN and move up.
+            men = occupied_squares(child)
+            to_reply, moved = child[OWN], men ^ child[OWN]
+            replier = attacks_of(child, to_reply, men, True)
+            mover = attacks_of(child, moved, men, False)
+            count = num_replies(child, replier, mover, spare)
+            _write_ending(child, count, earlier, clock_limit, out)
+            _write_man(child, _TO[action] ^ 56, replier, mover, out)
+            _write_loose(child, moved, replier, mover, F.mover_pawn_loose, out)
+            _write_loose(child, to_reply, mover, replier, F.opponent_pawn_loose, out)
+            kings = child[KINGS]
+            out[F.mover_king_ring] = popcount(KING[lowest_square(kings & moved)] & replier.all)
+            out[F.opponent_king_ring] = popcount(KING[lowest_square(kings & to_reply)] & mover.all)
+            out[F.mover_squares] = popcount(mover.all)
+            out[F.opponent_squares] = popcount(replier.all)
+            out[F.mover_men_attacked] = popcount(moved & replier.all)
+            out[F.opponent_men_attacked] = popcount(to_reply & mover.all)
+
+
+def move_facts_batch(
+    positions: Positions,
+    legal_ids: NDArray[np.int16],
+    history: NDArray[np.uint64] | None = None,
+    history_length: NDArray[np.int64] | None = None,
+    *,
+    fifty_move: bool = True,
+) -> Facts:
+    """uint8 [N, L, F]: the facts (`MOVE_FACTS`) of the legal moves, in their order; 0 on padding.
+
+    Args:
+        positions: uint64 [N, 8], packed.
+        legal_ids: int16 [N, L], all their legal moves, ascending, padded with -1 (`legal_actions_batch`).
+        history: uint64 [N, H], hashes of each game since the last capture or pawn move, the present position's last;
+            None: no position has occurred before.
+        history_length: int64 [N], valid entries in `history`.
+        fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
+    """
+    positions = as_batch(positions)
+    count = len(positions)
+    if history is None or history_length is None:
+        history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
+    facts = np.zeros((count, legal_ids.shape[1], NUM_MOVE_FACTS), np.uint8)
+    limit = FIFTY_MOVES_CLOCK if fifty_move else SEVENTYFIVE_MOVES_CLOCK
+    with announced("the facts of moves"):
+        write_facts(positions, legal_ids, history, history_length, limit, facts)
+    return facts
