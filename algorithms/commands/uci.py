@@ -60,8 +60,10 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
     parser = argparse.ArgumentParser(
         prog="chess-lab uci",
-        description="A trained policy as a UCI engine: give this command to a chess GUI. A move is "
-        "one forward pass on the CPU; limits of time, depth and nodes are ignored.",
+        description="A trained policy as a UCI engine: give this command to a chess GUI. It plays "
+        "the policy's most probable move; the UCI option Temperature draws moves instead (100: with "
+        "the policy's own probabilities). A move is one forward pass on the CPU; limits of time, "
+        "depth and nodes are ignored.",
         epilog="options, GUIs and what is ignored: docs/play.md",
     )
     parser.add_argument(

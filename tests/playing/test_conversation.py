@@ -42,7 +42,7 @@ def test_uci_is_answered_with_name_author_and_options() -> None:
     said = Talk().hear("uci")
     assert said[0] == "id name small"
     assert said[1].startswith("id author ")
-    assert "option name Temperature type spin default 100 min 0 max 1000" in said
+    assert "option name Temperature type spin default 0 min 0 max 1000" in said
     assert "option name MultiPV type spin default 1 min 1 max 218" in said
     assert said[-1] == "uciok"
     assert not any("960" in line for line in said)
@@ -198,12 +198,19 @@ def test_without_a_position_the_initial_one_is_played() -> None:
     assert talk.requests[0].position.board == chess.Board()
 
 
+def test_without_options_the_most_probable_move_is_asked_for_and_at_100_one_that_is_drawn() -> None:
+    talk = Talk()
+    talk.hear("go", "setoption name Temperature value 100", "go")
+    settings = [(r.temperature, r.top_k, r.seed) for r in talk.requests]
+    assert settings == [(0.0, 0, None), (1.0, 0, None)]
+
+
 def test_a_request_has_the_options_of_its_time() -> None:
     talk = Talk()
     talk.hear("go", "setoption name Temperature value 50", "setoption name TopK value 4")
     talk.hear("setoption name Seed value 0", "go", "setoption name Temperature value 0", "go")
     settings = [(r.temperature, r.top_k, r.seed) for r in talk.requests]
-    assert settings == [(1.0, 0, None), (0.5, 4, 0), (0.0, 4, 0)]
+    assert settings == [(0.0, 0, None), (0.5, 4, 0), (0.0, 4, 0)]
 
 
 def test_searchmoves_are_those_that_are_legal_and_all_where_none_is() -> None:

@@ -38,7 +38,10 @@ def test_polyglot_plays_a_game_with_the_engine_and_understands_every_line(
         polyglot_command(run_dir, log), cwd=ROOT, env=environment, timeout=60.0
     ) as client:
         assert client.id["name"] == "chess-lab small"
-        assert client.options["Temperature"].max == 1000
+        assert (client.options["Temperature"].default, client.options["Temperature"].max) == (
+            0,
+            1000,
+        )
         client.configure({"Temperature": 50, "TopK": 5})
         limit = chess.engine.Limit(white_clock=300, black_clock=300, white_inc=1, black_inc=1)
         while board.ply() < 40 and not board.is_game_over(claim_draw=True):

@@ -93,9 +93,9 @@ def test_what_is_printable_is_told_as_it_is() -> None:
 
 def test_an_option_is_set_whatever_the_case_of_its_name() -> None:
     options = Options()
-    assert options[TEMPERATURE] == 100
-    options.set(SetOption("tempeRATURE", "0"))
     assert options[TEMPERATURE] == 0
+    options.set(SetOption("tempeRATURE", "100"))
+    assert options[TEMPERATURE] == 100
 
 
 @pytest.mark.parametrize("spin", SPINS, ids=lambda spin: spin.name)

@@ -135,10 +135,39 @@ def test_python_chess_plays_twenty_whole_games(
     assert caplog.records == []
 
 
+def twenty_plies(engine: chess.engine.SimpleEngine, *, temperature: int | None) -> list[str]:
+    """Twenty plies of the engine against itself; with None, of an engine whose options nobody has set."""
+    board, game = chess.Board(), object()
+    options = {} if temperature is None else {TEMPERATURE.name: temperature}
+    while board.ply() < 20 and not board.is_game_over():
+        result = engine.play(
+            board,
+            chess.engine.Limit(nodes=1),
+            game=game,
+            info=chess.engine.INFO_ALL,
+            options=options,
+        )
+        if not temperature:
+            assert ", rank 1 of " in result.info["string"]
+        board.push(result.move)
+    return [move.uci() for move in board.move_stack]
+
+
+def test_without_options_the_same_game_is_played_every_time_by_the_most_probable_moves(
+    run_dir: Path,
+) -> None:
+    with chess.engine.SimpleEngine.popen_uci(
+        command(run_dir), cwd=ROOT, env=ENV, timeout=START_S
+    ) as untouched:
+        games = [twenty_plies(untouched, temperature=None) for _ in range(2)]
+        assert games[0] == games[1] == twenty_plies(untouched, temperature=0)
+        assert games[0] != twenty_plies(untouched, temperature=100)
+
+
 def seeded_game(engine: chess.engine.SimpleEngine, seed: int) -> list[str]:
     board, game = chess.Board(), object()
     while board.ply() < 20 and not board.is_game_over():
-        options = {TEMPERATURE.name: 200, TOP_K.name: 0, SEED.name: seed}
+        options = {TEMPERATURE.name: 100, TOP_K.name: 0, SEED.name: seed}
         result = engine.play(board, chess.engine.Limit(nodes=1), game=game, options=options)
         board.push(result.move)
     return [move.uci() for move in board.move_stack]

@@ -40,17 +40,18 @@ class Spin:
 
 
 TEMPERATURE = Spin(
-    "Temperature", 100, 0, 1000,
-    "Percent of the softmax temperature: 100 samples from the policy as it is, less sharpens it, "
-    "0 always plays the most probable move.",
+    "Temperature", 0, 0, 1000,
+    "In percent. 0: the most probable move is played; 100: moves are drawn with the policy's own "
+    "probabilities (softmax temperature 1); between, sharper; above, flatter.",
 )  # fmt: skip
 TOP_K = Spin(
     "TopK", 0, 0, MOST_MOVES,
-    "Only the so many most probable moves are played; 0: all.",
+    "Where Temperature is above 0: only the so many most probable moves are drawn from; 0: all.",
 )  # fmt: skip
 SEED = Spin(
     "Seed", -1, -1, 2**31 - 1,
-    "The same seed plays the same move in the same position of a game; -1: drawn anew every time.",
+    "Where Temperature is above 0: the same seed plays the same move in the same position of a "
+    "game; -1: drawn anew every time.",
 )  # fmt: skip
 MULTI_PV = Spin(
     "MultiPV", 1, 1, MOST_MOVES,
