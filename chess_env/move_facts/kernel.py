@@ -222,9 +222,19 @@ def move_facts_batch(
             None: no position has occurred before.
         history_length: int64 [N], valid entries in `history`.
         fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
+
+    Raises:
+        ValueError: the arrays are not of the same boards, or a history has no lengths.
     """
     positions = as_batch(positions)
     count = len(positions)
+    if legal_ids.ndim != 2 or len(legal_ids) != count or legal_ids.dtype != np.int16:
+        raise ValueError(
+            f"legal_ids are {legal_ids.dtype} {list(legal_ids.shape)}: expected int16 [{count}, L], the "
+            "legal moves of the same boards, as legal_actions_batch gives them"
+        )
+    if (history is None) != (history_length is None):
+        raise ValueError("history and history_length go together: give both, or neither")
     if history is None or history_length is None:
         history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
     facts = np.zeros((count, legal_ids.shape[1], NUM_MOVE_FACTS), np.uint8)
