@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("benchmarks", "causes", "command_line", "findings", "results", "settings")
+NAMES = ("benchmarks", "causes", "command_line", "environment", "findings", "results", "settings")
 
 
 def render(name: str) -> dict[str, str]:
