@@ -112,7 +112,7 @@ class Pretraining:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        dist = self.policy.outputs(batch.obs, batch.legal_ids, TEMPERATURE).dist
+        dist = self.policy.outputs(batch.obs, batch.legal_ids, TEMPERATURE, batch.move_facts).dist
         slots = torch.arange(batch.targets.shape[1], device=self.device).expand(batch.targets.shape)
         # Through `gather`, because `logprobs` is -inf on padding and 0 x -inf is no number.
         loss = -(batch.targets * dist.gather(slots)).sum(-1).mean()

@@ -71,6 +71,7 @@ class Session:
                 start_positions=env.start_positions,
                 max_plies=env.max_plies or config.rollout.num_plies,
                 opponent=env.opponent,
+                move_facts=self.policy.reads_move_facts,
             )
         except BaseException:
             self.evaluator.close()

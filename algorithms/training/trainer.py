@@ -121,7 +121,12 @@ class _Run:
         self.recorder = recorder
         self.display = display
         config = session.config
-        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
+        probe = PolicyProbe(
+            config.env.reward,
+            config.rollout.temperature,
+            session.device,
+            move_facts=session.policy.reads_move_facts,
+        )
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
         self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)

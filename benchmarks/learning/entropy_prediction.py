@@ -122,7 +122,8 @@ def main() -> None:
     entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
     print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)
 
-    probe = PolicyProbe(None, start.session.config.rollout.temperature, CPU)
+    facts = start.session.policy.reads_move_facts
+    probe = PolicyProbe(None, start.session.config.rollout.temperature, CPU, move_facts=facts)
     diagnostics = UpdateDiagnostics(probe, size=TRAINED_STATES)
     rows: list[dict[str, Any]] = []
     for rate in arguments.rates:

@@ -83,7 +83,8 @@ def one_round(
 def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Medians over the rounds, and the shares of an update."""
     loop = Loop(preset, num_envs, seed)
-    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU)
+    facts = loop.session.policy.reads_move_facts
+    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU, move_facts=facts)
     diagnostics = UpdateDiagnostics(probe)
     seen = SeenPositions()
     kept = []

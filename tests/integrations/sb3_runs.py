@@ -69,6 +69,14 @@ def opened(config: TrainConfig) -> Iterator[SB3Session]:
         outside.close()
 
 
+@torch.no_grad()
+def values_of(outside: SB3Session, obs: torch.Tensor) -> torch.Tensor:
+    """`[N]` of the run's network, which reads the planes `[N, C, 8, 8]` alone."""
+    values = outside.policy.values(obs, torch.zeros(len(obs), 1, dtype=torch.int16))
+    assert values is not None
+    return values
+
+
 class _Watch(BaseCallback):
     """Keeps what `rollout_batch` needs, and the values of the last positions of games cut short."""
 
@@ -87,7 +95,7 @@ class _Watch(BaseCallback):
         for row, info in enumerate(self.locals["infos"]):
             if info["TimeLimit.truncated"]:
                 last = torch.from_numpy(info["terminal_observation"]).unsqueeze(0)
-                values[row] = self.outside.policy.values(last).detach().squeeze()
+                values[row] = values_of(self.outside, last).squeeze()
         self.cut_values.append(values)
         return True
 
@@ -114,9 +122,7 @@ def sample(outside: SB3Session) -> Sampled:
     following = torch.zeros_like(batch.values)
     following[:, :-1] = batch.values[:, 1:]
     shared = outside.env.num_envs // len(batch.values)
-    with torch.no_grad():
-        last = torch.from_numpy(model._last_obs[::shared])
-        following[:, -1] = outside.policy.values(last)
+    following[:, -1] = values_of(outside, torch.from_numpy(model._last_obs[::shared]))
     cut = torch.stack(watch.cut_values, dim=1)[::shared]
     following = torch.where(ended(batch), torch.where(batch.truncated, cut, 0.0), following)
     return Sampled(dataclasses.replace(batch, next_values=following), targets)

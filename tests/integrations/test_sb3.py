@@ -29,7 +29,7 @@ from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
-from tests.integrations.sb3_runs import one_ply, opened, sample, versus
+from tests.integrations.sb3_runs import one_ply, opened, sample, values_of, versus
 from tests.updates.learners import learner_of
 
 Make = Callable[..., TrainConfig]
@@ -73,7 +73,7 @@ def test_probabilities_values_and_entropy_are_ours(temperature: float) -> None:
         torch.testing.assert_close(probs, ours.probs, rtol=1e-5, atol=1e-6)
         assert float(theirs.probs[~torch.from_numpy(masks)].max()) == 0.0
         torch.testing.assert_close(theirs.entropy(), ours.entropy(), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(values, outside.policy.values(obs), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(values, values_of(outside, obs), rtol=1e-6, atol=1e-6)
         assert (
             float(ours.normalized_entropy().nanmean()) < 0.97 and float(values.abs().max()) > 0.01
         )

@@ -17,6 +17,7 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import legal_actions_batch
 from tests.rollouts.play import play_games, play_positions
 from tests.small import CPU, VecOf
 
@@ -37,10 +38,11 @@ def critic() -> PolicyNet:
 def value_of(policy: PolicyNet, board: chess.Board, seen: Counter[Any]) -> float:
     """V of a position, its planes made from the FEN and the game's own count of repetitions."""
     repetitions = np.array([seen[board._transposition_key()]], np.uint8)
+    positions = pack_fens([board.fen()])
+    legal_ids, _ = legal_actions_batch(positions)
+    planes = torch.from_numpy(encode_batch(positions, repetitions))
     with torch.no_grad():
-        values = policy.values(
-            torch.from_numpy(encode_batch(pack_fens([board.fen()]), repetitions))
-        )
+        values = policy.values(planes, torch.from_numpy(legal_ids))
     assert values is not None
     return float(values[0])
 

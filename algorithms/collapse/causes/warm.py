@@ -65,11 +65,12 @@ def describe(policy: PolicyNet) -> dict[str, float]:
     `regret_cp` that of temperature 1.
     """
     part = prepare_slice(load_heldout(), MAIN_SLICE)
-    logits = policy(torch.from_numpy(part.obs), torch.from_numpy(part.legal_ids))
+    cpu = torch.device("cpu")
+    (inputs,) = part.inputs(policy, cpu, len(part.obs))
+    logits = policy(*inputs)
     legal = torch.from_numpy(part.legal_ids) >= 0
     free = part.num_legal >= 2
     spread = [float(z[m].std()) for z, m, f in zip(logits, legal, free, strict=True) if f]
-    cpu = torch.device("cpu")
     at = {t: regret_cp(policy, part, temperature=t, device=cpu) for t in (1.0, 1.3)}
     return {
         "logit_std": sum(spread) / len(spread),
