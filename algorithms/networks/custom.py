@@ -58,6 +58,7 @@ class CustomPolicy(PolicyNet):
         assert config.network is not None
         self.has_critic = critic
         self.network = _made(config.network, config, critic)
+        self.reads_move_facts = bool(getattr(self.network, "reads_move_facts", False))
 
     def logits_and_values(
         self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
@@ -68,7 +69,8 @@ class CustomPolicy(PolicyNet):
             CustomObjectError: the network's answer has not that form.
         """
         name, wanted = self.config.network, tuple(legal_ids.shape)
-        answer = self.network(obs, legal_ids)
+        facts = (move_facts,) if self.reads_move_facts else ()
+        answer = self.network(obs, legal_ids, *facts)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise CustomObjectError(
                 f"policy.network {name} gave a {type(answer).__name__}: expected (logits, values or None)"
