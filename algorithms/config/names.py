@@ -41,8 +41,10 @@ def named_run(name: str) -> TrainConfig:
     require_choice("NAME", name, NAMES)
     if name not in EXTERNAL:
         return TrainConfig(*PRESETS[name], preset=name)
-    versus = EnvConfig(opponent="random")
-    return TrainConfig(*PRESETS[EXTERNAL[name]], env=versus, loop="sb3", preset=name)
+    versus, network = EnvConfig(opponent="random"), NetworkConfig(network="resnet")
+    return TrainConfig(
+        *PRESETS[EXTERNAL[name]], policy=network, env=versus, loop="sb3", preset=name
+    )
 
 
 def strong(config: TrainConfig) -> TrainConfig:
@@ -65,7 +67,7 @@ def strong(config: TrainConfig) -> TrainConfig:
         config,
         algorithm=dataclasses.replace(config.algorithm, group_size=32),
         regularizer=RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
-        policy=NetworkConfig(channels=64, blocks=6),
+        policy=NetworkConfig(network="resnet", size="large"),
         rollout=RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
         env=EnvConfig(
             evaluator="builtin",

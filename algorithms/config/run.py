@@ -21,7 +21,7 @@ from algorithms.config.sections import (
 )
 from algorithms.core.checks import Count, Rule, check_fields, require
 from algorithms.moved import setting_today, takes_old_arguments
-from algorithms.networks.settings import NetworkConfig, PrecisionConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 
 __all__ = [
@@ -137,7 +137,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
     samples = ALL_MOVES_GUESS if algorithm.needs().all_moves else algorithm.group_size
     return dataclasses.replace(
         config,
-        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        policy=tiny(config.policy),
         rollout=rollout,
         total_moves=max(2_048, 2 * states * samples),
         eval_interval_updates=2,

@@ -127,7 +127,8 @@ class OptimizerConfig:
         max_grad_norm: the gradient is scaled down to this norm where it is longer.
         minibatch_size: positions in one optimizer step; all moves of a position stay together.
         frozen_layers: modules or parameters of the network that are not trained, by the beginning of
-            their names (stem, square_bias, body, body.0, norm, from_vector, to_vector, ...).
+            their names (resnet: stem, square_bias, body, body.0, norm, from_vector, to_vector, ...; move_net and
+            transformer: embedding, body, body.0, norm, head, head.fact_features, ...).
     """
 
     learning_rate: Positive = 2e-3

@@ -86,7 +86,7 @@ def test_columns_that_differ_in_what_they_share_are_named() -> None:
     other = dataclasses.replace(other, name="other")
     assert isinstance(other, Variant)
     assert mixed_settings([variant, other]) == [
-        "the columns differ in policy.channels (64 in grpo+none, 32 in other)",
+        "the columns differ in policy.channels (None in grpo+none, 32 in other)",
         "the columns differ in total_moves (150000 in grpo+none, 10000 in other)",
     ]
 

@@ -197,8 +197,9 @@ def test_an_own_network_serves_a_critic_and_is_refused_for_maskable_ppo() -> Non
     config = NetworkConfig(network=f"{HERE}:Linear")
     policy = build_policy(config, seed=0, device=torch.device("cpu"), critic=True)
     obs = torch.zeros(3, NUM_PLANES, 8, 8, dtype=torch.uint8)
-    values = policy.values(obs)
-    beside = policy.outputs(obs, torch.zeros(3, 2, dtype=torch.int16), 1.0).values
+    legal_ids = torch.zeros(3, 2, dtype=torch.int16)
+    values = policy.values(obs, legal_ids)
+    beside = policy.outputs(obs, legal_ids, 1.0).values
     assert values is not None and beside is not None and torch.equal(values, beside)
     from algorithms.integrations.sb3.settings import check_mappable
 

@@ -136,7 +136,10 @@ def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "config",
-    [NetworkConfig(channels=16, blocks=1, head_dim=8), NetworkConfig(8, blocks=2, head_dim=8)],
+    [
+        NetworkConfig(channels=16, blocks=1, head_dim=8),
+        NetworkConfig(channels=8, blocks=2, head_dim=8),
+    ],
 )
 def test_another_network_is_refused_and_the_policy_left_as_it_was(
     tmp_path: Path, config: NetworkConfig

@@ -47,7 +47,7 @@ def test_a_logit_is_the_product_of_its_from_and_to_vectors_plus_biases() -> None
             start, end = int(ACTION_FROM[action]), int(ACTION_TO[action])
             origin = policy.from_vector(policy.norm(features[0][row, :, start // 8, start % 8]))
             target = policy.to_vector(policy.norm(features[0][row, :, end // 8, end % 8]))
-            expected = origin @ target * policy.config.head_dim**-0.5
+            expected = origin @ target * policy.config.dimensions.head_dim**-0.5
             expected += policy.action_bias[action] + float(ACTION_PROMOTION[action])
             torch.testing.assert_close(logits[row, slot], expected, atol=1e-5, rtol=1e-5)
 
@@ -123,7 +123,9 @@ def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first() -> 
     outputs = with_critic.outputs(obs, legal_ids, 1.3)
     assert outputs.values is not None and outputs.values.tolist() == [0.0] * 4
     assert torch.equal(outputs.dist.logprobs, plain.outputs(obs, legal_ids, 1.3).dist.logprobs)
-    assert plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs) is None
+    assert (
+        plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs, legal_ids) is None
+    )
 
 
 def test_values_alone_are_those_beside_the_distribution() -> None:
@@ -131,7 +133,7 @@ def test_values_alone_are_those_beside_the_distribution() -> None:
     assert policy.value_head is not None
     torch.nn.init.normal_(policy.value_head[-1].weight)  # type: ignore[arg-type]
     obs, legal_ids = inputs(FENS)
-    beside, alone = policy.outputs(obs, legal_ids, 1.0).values, policy.values(obs)
+    beside, alone = policy.outputs(obs, legal_ids, 1.0).values, policy.values(obs, legal_ids)
     assert beside is not None and alone is not None
     assert torch.equal(beside, alone) and beside.std() > 0
     assert torch.equal(policy.outputs(obs, legal_ids, 2.0).dist.logprobs.exp() > 0, legal_ids >= 0)

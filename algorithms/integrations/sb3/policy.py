@@ -37,7 +37,7 @@ class Squares(BaseFeaturesExtractor):
         seed: int,
         init_from: str | None,
     ) -> None:
-        super().__init__(observation_space, features_dim=64 * config.channels)
+        super().__init__(observation_space, features_dim=64 * config.dimensions.channels)
         cpu = torch.device("cpu")
         net = build_policy(config, seed=seed, device=cpu, critic=True, precision=precision)
         assert isinstance(net, ResidualPolicy)  # check_mappable refuses any other

@@ -52,7 +52,7 @@ def check_mappable(config: TrainConfig) -> None:
          "it takes the clipped value loss, here it is the larger of both"),
         ("algorithm.target_kl", algorithm.target_kl, None,
          "it stops within a pass, by an estimate; here it is after one, by the exact KL"),
-        ("policy.network", policy.network, None, "it is given this project's trunk and head"),
+        ("policy.network", policy.network, "resnet", "it is given this project's trunk and head"),
         ("policy.dropout", policy.dropout, 0, "it learns with dropout on and samples with it off"),
         ("precision.logprob_dtype", config.precision.logprob_dtype, "float32", "it has no rounding"),
         ("rollout.form", rollout.form, "positions", "it knows no groups of games"),
