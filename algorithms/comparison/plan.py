@@ -9,7 +9,6 @@ from typing import Literal
 from algorithms.collapse.causes import CAUSES
 from algorithms.config.custom import default_algorithm
 from algorithms.config.names import NAMES
-from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import require, require_between, require_choice, require_count
 
 Treatment = Literal["none", "equal", "share", "preset"]
@@ -121,8 +120,3 @@ class Plan:
         if self.gamma is not None:
             return self.gamma
         return 0.0 if self.form == "positions" else 1.0
-
-    @property
-    def learning_rate(self) -> float:
-        """The step size of every variant that is not tuned."""
-        return OptimizerConfig().learning_rate

@@ -134,7 +134,6 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
     settings: dict[str, Any] = {
         "rollout.form": plan.form,
         "optimizer.minibatch_size": states,
-        "optimizer.learning_rate": plan.learning_rate,
         "total_moves": plan.budget_moves,
         "env.cache": None if cache is None else str(cache),
     }

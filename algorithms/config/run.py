@@ -112,6 +112,10 @@ class TrainConfig:
     preset: tyro.conf.Suppress[str | None] = None
     cause: tyro.conf.Suppress[str | None] = None
 
+    def settled(self) -> TrainConfig:
+        """The same run with a number for each setting that the network decides: what is recorded."""
+        return dataclasses.replace(self, optimizer=self.optimizer.settled(self.policy))
+
     @property
     def label(self) -> str:
         """What the run is called: its cause, its preset, or its algorithm."""

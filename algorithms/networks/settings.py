@@ -13,7 +13,7 @@ from chess_env.custom_objects import spec_of
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Extent = Annotated[int, whole_number(1, "the network has an extent")]
 
-DEFAULT_NETWORK = "resnet"
+DEFAULT_NETWORK = "move_net"
 
 
 class Dimensions(NamedTuple):
@@ -45,6 +45,9 @@ SIZES = {
     },
 }
 """Network -> size -> its dimensions. A network of a user's own is given the numbers of `resnet`."""
+
+LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3}
+"""Adam's first step size that suits each network in a run of 300,000 moves (docs/networks.md says how it was chosen)."""
 
 WITHOUT_BLOCKS = ("move_net",)
 """Networks that may have 0 blocks."""
@@ -104,6 +107,11 @@ class NetworkConfig:
         given = Dimensions(self.channels, self.blocks, self.head_dim)  # type: ignore[arg-type]
         pairs = zip(given, sizes[self.size], strict=True)
         return Dimensions(*(of_size if number is None else number for number, of_size in pairs))
+
+    @property
+    def learning_rate(self) -> float:
+        """The step size for runs that name none; a network of a user's own has that of `resnet`."""
+        return LEARNING_RATES["resnet" if self.is_custom else self.network]
 
 
 def tiny(config: NetworkConfig) -> NetworkConfig:

@@ -92,7 +92,7 @@ class Pretraining:
         if fresh and config.init_from is not None:
             initialise(self.policy, config.init_from)
         self._trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
-        self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.learning_rate)
+        self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.full_learning_rate)
         self.guard = NonFiniteGuard()
         self.progress = Progress()
         self.plateau = Plateau()

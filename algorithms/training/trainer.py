@@ -58,6 +58,7 @@ def train(
             f"loop is {config.loop!r}: this is the project's own; call "
             "algorithms.integrations.sb3.session.train_sb3, or set loop to native"
         )
+    config = config.settled()
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
     newest = None

@@ -28,7 +28,7 @@ def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     config = TrainConfig(
         algorithm=PPO(group_size=4, gamma=0.0),
         regularizer=RegularizerConfig(ent_coef=0.1, ent_coef_final=0.02),
-        policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
+        policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
         rollout=RolloutConfig(num_envs=4, num_plies=2),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-2, minibatch_size=8),

@@ -193,7 +193,7 @@ def test_every_setting_of_ppo_has_its_place_among_the_arguments() -> None:
         ({"algorithm": PPO(gamma=0.0, clip_range_high=0.3)}, r"clip_range_high is 0.3.*symmetric"),
         ({"algorithm": PPO(gamma=0.0, clip_range_vf=0.3)}, r"clip_range_vf is 0.3.*set it to None"),
         ({"algorithm": PPO(gamma=0.0, target_kl=0.1)}, r"target_kl is 0.1.*exact KL"),
-        ({"policy": NetworkConfig(dropout=0.1)}, r"policy.dropout is 0.1"),
+        ({"policy": NetworkConfig(network="resnet", dropout=0.1)}, r"policy.dropout is 0.1"),
         ({"precision": PrecisionConfig(logprob_dtype="bfloat16")}, r"logprob_dtype is 'bfloat16'"),
         ({"rollout": RolloutConfig(form="games")}, r"rollout.form is 'games'"),
         ({"rollout": RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=2)}, r"sync_int"),
@@ -245,10 +245,14 @@ def test_frozen_layers_stay_and_given_weights_are_taken() -> None:
         outside.model.train()
         assert torch.equal(outside.policy.stem.weight, stem)
         assert not torch.equal(outside.policy.to_vector.weight, rest)
-    default = dataclasses.replace(one_ply(), policy=NetworkConfig(), init_from="warm")
+    default = dataclasses.replace(
+        one_ply(), policy=NetworkConfig(network="resnet"), init_from="warm"
+    )
     warm = make_sb3_session(default)
     try:
-        fresh = build_policy(NetworkConfig(), seed=0, device=torch.device("cpu"), critic=True)
+        fresh = build_policy(
+            NetworkConfig(network="resnet"), seed=0, device=torch.device("cpu"), critic=True
+        )
         assert not torch.equal(warm.policy.stem.weight, fresh.stem.weight)
         assert torch.equal(warm.policy.value_head[0].weight, fresh.value_head[0].weight)  # type: ignore[index]
     finally:

@@ -25,7 +25,7 @@ from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, assert_same, tiny
 
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 
 
 def policy_with(seed: int, *, critic: bool = False, config: NetworkConfig = SMALL) -> PolicyNet:
@@ -137,8 +137,8 @@ def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_pat
 @pytest.mark.parametrize(
     "config",
     [
-        NetworkConfig(channels=16, blocks=1, head_dim=8),
-        NetworkConfig(channels=8, blocks=2, head_dim=8),
+        NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8),
+        NetworkConfig(network="resnet", channels=8, blocks=2, head_dim=8),
     ],
 )
 def test_another_network_is_refused_and_the_policy_left_as_it_was(

@@ -26,7 +26,9 @@ MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 def critic() -> PolicyNet:
     """A small network whose values differ from position to position."""
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU, critic=True)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU, critic=True
+    )
     assert policy.value_head is not None
     with torch.no_grad():
         last: Any = policy.value_head[-1]
@@ -116,6 +118,6 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU)
     batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0))
     assert batch.values is None and batch.next_values is None

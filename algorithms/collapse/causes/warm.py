@@ -20,6 +20,7 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import NetworkConfig
 from algorithms.networks.weights import SHIPPED, initialise, ship
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.session import Session
@@ -34,6 +35,7 @@ def settings(run_dir: Path) -> TrainConfig:
     return TrainConfig(
         PRESETS["dr_grpo"][0],
         RegularizerConfig(ent_coef=0.03),
+        policy=NetworkConfig(network="resnet"),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
@@ -92,9 +94,7 @@ def main() -> None:
     if arguments.rebuild:
         rebuild(arguments.out)
     path = arguments.out / f"{NAME}.safetensors"
-    policy = build_policy(
-        TrainConfig(PRESETS["dr_grpo"][0]).policy, seed=0, device=torch.device("cpu")
-    )
+    policy = build_policy(settings(arguments.out).policy, seed=0, device=torch.device("cpu"))
     initialise(policy, str(path))
     print(f"{path}: {path.stat().st_size:,} bytes")
     for name, value in describe(policy.eval()).items():

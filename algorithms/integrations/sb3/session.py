@@ -85,6 +85,7 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
         config.loop == "sb3",
         f"loop is {config.loop!r}: this is MaskablePPO's; set loop to sb3",
     )
+    config = config.settled()
     arguments = maskable_ppo_arguments(config)
     try:
         from sb3_contrib import MaskablePPO
@@ -159,6 +160,7 @@ def train_sb3(
         not resume,
         f"{config.run_dir} is a run of MaskablePPO, which cannot be continued: begin anew",
     )
+    config = config.settled()
     updates = updates_in_budget(config)
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
