@@ -73,7 +73,7 @@ def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(grid: FakeGrid) -
     assert family["columns"][0]["percent_of_start"]["iqm"] == pytest.approx(50.0)
     provenance = result.values["provenance"]
     assert provenance["commits_of_the_runs"] == ["abc"] and provenance["packages"]["torch"]
-    assert "not tuned: 0.002" in result.values["tuning_says"]
+    assert "not tuned: each network's own" in result.values["tuning_says"]
 
 
 def test_two_seeds_carry_nothing_and_the_summary_says_so(grid: FakeGrid) -> None:

@@ -195,4 +195,4 @@ def test_only_weights_are_saved() -> None:
 @pytest.mark.parametrize("name", ["channels", "blocks", "head_dim"])
 def test_a_network_without_extent_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0"):
-        NetworkConfig(**{name: 0})
+        NetworkConfig(network="resnet", **{name: 0})
