@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from algorithms.networks.settings import SIZES, NetworkConfig
-from benchmarks.learning.network_sizes import LEGAL_MOVES, counts, table
+from benchmarks.networks.sizes import LEGAL_MOVES, counts, table
 from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES

@@ -1,6 +1,6 @@
 """Greedy regret of each network after the same CPU-seconds of supervised learning, on the held-out slices.
 
-    python -m benchmarks.learning.supervised_networks [--networks move_net resnet:small] [--seconds 60] [--seeds 1 2]
+    python -m benchmarks.networks.supervised [--networks move_net resnet:small] [--seconds 60] [--seeds 1 2]
 
 What a network can learn from what it sees, without exploration and without an engine in the loop. The built-in
 evaluator scores every legal move of `--positions` positions once (half of them drawn from each of two sources of

@@ -1,6 +1,6 @@
 """Counts parameters and multiply-adds of every network in every size, and prints them as a Markdown table.
 
-    python -m benchmarks.learning.network_sizes --json benchmarks/results/network_sizes.json
+    python -m benchmarks.networks.sizes --json benchmarks/results/network_sizes.json
 
 Nothing is timed: the counts are the same on every machine.
 """
