@@ -15,6 +15,9 @@ Extent = Annotated[int, whole_number(1, "the network has an extent")]
 
 DEFAULT_NETWORK = "move_net"
 
+ONCE_THE_ONLY_NETWORK = "resnet"
+"""What a record that names no network was made with."""
+
 
 class Dimensions(NamedTuple):
     """A network in three numbers; its own file says what each is there."""
@@ -47,7 +50,7 @@ SIZES = {
 """Network -> size -> its dimensions. A network of a user's own is given the numbers of `resnet`."""
 
 LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3}
-"""Adam's first step size that suits each network in a run of 300,000 moves (docs/networks.md)."""
+"""Adam's first step size that suits each network in a run of 300,000 moves (docs/networks.md: how it was chosen)."""
 
 WITHOUT_BLOCKS = ("move_net",)
 """Networks that may have 0 blocks."""
@@ -83,7 +86,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         if self.network is None:  # as it was written before there were several
-            object.__setattr__(self, "network", "resnet")
+            object.__setattr__(self, "network", ONCE_THE_ONLY_NETWORK)
         if not isinstance(self.network, str):
             object.__setattr__(self, "network", spec_of(self.network, "policy.network"))
         if not self.is_custom:

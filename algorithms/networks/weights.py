@@ -11,7 +11,7 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import WITHOUT_BLOCKS, NetworkConfig
+from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
 from chess_env.observation import NUM_PLANES
 
@@ -19,6 +19,9 @@ SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
 
 _CRITIC = "value_head."
+_OTHER_PLANES = (
+    f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
+)
 
 
 class _Told(NamedTuple):
@@ -67,8 +70,8 @@ def initialise(policy: PolicyNet, source: str) -> None:
         policy.load_state_dict(fresh | read)
     except RuntimeError as error:
         raise ValueError(
-            f"init_from {source!r} holds another network than the one configured ({error}): give "
-            f"the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
+            f"init_from {source!r} holds another network than the one configured "
+            f"{_what_differs(weights, source, policy.config) or f'({error}): {_OTHER_PLANES}'}"
         ) from error
 
 
@@ -126,6 +129,34 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
         f"{source!r} holds no policy of this project; a network of your own is read from its run "
         "folder, where config.json names it"
     )
+
+
+def _what_differs(weights: dict[str, Tensor], source: str, own: NetworkConfig) -> str:
+    """Both networks and the options that ask for that of the weights; "" where that is not the difference."""
+    try:
+        theirs = config_of(weights, source)
+    except ValueError:
+        return ""
+    if (theirs.network, theirs.dimensions) == (own.network, own.dimensions):
+        return ""
+    return f"({_described(theirs)}, not {_described(own)}): give {_options(theirs, own)}"
+
+
+def _described(config: NetworkConfig) -> str:
+    return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}"
+
+
+def _options(config: NetworkConfig, instead_of: NetworkConfig) -> str:
+    """Options of `chess-lab train` that make the second network the first."""
+    wanted = config.dimensions
+    own_numbers = (instead_of.channels, instead_of.blocks, instead_of.head_dim) != (None,) * 3
+    sizes = [name for name, numbers in SIZES[config.network].items() if numbers == wanted]
+    if own_numbers or not sizes:
+        numbers = wanted._asdict().items()
+        sized = "".join(f" --policy.{name.replace('_', '-')} {n}" for name, n in numbers)
+    else:
+        sized = "" if sizes[0] == instead_of.size else f" --policy.size {sizes[0]}"
+    return f"--policy.network {config.network}{sized}"
 
 
 def shipped_names() -> list[str]:

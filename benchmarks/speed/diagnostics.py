@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.diagnostics [--json benchmarks/results/diagnostics.json]
 
-Default network and settings, built-in evaluator, one thread, CPU time of this process. Every round does
+`resnet` and the default settings, built-in evaluator, one thread, CPU time of this process. Every round does
 the same update on the same batch from the same weights twice, with and without what is measured inside
 it, in alternating order, and times what comes around it alone. Bounds: what every update pays at most 5 %
 of an update without it; what is looked at every 10 updates at most 10 % averaged over them.

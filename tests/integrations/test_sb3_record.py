@@ -132,7 +132,7 @@ def test_a_signal_ends_the_run_after_its_update_with_a_last_evaluation(tmp_path:
 
 
 def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> None:
-    plan = Plan(("ppo", "sb3_maskable_ppo"), treatments=("none", "share"))
+    plan = Plan(("ppo", "sb3_maskable_ppo"), treatments=("none", "share"), network="resnet")
     columns = {column.name: column for column in make_variants(plan)}
     ours, theirs = (columns[f"{name}+none"].config for name in plan.presets)
     assert config_file.differences(ours, theirs).keys() == {"preset", "loop"}
@@ -141,6 +141,8 @@ def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> No
         ValueError, match=r"rollout.form is 'games' and cannot be given to Maskable"
     ):
         make_variants(dataclasses.replace(plan, form="games", gamma=0.0))
+    with pytest.raises(ValueError, match=r"network is 'move_net' and cannot be given to Maskable"):
+        make_variants(dataclasses.replace(plan, network="move_net"))
     with pytest.raises(ValueError, match=r"did you mean 'sb3_maskable_ppo'"):
         Plan(("sb3_ppo",))
 
