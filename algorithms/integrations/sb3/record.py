@@ -60,8 +60,11 @@ def rollout_batch(
     width = max(int(state.num_legal.max()) for state in states)
     legal_ids = by_state([state.legal_ids[:, :width] for state in states])
     actions = by_sample(buffer.actions).long()
-    obs = to_device(buffer.observations[:, ::group].swapaxes(0, 1), device)
-    # Both are of every step or of none.
+    observed = buffer.observations  # by name where the network reads more than planes
+    planes = observed["planes"] if isinstance(observed, dict) else observed
+    obs = to_device(planes[:, ::group].swapaxes(0, 1), device)
+    # Of every step or of none, as the scores below.
+    facts = [state.move_facts[:, :width] for state in states if state.move_facts is not None]
     scored = [step.score_cp for step in steps if step.score_cp is not None]
     before = [state.score_cp for state in states if state.score_cp is not None]
     batch = RolloutBatch(
@@ -88,6 +91,7 @@ def rollout_batch(
         position_hash=by_state([hash_batch(state.positions).view(np.int64) for state in states]),
         values=by_state(list(buffer.values[:, ::group])),
         alternating=config.env.opponent is None,
+        move_facts=by_state(facts) if facts else None,
     )
     size = config.optimizer.minibatch_size
     logprobs = reference_logprobs(session.policy, batch, minibatch_size=size)
@@ -155,7 +159,12 @@ class SB3Callback(BaseCallback):
     ) -> None:
         super().__init__()
         config = session.config
-        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
+        probe = PolicyProbe(
+            config.env.reward,
+            config.rollout.temperature,
+            session.device,
+            move_facts=session.policy.reads_move_facts,
+        )
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, say)
         self._learner = Learner(  # its steps are SB3's
