@@ -41,10 +41,8 @@ def named_run(name: str) -> TrainConfig:
     require_choice("NAME", name, NAMES)
     if name not in EXTERNAL:
         return TrainConfig(*PRESETS[name], preset=name)
-    versus, network = EnvConfig(opponent="random"), NetworkConfig(network="resnet")
-    return TrainConfig(
-        *PRESETS[EXTERNAL[name]], policy=network, env=versus, loop="sb3", preset=name
-    )
+    versus = EnvConfig(opponent="random")
+    return TrainConfig(*PRESETS[EXTERNAL[name]], env=versus, loop="sb3", preset=name)
 
 
 def strong(config: TrainConfig) -> TrainConfig:

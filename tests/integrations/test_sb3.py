@@ -151,7 +151,8 @@ def test_an_update_of_maskable_ppo_leaves_the_policy_that_ours_leaves(make: Make
 
 @pytest.mark.parametrize("policy", OWN, ids=["planes", "facts"])
 def test_an_update_of_a_network_of_ones_own_leaves_the_same_policy(policy: NetworkConfig) -> None:
-    both_updates(versus(policy=policy))
+    optimizer = OptimizerConfig(learning_rate=2e-2, minibatch_size=32)
+    both_updates(versus(policy=policy, optimizer=optimizer))
 
 
 def both_updates(config: TrainConfig) -> None:

@@ -161,7 +161,11 @@ def test_with_move_facts_an_observation_holds_those_of_its_own_board(
         each.seed(5)
     observed, planes, rng, cut = env.reset(), plain.reset(), np.random.default_rng(0), 0
     for _ in range(40):
-        assert isinstance(observed, dict) and list(observed) == ["planes", "legal_ids", "move_facts"]
+        assert isinstance(observed, dict) and list(observed) == [
+            "planes",
+            "legal_ids",
+            "move_facts",
+        ]
         np.testing.assert_array_equal(observed["planes"], planes)
         masks = get_action_masks(env)
         for row, mask in enumerate(masks):

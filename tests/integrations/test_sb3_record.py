@@ -22,9 +22,11 @@ from algorithms.reports.probe_files import probed_updates
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
-from tests.integrations.sb3_runs import one_ply, versus
+from tests.integrations.sb3_runs import one_ply, one_ply_facts, versus, versus_facts
 from tests.test_metrics_page import defined_names, family
 from tests.training.runs import Watcher
+
+MAKES = (one_ply, versus, one_ply_facts, versus_facts)
 
 
 def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:
@@ -35,7 +37,7 @@ def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """Mode -> (run of MaskablePPO, of ours), with equal settings."""
     found = {}
-    for make in (one_ply, versus):
+    for make in MAKES:
         folder = tmp_path_factory.mktemp(make.__name__)
         config = make(folder / "sb3", diagnostics_interval_updates=2)
         result = train_sb3(config, display=Watcher())
@@ -46,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path
     return found
 
 
-MODES = pytest.mark.parametrize("mode", ["one_ply", "versus"])
+MODES = pytest.mark.parametrize("mode", [make.__name__ for make in MAKES])
 
 
 @MODES

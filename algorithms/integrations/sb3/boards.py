@@ -237,7 +237,7 @@ class BoardsVecEnv(VecEnv):
 def _with_moves(planes: gym.Space[Any], named: tuple[str, ...]) -> gym.spaces.Dict:
     """Space of an observation that has the arrays `named` beside the planes."""
     high = np.array([fact.high for fact in MOVE_FACTS], np.uint8)
-    spaces = {
+    spaces: dict[str, gym.Space[Any]] = {
         "legal_ids": gym.spaces.Box(-1, NUM_ACTIONS - 1, (MAX_LEGAL,), np.int16),
         "move_facts": gym.spaces.Box(np.uint8(0), np.tile(high, (MAX_LEGAL, 1)), dtype=np.uint8),
     }
