@@ -124,6 +124,7 @@ RENAMED = {
     "Material": "TrainingBatch",
     "OwnObjectError": "CustomObjectError",
     "OwnPolicy": "CustomPolicy",
+    "PlanesPolicy": "NetworkPolicy",
     "PolicyConfig": "NetworkConfig",
     "Questions": "EvaluatorUsage",
     "RolloutState": "VecState",
