@@ -143,8 +143,8 @@ def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> No
         ValueError, match=r"rollout.form is 'games' and cannot be given to Maskable"
     ):
         make_variants(dataclasses.replace(plan, form="games", gamma=0.0))
-    with pytest.raises(ValueError, match=r"network is 'move_net' and cannot be given to Maskable"):
-        make_variants(dataclasses.replace(plan, network="move_net"))
+    facts = make_variants(dataclasses.replace(plan, network="move_net"))
+    assert {column.config.policy.network for column in facts} == {"move_net"}
     with pytest.raises(ValueError, match=r"did you mean 'sb3_maskable_ppo'"):
         Plan(("sb3_ppo",))
 
