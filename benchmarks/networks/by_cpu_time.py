@@ -4,7 +4,8 @@
 
 Each run is `chess-lab train ALGORITHM --policy.network NAME --policy.size SIZE` with the network's own step size,
 which falls to 0 at the end of its budget. A budget is counted in scored moves: a first run of 65,536 moves tells how
-many of them a CPU-second pays for, once all is loaded; the table has the CPU-minutes that were used. Runs that are there are only read, so the command can be stopped and given again.
+many of them a CPU-second pays for, once all is loaded. The table has the CPU-minutes that were used. Runs that are
+there are only read, so the command can be stopped and given again.
 Step sizes were chosen on seeds 11 and 12; the table has other seeds.
 """
 
