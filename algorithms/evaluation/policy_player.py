@@ -149,14 +149,17 @@ class PolicyPlayer:
         move_facts: NDArray[np.uint8] | None,
     ) -> NDArray[np.float32]:
         """float32 [rows, 218], one forward pass."""
-        facts = None if move_facts is None else torch.from_numpy(move_facts).to(self._device)
-        outputs = self._policy.outputs(
-            torch.from_numpy(planes).to(self._device),
-            torch.from_numpy(legal_ids).to(self._device),
-            self._temperature or 1.0,
-            facts,
-        )
-        return outputs.dist.probs.float().cpu().numpy()
+        obs, ids = (torch.from_numpy(each).to(self._device) for each in (planes, legal_ids))
+        temperature = self._temperature or 1.0
+        if move_facts is None:
+            dist = self._policy.outputs(obs, ids, temperature, None).dist
+            return dist.probs.float().cpu().numpy()
+        # A network may leave padding out of its products, and the rounding of a product can depend on how many
+        # rows it has: with a move in every slot that is the same number whatever the other boards are.
+        facts, legal = torch.from_numpy(move_facts).to(self._device), ids >= 0
+        everywhere = torch.where(legal, ids, ids[:, :1])
+        logits, _ = self._policy.logits_and_values(obs, everywhere, facts)
+        return self._policy.dist_of(logits, legal, temperature).probs.float().cpu().numpy()
 
     def _sizes_of_equal_bits(self) -> list[int]:
         """Those of `MORE_ROWS` that give the same bits as `ROWS` at a time, on boards of random planes and facts."""

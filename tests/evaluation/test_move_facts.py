@@ -11,13 +11,16 @@ from algorithms.evaluation import heldout as heldout_module
 from algorithms.evaluation.heldout import MAIN_SLICE, HeldoutSlice, prepare_slice, regret_cp
 from algorithms.evaluation.move_quality import measure, policy_probs
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.networks.build import build_policy
+from algorithms.networks.settings import NetworkConfig
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.arena import MatchOptions, play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.move_facts import FACT_INDEX, move_facts_batch
 from chess_env.moves import action_to_move, legal_actions
+from chess_env.observation import encode_batch
 from chess_env.positions.heldout import load_heldout
-from chess_env.positions.start_positions import make_start_positions
+from chess_env.positions.start_positions import RandomPlies, make_start_positions
 from chess_env.rules.fen import pack_board, pack_fens, to_fen
 from chess_env.rules.rules import hash_batch, legal_actions_batch
 from tests.networks.facts_net import facts_policy, weight_of
@@ -139,3 +142,22 @@ def test_without_facts_a_player_takes_those_of_games_without_a_past() -> None:
     facts[0, 7, FACT_INDEX.repeats] = 1
     chosen = player.choose_with_facts(boards, none, facts, [])
     assert chosen[0] == legal_actions_batch(boards)[0][0, 7]
+
+
+def test_a_move_net_s_probabilities_do_not_depend_on_the_other_boards_by_a_bit() -> None:
+    policy = build_policy(NetworkConfig(network="move_net"), seed=0, device=CPU)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():  # sharp enough for a last bit to show
+        for parameter in policy.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    player = PolicyPlayer(policy, temperature=1.0, label="x")
+    source, rng = RandomPlies(2, 60, exclude_heldout=False), np.random.default_rng(0)
+    positions = np.array([source.sample(rng) for _ in range(48)])
+    legal_ids, _ = legal_actions_batch(positions)
+    inputs = encode_batch(positions), legal_ids, move_facts_batch(positions, legal_ids)
+    together = player._probs(*inputs)
+    shuffled = rng.permutation(len(positions))
+    assert np.array_equal(player._probs(*(each[shuffled] for each in inputs)), together[shuffled])
+    for row in range(len(positions)):
+        alone = player._probs(*(each[row : row + 1] for each in inputs))
+        assert np.array_equal(alone[0], together[row])
