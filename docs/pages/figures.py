@@ -222,37 +222,3 @@ def entropy_against_regret(record: Mapping[str, Any]) -> str:
 
 def _grid(axes: Any) -> None:
     axes.grid(color=GREY, alpha=0.2, lw=0.6)
-
-
-def regret_by_cpu_time(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Held-out regret at the end of each run over its budget: a point a seed, a line through the medians.
-
-    Args:
-        rows: of `benchmarks.networks.by_cpu_time`.
-    """
-    with drawing("networks", (8, 3.2), STYLE) as figure:
-        panels = figure.subplots(1, 2, sharey=True)
-        titles = {"regret_cp": "sampled move", "regret_cp_greedy": "most probable move"}
-        names = list(dict.fromkeys(row["network"] for row in rows))
-        for axes, (value, title) in zip(panels, titles.items(), strict=True):
-            for number, name in enumerate(names):
-                own = [row for row in rows if row["network"] == name]
-                colour = (*COLOURS, GREY)[number % (len(COLOURS) + 1)]
-                axes.plot(
-                    [r["minutes"] for r in own], [r[value] for r in own], "o", color=colour, ms=2.5
-                )
-                budgets = sorted({row["minutes"] for row in own})
-                middle = [
-                    float(np.median([r[value] for r in own if r["minutes"] == at]))
-                    for at in budgets
-                ]
-                axes.plot(budgets, middle, colour, lw=2, label=name)
-            axes.set_xscale("log")
-            axes.set(title=title, xlabel="CPU-minutes", ylim=(0, None))
-            axes.set_xticks(sorted({row["minutes"] for row in rows}))
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.minorticks_off()
-            _grid(axes)
-        panels[0].set_ylabel(PANELS["regret_cp"])
-        panels[0].legend(frameon=False)
-        return svg_text(figure)

@@ -8,7 +8,6 @@ from typing import Any
 
 from algorithms.networks.settings import LEARNING_RATES
 from docs.pages import result
-from docs.pages.figures import regret_by_cpu_time
 from docs.pages.markdown import filled, table, tables
 
 Rows = Sequence[Mapping[str, Any]]
@@ -33,11 +32,6 @@ def pages() -> dict[str, str]:
         us=next(r["us_per_position"] for r in facts["rows"] if r["contestant"] == "all facts"),
     )
     return {"docs/networks.md": text}
-
-
-def figures() -> dict[str, str]:
-    """{path: SVG} of regret against CPU-minutes."""
-    return {"docs/figures/networks/cpu_time.svg": regret_by_cpu_time(result("networks")["rows"])}
 
 
 def supervised_table(rows: Rows) -> str:
