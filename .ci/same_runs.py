@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import hashlib
 import json
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from algorithms.moved import settings_today
+from algorithms.networks.settings import NetworkConfig
 
 SMALL = (
     *("--env.evaluator", "builtin", "--num-threads", "1", "--device", "cpu"),
@@ -89,9 +91,16 @@ def chess_lab(clone: Path, python: str, arguments: tuple[str, ...]) -> str:
     return done.stdout
 
 
+@functools.cache
+def network_of(clone: Path, python: str) -> tuple[str, ...]:
+    """The options that ask a clone for `resnet`: none where it is of before there were several networks."""
+    known = "resnet" in chess_lab(clone, python, ("train", "grpo", "--help"))
+    return ("--policy.network", "resnet") if known else ()
+
+
 def run_of(clone: Path, name: str, run_dir: Path, python: str) -> dict[str, str]:
     """The record of one named run of one clone, continued once where RESUMED says so."""
-    chess_lab(clone, python, (*RUNS[name], "--run-dir", str(run_dir)))
+    chess_lab(clone, python, (*RUNS[name], *network_of(clone, python), "--run-dir", str(run_dir)))
     if name in RESUMED:
         chess_lab(clone, python, (*RUNS[name][:2], "--resume", str(run_dir), *RESUMED[name]))
     return record(run_dir)
@@ -110,10 +119,19 @@ def record(run_dir: Path) -> dict[str, str]:
             values = json.loads(path.read_text())
             values.pop("run_dir", None)
             values = settings_today(values)  # where a name changed on purpose, it is no difference
+            values["policy"] = in_numbers(values["policy"])
             found[name] = json.dumps(flat(values), indent=0, sort_keys=True)
         elif path.suffix in (".safetensors", ".npz"):
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
+
+
+def in_numbers(policy: dict[str, Any]) -> dict[str, Any]:
+    """A policy's settings with its numbers in the place of its size, which older ones have no name for."""
+    given = {name: policy.get(name) for name in ("channels", "blocks", "head_dim")}
+    size = policy.get("size", "medium")
+    found = NetworkConfig(network=policy["network"], size=size, **given).dimensions._asdict()
+    return {name: value for name, value in policy.items() if name != "size"} | found
 
 
 def flat(values: Any, prefix: str = "") -> dict[str, Any]:

@@ -124,6 +124,7 @@ RENAMED = {
     "Material": "TrainingBatch",
     "OwnObjectError": "CustomObjectError",
     "OwnPolicy": "CustomPolicy",
+    "PlanesPolicy": "NetworkPolicy",
     "PolicyConfig": "NetworkConfig",
     "Questions": "EvaluatorUsage",
     "RolloutState": "VecState",
@@ -166,6 +167,9 @@ def settings_today(values: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     said: list[str] = []
     _put(found, values, "", said)
+    policy = found.get("policy")
+    if isinstance(policy, dict) and policy.get("network") is None:
+        policy["network"] = "resnet"  # there was one alone, and it had no name
     if said:
         text = f"settings of an older version are read as those of today: {'; '.join(said)}"
         warnings.warn(text, FutureWarning, stacklevel=2)

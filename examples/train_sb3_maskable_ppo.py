@@ -6,8 +6,8 @@
     python examples/train_sb3_maskable_ppo.py --loop native   # the same settings with our own loop
 
 Needs sb3-contrib: pip install -e ".[sb3]". The boards as SB3's VecEnv are in
-algorithms/integrations/sb3/boards.py, our network as its policy in sb3_policy.py, and which setting
-becomes which argument in sb3_settings.py.
+algorithms/integrations/sb3/boards.py, our networks as its policy in policy.py, and which setting becomes
+which argument in settings.py.
 """
 
 import sys

@@ -31,7 +31,9 @@ def make_vec(num_envs: int, **kwargs: Any) -> ChessSelfPlayVectorEnv:
 
 def make_policy(seed: int = 0, spread: float = 1.0) -> PolicyNet:
     """A small network whose logits have a standard deviation of about `spread` (0: as initialised)."""
-    policy = build_policy(NetworkConfig(channels=16, blocks=1, head_dim=8), seed=seed, device=CPU)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8), seed=seed, device=CPU
+    )
     if spread:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():

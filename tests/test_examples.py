@@ -12,19 +12,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PLAIN_SB3 = ROOT / "examples" / "train_sb3_move_facts.py"
 EXAMPLES = [*sorted((ROOT / "examples").glob("train_*.py")), ROOT / "examples" / "pretrain.py"]
+EXAMPLES.remove(PLAIN_SB3)  # it has no run folder
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
-MAX_LINES = 60
+MAX_LINES = {PLAIN_SB3: 80}
 
 
 def test_there_is_an_example() -> None:
     assert ROOT / "examples" / "train_grpo.py" in EXAMPLES
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, COMPARISON], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*EXAMPLES, COMPARISON, PLAIN_SB3], ids=lambda path: path.stem)
 def test_an_example_fits_on_a_screen_and_is_documented(path: Path) -> None:
     text = path.read_text()
-    assert len(text.splitlines()) <= MAX_LINES
+    assert len(text.splitlines()) <= MAX_LINES.get(path, 60)
     assert "--smoke" in (ast.get_docstring(ast.parse(text)) or "")
 
 
@@ -62,3 +64,18 @@ def test_the_comparison_runs_uninstalled_from_another_folder(tmp_path: Path) -> 
     assert f"result: {out / 'comparison.json'}" in printed
     assert "nothing: " in printed
     assert len(json.loads((out / "comparison.json").read_text())["cells"]) == 4
+
+
+def test_the_example_of_plain_sb3_uses_nothing_of_the_algorithms() -> None:
+    tree = ast.parse(PLAIN_SB3.read_text())
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+                 for name in node.names]  # fmt: skip
+    assert "sb3_contrib" in imported
+    assert not [name for name in imported if name and name.startswith("algorithms")]
+
+
+@pytest.mark.slow
+def test_the_example_of_plain_sb3_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
+    printed = run_alone(PLAIN_SB3, tmp_path, timeout=110)
+    assert "ep_rew_mean" in printed and "total_timesteps      | 1024" in printed

@@ -115,7 +115,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         config = TrainConfig(
             algorithm=algorithm(preset),
             regularizer=regularizer,
-            policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
+            policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
             rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
             match=MatchConfig(opponents=("material",), games=2),

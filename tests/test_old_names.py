@@ -112,6 +112,7 @@ def test_an_old_config_json_is_read_with_every_setting(name: str) -> None:
     assert new["loop"] == {"own": "native", "sb3": "sb3"}[old.pop("trainer")]
     for dtype in ("autocast", "autocast_dtype", "head_dtype", "logprob_dtype"):
         assert new["precision"][dtype] == old["policy"].pop(dtype)
+    assert old["policy"].pop("network") is None and new["policy"]["network"] == "resnet"
     assert leaves(old).items() <= leaves(new).items()
     assert files.load_network(path).policy.channels == old["policy"]["channels"]
 

@@ -49,6 +49,7 @@ def run(arguments: Sequence[str]) -> int:
             controls=options.controls,
             allow_mixed=options.allow_mixed,
             smoke=options.smoke,
+            network=options.network,
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the runs
         say = functools.partial(print, flush=True)
@@ -68,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
+    from algorithms.networks.settings import DEFAULT_NETWORK, SIZES
+
     parser = argparse.ArgumentParser(
         prog="chess-lab compare",
         description="Algorithms side by side: a grid of runs that can be continued, paired over common "
@@ -94,6 +97,12 @@ def make_parser() -> argparse.ArgumentParser:
     add("--first-seed", type=int, default=1, help="the seeds follow on this one (1)")
     add("--budget-moves", type=int, help="scored moves of each run (150000)")
     add("--jobs", type=int, default=1, help="runs at a time; about one for each core (1)")
+    add(
+        "--network",
+        default=DEFAULT_NETWORK,
+        metavar="NAME",
+        help=f"network of all columns: {', '.join(SIZES)}, or module:Name of your own ({DEFAULT_NETWORK})",
+    )
     add("--form", default="positions", help="positions or games")
     add("--gamma", type=float, help="discount per ply in all columns (0 in positions, 1 in games)")
     add("--evaluator", default="builtin", help="who scores positions (builtin)")

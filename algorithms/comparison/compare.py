@@ -202,7 +202,9 @@ class _Comparison:
 
     def _tuning_says(self, rates: dict[str, dict[str, Any]]) -> str:
         if not rates:
-            return f"Learning rates are not tuned: {self.plan.learning_rate:g} unless the grid says otherwise."
+            return (
+                "Learning rates are not tuned: each network's own unless the grid says otherwise."
+            )
         chosen = ", ".join(f"{name} {each['learning_rate']:g}" for name, each in rates.items())
         return f"Learning rates chosen on seeds {TUNING_SEEDS} without a bonus: {chosen}."
 
@@ -237,7 +239,7 @@ class _Comparison:
             for row in family["columns"]:
                 config = configs[row["name"]]
                 row["ent_coef"] = config.regularizer.ent_coef
-                row["learning_rate"] = config.optimizer.learning_rate
+                row["learning_rate"] = config.optimizer.settled(config.policy).learning_rate
         for cause in self.plan.causes:
             names = [cause, cured(cause)]
             families[f"cause {cause}"] = analyse(names, readings, self.plan.seeds)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Outcome, State
+from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 from algorithms.run_folder.files import lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
@@ -118,11 +119,12 @@ class _Grid:
                     "choose another folder"
                 )
             record = {}
-        elif record["arguments"] != list(grid_run.arguments):
+        elif not grid_run.asks_for(record["arguments"]):
             old, new = " ".join(record["arguments"]), " ".join(grid_run.arguments)
             raise GridError(
                 f"{grid_run.folder} was begun with other settings.\n  then: {old}\n  now:  {new}\n"
-                "One folder holds one grid: choose another folder, or give the settings of then"
+                "One folder holds one grid: choose another folder, or give the settings of then (where they "
+                f"name no policy.network, it was {ONCE_THE_ONLY_NETWORK})"
             )
         state: State = record.get("state", "waiting")
         if state == "failed":

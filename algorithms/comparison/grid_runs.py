@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK, NetworkConfig
 from algorithms.run_folder.files import read_json
 
 RESULT_FILE = "result.json"
@@ -30,6 +32,10 @@ class GridRun:
     folder: Path
     resume: bool = True
 
+    def asks_for(self, recorded: Sequence[str]) -> bool:
+        """Whether arguments recorded earlier, maybe by an older version, ask for this run."""
+        return _asked(recorded) == _asked(self.arguments)
+
     @property
     def log(self) -> Path:
         """The file beside the folder that gets what the process prints."""
@@ -40,6 +46,24 @@ class GridRun:
         values = read_json(self.folder / RESULT_FILE)
         ended = bool(values) and stopped_by(values) not in signal.Signals.__members__
         return values if ended else None
+
+
+def _asked(arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """{flag: its values}, "" for what stands before the first, of `chess-lab` arguments.
+
+    A training run that names no network is one of before there were several, which was resnet. A run that names no
+    step size has its network's own, which is the same run as one that names that number.
+    """
+    flag, found = "", dict[str, tuple[str, ...]]()
+    for text in arguments:
+        if text.startswith("--"):
+            flag = text
+        found[flag] = found.get(flag, ()) + ((text,) if text != flag else ())
+    if arguments[:1] and arguments[0] == "train":
+        (network,) = found.setdefault("--policy.network", (ONCE_THE_ONLY_NETWORK,))
+        rate = NetworkConfig(network=network).learning_rate
+        found.setdefault("--optimizer.learning-rate", (str(rate),))
+    return found
 
 
 def stopped_by(result: dict[str, Any]) -> str | None:

@@ -9,14 +9,15 @@ from typing import Literal
 from algorithms.collapse.causes import CAUSES
 from algorithms.config.custom import default_algorithm
 from algorithms.config.names import NAMES
-from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import require, require_between, require_choice, require_count
+from algorithms.networks.build import reads_move_facts
+from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, NetworkConfig
 
 Treatment = Literal["none", "equal", "share", "preset"]
 TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
 
 LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
-"""Among these --tune chooses; the third is what a run has by itself."""
+"""Among these --tune chooses; the third is what resnet has by itself."""
 
 TUNING_SEEDS = (1000, 1001)
 """Learning rates and coefficients are chosen on these seeds, which are never reported."""
@@ -48,6 +49,7 @@ class Plan:
         controls: add pairs that must coincide.
         allow_mixed: compare runs that do not share what a fair comparison shares.
         smoke: a tiny network, to see that everything works.
+        network: of every variant, a name in `SIZES` or module:Name of your own.
     """
 
     presets: tuple[str, ...]
@@ -66,6 +68,7 @@ class Plan:
     controls: bool = False
     allow_mixed: bool = False
     smoke: bool = False
+    network: str = DEFAULT_NETWORK
 
     def __post_init__(self) -> None:
         require(
@@ -98,6 +101,10 @@ class Plan:
             f"seeds {reserved} are those of tuning, which are never reported: choose --first-seed so "
             f"that {TUNING_SEEDS} are not among the seeds",
         )
+        if ":" in self.network:
+            reads_move_facts(NetworkConfig(network=self.network))  # raises where it leads nowhere
+        else:
+            require_choice("--network", self.network, [*SIZES, "module:Name"])
         require_choice("--form", self.form, ("positions", "games"))
         require_between("--gamma", self.shared_gamma, 0.0, 1.0)
         require(
@@ -121,8 +128,3 @@ class Plan:
         if self.gamma is not None:
             return self.gamma
         return 0.0 if self.form == "positions" else 1.0
-
-    @property
-    def learning_rate(self) -> float:
-        """The step size of every variant that is not tuned."""
-        return OptimizerConfig().learning_rate

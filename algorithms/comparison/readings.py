@@ -101,7 +101,7 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
         raise UnreadableError(f"its record cannot be read: {error}") from error
     if config is not None:
         wanted = dataclasses.replace(config, seed=seed, run_dir=own.run_dir)
-        others = config_file.differences(wanted, own)
+        others = config_file.differences(_in_numbers(wanted), _in_numbers(own))
         others.pop("env.cache", None)  # where scores are kept is no setting of the run
         if others:
             listed = ", ".join(f"{k} {new!r}, not {old!r}" for k, (old, new) in others.items())
@@ -125,6 +125,13 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
         entropy=tuple(curves["eval/entropy"]),
         grad_share=share_of_bonus(rows),
     )
+
+
+def _in_numbers(config: TrainConfig) -> TrainConfig:
+    """The same run with numbers for all that a name of a network or size stands for."""
+    size = config.policy.dimensions._asdict()
+    policy = dataclasses.replace(config.policy, size="medium", **size)
+    return dataclasses.replace(config.settled(), policy=policy)
 
 
 def share_of_bonus(rows: Sequence[dict[str, float | None]]) -> float | None:

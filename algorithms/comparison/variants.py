@@ -132,16 +132,16 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
     if plan.form == "games":
         states *= GROUP_SIZE
     settings: dict[str, Any] = {
+        "policy.network": plan.network,
         "rollout.form": plan.form,
         "optimizer.minibatch_size": states,
-        "optimizer.learning_rate": plan.learning_rate,
         "total_moves": plan.budget_moves,
         "env.cache": None if cache is None else str(cache),
     }
     settings |= {f"rollout.{name}": value for name, value in rollout.items()}
     settings |= {f"algorithm.{k}": v for k, v in of_algorithm.items() if k in fields}
     if plan.smoke:
-        settings |= {"policy.channels": 16, "policy.blocks": 1}
+        settings |= {"policy.size": "tiny"}
     # One engine for each run: the grid already fills the cores with runs.
     env = EnvConfig(evaluator=plan.evaluator, num_engines=1)
     return applied(dataclasses.replace(start, env=env), settings)
@@ -188,6 +188,8 @@ def mixed_settings(variants: Sequence[Variant]) -> list[str]:
 def train_arguments(config: TrainConfig) -> tuple[str, ...]:
     """Arguments of `chess-lab` that start this run, without its folder.
 
+    They name the network even where it is the default one: a grid that is continued later asks for the same run.
+
     Raises:
         ValueError: the configuration is of no preset.
     """
@@ -195,7 +197,8 @@ def train_arguments(config: TrainConfig) -> tuple[str, ...]:
         raise ValueError("the configuration has no preset: the command line starts from one")
     default = named_run(config.preset)
     flags: list[str] = []
-    for name, (_, value) in config_file.differences(default, config).items():
+    changed = {k: new for k, (_, new) in config_file.differences(default, config).items()}
+    for name, value in {"policy.network": config.policy.network, **changed}.items():
         parent, _, last = name.replace("_", "-").rpartition(".")
         prefix = f"--{parent}." if parent else "--"
         if isinstance(value, bool):

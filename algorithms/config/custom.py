@@ -145,7 +145,7 @@ def custom_names(config: Any) -> dict[str, str]:
     named = {
         "algorithm": [recorded_name(config.algorithm)],
         "regularizer.terms": [text.partition(",")[0] for text in config.regularizer.terms],
-        "policy.network": [config.policy.network or ""],
+        "policy.network": [config.policy.network],
         "env.evaluator": [env.evaluator],
         "env.reward": list(parse_sum(env.reward)) if env.reward else [],
         "env.start_positions": [part.partition("@")[0] for part in starts],

@@ -65,7 +65,7 @@ def strong(config: TrainConfig) -> TrainConfig:
         config,
         algorithm=dataclasses.replace(config.algorithm, group_size=32),
         regularizer=RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
-        policy=NetworkConfig(channels=64, blocks=6),
+        policy=NetworkConfig(network="resnet", size="large"),
         rollout=RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
         env=EnvConfig(
             evaluator="builtin",

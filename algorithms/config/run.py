@@ -21,7 +21,7 @@ from algorithms.config.sections import (
 )
 from algorithms.core.checks import Count, Rule, check_fields, require
 from algorithms.moved import setting_today, takes_old_arguments
-from algorithms.networks.settings import NetworkConfig, PrecisionConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 
 __all__ = [
@@ -112,6 +112,10 @@ class TrainConfig:
     preset: tyro.conf.Suppress[str | None] = None
     cause: tyro.conf.Suppress[str | None] = None
 
+    def settled(self) -> TrainConfig:
+        """The same run with a number for each setting that the network decides: what is recorded."""
+        return dataclasses.replace(self, optimizer=self.optimizer.settled(self.policy))
+
     @property
     def label(self) -> str:
         """What the run is called: its cause, its preset, or its algorithm."""
@@ -137,7 +141,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
     samples = ALL_MOVES_GUESS if algorithm.needs().all_moves else algorithm.group_size
     return dataclasses.replace(
         config,
-        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        policy=tiny(config.policy),
         rollout=rollout,
         total_moves=max(2_048, 2 * states * samples),
         eval_interval_updates=2,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from algorithms.core.checks import Count, Positive, Rule, Share, check_fields, require
+from algorithms.networks.settings import NetworkConfig
 from chess_env.custom_objects import spec_of
 from chess_env.rewards.rewards import reward_text
 
@@ -121,16 +123,18 @@ class OptimizerConfig:
     """How the weights move (Adam).
 
     Attributes:
-        learning_rate: Adam's step size at the start; raising it learns and collapses faster.
+        learning_rate: Adam's step size at the start; raising it learns and collapses faster. None: what
+            suits the network (docs/networks.md).
         lr_final: the step size at the end of the budget (linear in between); None means constant.
         warmup_updates: updates over which the step size rises linearly from 0.
         max_grad_norm: the gradient is scaled down to this norm where it is longer.
         minibatch_size: positions in one optimizer step; all moves of a position stay together.
         frozen_layers: modules or parameters of the network that are not trained, by the beginning of
-            their names (stem, square_bias, body, body.0, norm, from_vector, to_vector, ...).
+            their names (resnet: stem, square_bias, body, body.0, norm, from_vector, to_vector, ...; move_net and
+            transformer: embedding, body, body.0, norm, head, head.fact_features, ...).
     """
 
-    learning_rate: Positive = 2e-3
+    learning_rate: Positive | None = None
     lr_final: NotNegative | None = 0.0
     warmup_updates: Annotated[int, Rule(lambda n: n >= 0, "it must be at least 0")] = 0
     max_grad_norm: Positive = 1.0
@@ -140,10 +144,30 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         check_fields(self, "optimizer")
 
+    def settled(self, policy: NetworkConfig) -> OptimizerConfig:
+        """These settings, with the network's own step size where none is given."""
+        if self.learning_rate is not None:
+            return self
+        return dataclasses.replace(self, learning_rate=policy.learning_rate)
+
+    @property
+    def full_learning_rate(self) -> float:
+        """The step size at the start, after the warm-up.
+
+        Raises:
+            ValueError: it is still None: no network has decided it.
+        """
+        if self.learning_rate is None:
+            raise ValueError(
+                "optimizer.learning_rate is None: give a number, or take OptimizerConfig.settled(policy)"
+            )
+        return self.learning_rate
+
     def learning_rate_at(self, update: int, progress: float) -> float:
         """Step size of update `update` (from 0) when `progress` (0..1) of the budget is used."""
-        final = self.learning_rate if self.lr_final is None else self.lr_final
-        rate = self.learning_rate + (final - self.learning_rate) * min(1.0, progress)
+        first = self.full_learning_rate
+        final = first if self.lr_final is None else self.lr_final
+        rate = first + (final - first) * min(1.0, progress)
         return rate * min(1.0, (update + 1) / (self.warmup_updates + 1))
 
 

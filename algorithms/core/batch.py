@@ -1,7 +1,7 @@
 """The record that flows from rollout to update, with the shape of every field.
 
 Axes: P start positions or streams of play, G samples per group, T plies, L legal slots (padded), N
-    flat states, K actions per flat state.
+    flat states, K actions per flat state, F facts of a move.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class FlatBatch:
             view; None without a critic.
         returns: float32 `[N, K]` what the critic should have said; None without a critic.
         uniforms: float32 `[N, K]` random numbers in [0, 1), where the algorithm needs them.
+        move_facts: uint8 `[N, L, F]` of each legal move (0 on padding); None where the policy reads none.
     """
 
     obs: Tensor
@@ -47,6 +48,7 @@ class FlatBatch:
     old_values: Tensor | None = None
     returns: Tensor | None = None
     uniforms: Tensor | None = None
+    move_facts: Tensor | None = None
 
     @property
     def legal(self) -> Tensor:
@@ -58,8 +60,8 @@ class FlatBatch:
         """N."""
         return self.obs.shape[0]
 
-    def select(self, index: Tensor) -> FlatBatch:
-        """The states of an int64 index `[M]`, in that order; a state's K actions stay together."""
+    def select(self, index: Tensor | slice) -> FlatBatch:
+        """The states of an int64 index `[M]`, in that order, or of a slice; a state's K actions stay together."""
         selected: dict[str, Any] = {
             field.name: value[index]
             for field in dataclasses.fields(self)
@@ -70,6 +72,7 @@ class FlatBatch:
 
 BY_STATE = (
     "legal_ids",
+    "move_facts",
     "old_legal_logprobs",
     "ref_legal_logprobs",
     "learner_legal_logprobs",
@@ -130,6 +133,7 @@ class RolloutBatch:
             on, from *its* side to move's view; 0 where the game terminated; None without a critic.
         alternating: True: the players of a game move in turn, ply by ply; False: the opponent answers
             inside the environment's step, so that the learner makes every recorded move of a game.
+        move_facts: uint8 `[*S, L, F]` of each legal move (0 on padding); None where the policy reads none.
     """
 
     form: Literal["positions", "games"]
@@ -157,6 +161,7 @@ class RolloutBatch:
     next_values: Tensor | None = None
     alternating: bool = True
     samples: Literal["drawn", "all_legal"] = "drawn"
+    move_facts: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.form not in ("positions", "games"):
@@ -215,7 +220,7 @@ class RolloutBatch:
     def flat(self) -> FlatBatch:
         """The states in one axis N (row-major over the state axes), each with its K actions."""
         slots_l = self.legal_ids.shape[-1]
-        ref = self.ref_legal_logprobs
+        ref, facts = self.ref_legal_logprobs, self.move_facts
         return FlatBatch(
             obs=self.obs.reshape(-1, *self.obs.shape[-3:]),
             legal_ids=self.legal_ids.reshape(-1, slots_l),
@@ -227,6 +232,7 @@ class RolloutBatch:
             temperature=self.temperature,
             games=self._games(),
             old_values=None if self.values is None else self.values.reshape(-1),
+            move_facts=None if facts is None else facts.reshape(-1, *facts.shape[-2:]),
         )
 
     def _games(self) -> Tensor:

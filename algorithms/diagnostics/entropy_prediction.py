@@ -15,6 +15,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.gradient_shares import gradients_of
 from algorithms.diagnostics.probe_set import ProbeSet
 from algorithms.networks.policy_net import PolicyNet
+from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rewards.rewards import MATE_SCORE_CP, make_reward
 from chess_env.rules.rules import CHECKMATE, ONGOING
@@ -31,17 +32,23 @@ class ProbeStates:
             each state with respect to its own log-probability parameters l, as if every state had
             its own logits (tabular softmax at temperature 1); 0 on padding.
         counted: bool `[M]`, True for the states that means are taken over, at least one.
+        move_facts: uint8 `[M, L, F]` of each legal move; None where the policy reads none.
     """
 
     obs: Tensor
     legal_ids: Tensor
     pull: Callable[[Tensor], Tensor]
     counted: Tensor
+    move_facts: Tensor | None = None
 
     @property
     def legal(self) -> Tensor:
         """Bool `[M, L]`, True where a slot holds a move."""
         return self.legal_ids >= 0
+
+    def logits(self, policy: PolicyNet) -> Tensor:
+        """`[M, L]` of a policy on the states' device, in its dtype; they mean nothing on padding."""
+        return policy(self.obs, self.legal_ids, self.move_facts)
 
     def mean(self, values: Tensor) -> Tensor:
         """Scalar mean of values `[M]` over the counted states."""
@@ -74,7 +81,7 @@ class EntropyPrediction:
     def __init__(self, policy: PolicyNet, states: ProbeStates, temperature: float) -> None:
         self._states, self._temperature = states, temperature
         self._named = {n: p for n, p in policy.named_parameters() if p.requires_grad}
-        logits = policy(states.obs, states.legal_ids)
+        logits = states.logits(policy)
         dist = self._distribution(logits)
         entropy = dist.entropy()
         grads = gradients_of(states.mean(entropy), list(self._named.values()))
@@ -100,7 +107,7 @@ class EntropyPrediction:
             learning_rate: eta, for `dh_tabular`.
         """
         states = self._states
-        logits = policy(states.obs, states.legal_ids)
+        logits = states.logits(policy)
         dist = self._distribution(logits)
         realised = torch.where(states.legal, logits - self._logits, 0.0) / self._temperature
         along = torch.zeros((), dtype=torch.float64, device=logits.device)
@@ -173,7 +180,11 @@ def exact_rewards(probes: ProbeSet, reward: str | None) -> NDArray[np.float64]:
 
 
 def probe_states(
-    probes: ProbeSet, rewards: NDArray[np.float64], device: torch.device
+    probes: ProbeSet,
+    rewards: NDArray[np.float64],
+    device: torch.device,
+    *,
+    move_facts: bool = False,
 ) -> ProbeStates:
     """The fixed positions as states; those with a choice of moves are counted.
 
@@ -181,11 +192,16 @@ def probe_states(
         probes: the set.
         rewards: float64 `[M, L]` of every legal move, from `exact_rewards`.
         device: where the network runs.
+        move_facts: whether it reads the facts of each move; nothing occurred before a fixed position.
     """
-    obs = encode_batch(probes.positions)
+    obs, facts = encode_batch(probes.positions), None
+    if move_facts:
+        found = move_facts_batch(probes.positions, probes.legal_ids)
+        facts = torch.from_numpy(found).to(device)
     return ProbeStates(
         obs=torch.from_numpy(obs).to(device),
         legal_ids=torch.tensor(probes.legal_ids, device=device),
         pull=exact_pull(torch.tensor(rewards, device=device)),
         counted=torch.tensor(probes.num_legal >= 2, device=device),
+        move_facts=facts,
     )

@@ -27,6 +27,7 @@ class PolicyProbe:
         temperature: softmax temperature of every figure. It stays the same when a controller moves
             that of the rollouts, so that a run's figures can be compared.
         device: where the network runs.
+        move_facts: whether the run's network reads the facts of each move.
 
     Attributes:
         probes: the positions.
@@ -35,11 +36,18 @@ class PolicyProbe:
             are not known (`probe/kl_start` is then left out).
     """
 
-    def __init__(self, reward: str | None, temperature: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        reward: str | None,
+        temperature: float,
+        device: torch.device,
+        *,
+        move_facts: bool = False,
+    ) -> None:
         self.probes = load_probe_set()
         self.temperature = temperature
         self._rewards = exact_rewards(self.probes, reward)
-        self.states = probe_states(self.probes, self._rewards, device)
+        self.states = probe_states(self.probes, self._rewards, device, move_facts=move_facts)
         self._legal = self.probes.legal_ids >= 0
         self._free = self.probes.num_legal >= 2
         self._kinds = {
@@ -52,7 +60,7 @@ class PolicyProbe:
     @torch.no_grad()
     def look(self, policy: PolicyNet) -> Floats:
         """Log-probabilities float64 `[M, L]` of a policy, nats, computed in float64; -inf on padding."""
-        logits = float64_copy(policy)(self.states.obs, self.states.legal_ids)
+        logits = self.states.logits(float64_copy(policy))
         return _array(MaskedCategorical(logits, self.states.legal, self.temperature).logprobs)
 
     def start_from(self, logprobs: np.ndarray) -> None:

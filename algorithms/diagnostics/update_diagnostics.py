@@ -87,7 +87,8 @@ class UpdateDiagnostics:
         minibatch = training.select(index)
         flat = minibatch.flat
         everywhere = torch.ones(flat.num_states, dtype=torch.bool, device=flat.obs.device)
-        trained = ProbeStates(flat.obs, flat.legal_ids, _batch_pull(minibatch, needs), everywhere)
+        pull = _batch_pull(minibatch, needs)
+        trained = ProbeStates(flat.obs, flat.legal_ids, pull, everywhere, flat.move_facts)
         twin = float64_copy(learner.policy)
         self._before = _Before(
             fixed=EntropyPrediction(twin, self._probe.states, self._probe.temperature),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from algorithms.networks.policy_net import PolicyNet
+from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ class HeldoutSlice:
         child_score_cp: float64 `[M, L]` score of every child from the mover's view, centipawns,
             unclipped; 0 on padding.
         num_legal: int64 `[M]`.
+        positions: uint64 `[M, 8]`, packed; no position has occurred before in its game.
     """
 
     name: str
@@ -47,6 +53,31 @@ class HeldoutSlice:
     legal_ids: NDArray[np.int16]
     child_score_cp: NDArray[np.float64]
     num_legal: NDArray[np.int64]
+    positions: Positions
+
+    @cached_property
+    def move_facts(self) -> NDArray[np.uint8]:
+        """uint8 `[M, L, F]`: the facts of each legal move, made when they are first asked for."""
+        return move_facts_batch(self.positions, self.legal_ids)
+
+    def inputs(
+        self, policy: PolicyNet, device: torch.device, minibatch_size: int
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """What a policy is asked with on `device`, part after part: (`[n, C, 8, 8]`, `[n, L]`, `[n, L, F]` or None).
+
+        Args:
+            policy: is given the facts of moves where it reads them.
+            device: where it runs.
+            minibatch_size: n, but for the last part.
+        """
+        facts = self.move_facts if policy.reads_move_facts else None
+        for start in range(0, len(self.obs), minibatch_size):
+            rows = slice(start, start + minibatch_size)
+            yield (
+                torch.from_numpy(self.obs[rows]).to(device),
+                torch.from_numpy(self.legal_ids[rows]).to(device),
+                None if facts is None else torch.from_numpy(facts[rows]).to(device),
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +155,7 @@ def prepare_slice(heldout: Heldout, name: str) -> HeldoutSlice:
         legal_ids=np.ascontiguousarray(legal_ids[:, :width]),
         child_score_cp=scores,
         num_legal=num_legal.astype(np.int64),
+        positions=positions,
     )
 
 
@@ -159,11 +191,8 @@ def regret_cp(
         minibatch_size: positions per forward pass; memory only.
     """
     probs, entropy, best = [], [], []
-    for start in range(0, len(heldout_slice.obs), minibatch_size):
-        rows = slice(start, start + minibatch_size)
-        obs = torch.from_numpy(heldout_slice.obs[rows]).to(device)
-        legal_ids = torch.from_numpy(heldout_slice.legal_ids[rows]).to(device)
-        dist = policy.outputs(obs, legal_ids, temperature).dist
+    for obs, legal_ids, facts in heldout_slice.inputs(policy, device, minibatch_size):
+        dist = policy.outputs(obs, legal_ids, temperature, facts).dist
         probs.append(dist.probs.double().cpu().numpy())
         entropy.append(dist.entropy().double().cpu().numpy())
         best.append(dist.logprobs.argmax(-1).cpu().numpy())

@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from algorithms.config import files as config_file
 from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig
-from algorithms.networks.weights import read_weights
+from algorithms.networks.settings import DEFAULT_PRECISION
+from algorithms.networks.weights import config_of, read_weights
 
 
 def load_policy(source: str) -> PolicyNet:
@@ -35,9 +34,9 @@ def load_policy(source: str) -> PolicyNet:
             f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
         )
     run = _run_network(Path(source))
-    config = _size_of(weights, source) if run is None else run.policy
+    config = config_of(weights, source) if run is None else run.policy
     critic = any(name.startswith("value_head.") for name in weights)
-    if run is not None and config.network is not None:  # whose weights have names of their own
+    if run is not None and config.is_custom:  # whose weights have names of their own
         critic = run.critic
     precision = DEFAULT_PRECISION if run is None else run.precision
     policy = make_policy(config, critic=critic, precision=precision)
@@ -60,23 +59,6 @@ def run_temperature(source: str) -> float | None:
     """
     run = _run_network(Path(source))
     return None if run is None else run.temperature
-
-
-def _size_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
-    """The size of the network that has these weights, in float32.
-
-    Raises:
-        ValueError: they are of something else; the message names `source`.
-    """
-    blocks = sum(name.startswith("body.") and name.endswith(".first.weight") for name in weights)
-    try:
-        channels, head_dim = len(weights["stem.weight"]), len(weights["from_vector.weight"])
-        return NetworkConfig(channels=channels, blocks=blocks, head_dim=head_dim)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{source!r} holds no policy of this project ({error}); a network of your own is read from its run "
-            "folder, where config.json names it"
-        ) from error
 
 
 def _run_network(path: Path) -> config_file.RunNetwork | None:

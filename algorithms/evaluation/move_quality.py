@@ -190,12 +190,9 @@ def policy_probs(
         ValueError: the temperature is negative or not finite.
     """
     found = []
-    for start in range(0, len(heldout_slice.obs), minibatch_size):
-        rows = slice(start, start + minibatch_size)
-        obs = torch.from_numpy(heldout_slice.obs[rows]).to(device)
-        legal_ids = torch.from_numpy(heldout_slice.legal_ids[rows]).to(device)
-        asked = 1.0 if temperature == GREEDY else temperature
-        probs = policy.outputs(obs, legal_ids, asked).dist.probs
+    asked = 1.0 if temperature == GREEDY else temperature
+    for obs, legal_ids, facts in heldout_slice.inputs(policy, device, minibatch_size):
+        probs = policy.outputs(obs, legal_ids, asked, facts).dist.probs
         if temperature == GREEDY and bool(probs.isfinite().all()):
             probs = torch.zeros_like(probs).scatter_(1, probs.argmax(1, keepdim=True), 1.0)
         found.append(probs.double().cpu().numpy())

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms.networks.policy_net import PolicyNet
+from chess_env.move_facts import MOVE_FACTS, NUM_MOVE_FACTS, move_facts_batch
 from chess_env.observation import NUM_PLANES, encode_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
@@ -30,12 +31,16 @@ numbers from 4 on gave the same bits): 1 board costs 1.3 ms, 8 boards 0.57 ms ea
 class PolicyPlayer:
     """Plays a policy's most probable move, or draws from the policy at a temperature.
 
-    It sees what it saw in training: repetitions and the rule-50 clock are in its planes.
+    It sees what it saw in training: repetitions and the rule-50 clock are in its planes, and the facts of
+    its moves are handed to it where it reads them.
 
     Args:
         policy: in evaluation mode; stays on its device.
         temperature: `GREEDY` (0), or that of the softmax from which moves are drawn.
         label: what to call the policy; the temperature is added to it.
+
+    Attributes:
+        reads_move_facts: whether the policy does; an arena then asks by `choose_with_facts`.
 
     Raises:
         ValueError: the temperature is negative or not finite.
@@ -48,6 +53,7 @@ class PolicyPlayer:
                 "probable move)"
             )
         self._policy, self._temperature = policy.eval(), temperature
+        self.reads_move_facts = policy.reads_move_facts
         self._device = next(policy.parameters()).device
         self._sizes = [*self._sizes_of_equal_bits(), ROWS]
         how = "greedy" if temperature == GREEDY else f"temperature {temperature:g}"
@@ -65,9 +71,36 @@ class PolicyPlayer:
         repetitions: NDArray[np.integer],
         rngs: Sequence[np.random.Generator],
     ) -> NDArray[np.int64]:
-        """int64 [N]; greedy ties go to the lowest action id, otherwise one `random` draw per board."""
+        """int64 [N]; greedy ties go to the lowest action id, otherwise one `random` draw per board.
+
+        A policy that reads move facts is told that no position after a move has occurred before: that is
+        not in the repetitions.
+        """
+        return self._choose(positions, repetitions, None, rngs)
+
+    def choose_with_facts(
+        self,
+        positions: Positions,
+        repetitions: NDArray[np.integer],
+        move_facts: NDArray[np.uint8],
+        rngs: Sequence[np.random.Generator],
+    ) -> NDArray[np.int64]:
+        """int64 [N], as `choose_with_history`; `move_facts` uint8 [N, 218, F] are those of each game's moves."""
+        return self._choose(positions, repetitions, move_facts, rngs)
+
+    def _choose(
+        self,
+        positions: Positions,
+        repetitions: NDArray[np.integer],
+        move_facts: NDArray[np.uint8] | None,
+        rngs: Sequence[np.random.Generator],
+    ) -> NDArray[np.int64]:
+        """int64 [N]; move facts that are read and not given are computed as of games without a past."""
         legal_ids, _ = legal_actions_batch(positions)
-        probs = self._probs(encode_batch(positions, repetitions.astype(np.uint8)), legal_ids)
+        if self.reads_move_facts and move_facts is None:
+            move_facts = move_facts_batch(positions, legal_ids)
+        planes = encode_batch(positions, repetitions.astype(np.uint8))
+        probs = self._probs(planes, legal_ids, move_facts)
         if self._temperature == GREEDY:
             slots = probs.argmax(axis=1)
         else:
@@ -81,7 +114,10 @@ class PolicyPlayer:
         """None; nothing is held."""
 
     def _probs(
-        self, planes: NDArray[np.uint8], legal_ids: NDArray[np.int16]
+        self,
+        planes: NDArray[np.uint8],
+        legal_ids: NDArray[np.int16],
+        move_facts: NDArray[np.uint8] | None = None,
     ) -> NDArray[np.float32]:
         """float32 [N, 218]: the policy's probabilities; 0 on padding. Greedy ones are at temperature 1.
 
@@ -89,14 +125,14 @@ class PolicyPlayer:
             ValueError: one is not finite.
         """
         count = len(planes)
-        padding = -count % ROWS
-        if padding:
-            planes = np.concatenate([planes, np.repeat(planes[:1], padding, axis=0)])
-            legal_ids = np.concatenate([legal_ids, np.repeat(legal_ids[:1], padding, axis=0)])
+        rows = np.arange(count + -count % ROWS)
+        rows[count:] = 0
         found, start = [], 0
-        while start < len(planes):
-            size = next(size for size in self._sizes if size <= len(planes) - start)
-            found.append(self._pass(planes[start : start + size], legal_ids[start : start + size]))
+        while start < len(rows):
+            size = next(size for size in self._sizes if size <= len(rows) - start)
+            part = rows[start : start + size]
+            facts = None if move_facts is None else move_facts[part]
+            found.append(self._pass(planes[part], legal_ids[part], facts))
             start += size
         probs = np.concatenate(found)[:count]
         if not np.isfinite(probs).all():
@@ -106,27 +142,43 @@ class PolicyPlayer:
         return probs
 
     @torch.inference_mode()
-    def _pass(self, planes: NDArray[np.uint8], legal_ids: NDArray[np.int16]) -> NDArray[np.float32]:
+    def _pass(
+        self,
+        planes: NDArray[np.uint8],
+        legal_ids: NDArray[np.int16],
+        move_facts: NDArray[np.uint8] | None,
+    ) -> NDArray[np.float32]:
         """float32 [rows, 218], one forward pass."""
-        outputs = self._policy.outputs(
-            torch.from_numpy(planes).to(self._device),
-            torch.from_numpy(legal_ids).to(self._device),
-            self._temperature or 1.0,
-        )
-        return outputs.dist.probs.float().cpu().numpy()
+        obs, ids = (torch.from_numpy(each).to(self._device) for each in (planes, legal_ids))
+        temperature = self._temperature or 1.0
+        if move_facts is None:
+            dist = self._policy.outputs(obs, ids, temperature, None).dist
+            return dist.probs.float().cpu().numpy()
+        # A network may leave padding out of its products, and the rounding of a product can depend on how many
+        # rows it has: with a move in every slot that is the same number whatever the other boards are.
+        facts, legal = torch.from_numpy(move_facts).to(self._device), ids >= 0
+        everywhere = torch.where(legal, ids, ids[:, :1])
+        logits, _ = self._policy.logits_and_values(obs, everywhere, facts)
+        return self._policy.dist_of(logits, legal, temperature).probs.float().cpu().numpy()
 
     def _sizes_of_equal_bits(self) -> list[int]:
-        """Those of `MORE_ROWS` that give the same bits as `ROWS` at a time, on boards of random planes."""
+        """Those of `MORE_ROWS` that give the same bits as `ROWS` at a time, on boards of random planes and facts."""
         rng = np.random.default_rng(0)
         most = max(MORE_ROWS)
         planes = rng.integers(0, 2, (most, NUM_PLANES, 8, 8), np.uint8)
         legal_ids = np.tile(np.arange(MAX_LEGAL, dtype=np.int16), (most, 1))
+        facts: NDArray[np.uint8] | None = None
+        if self.reads_move_facts:
+            highest = np.array([fact.high for fact in MOVE_FACTS], np.uint8)
+            facts = rng.integers(0, highest + 1, (most, MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
 
         def in_passes_of(size: int) -> NDArray[np.float32]:
-            starts = range(0, most, size)
-            return np.concatenate(
-                [self._pass(planes[at : at + size], legal_ids[at : at + size]) for at in starts]
-            )
+            found = []
+            for at in range(0, most, size):
+                part = slice(at, at + size)
+                known = None if facts is None else facts[part]
+                found.append(self._pass(planes[part], legal_ids[part], known))
+            return np.concatenate(found)
 
         few = in_passes_of(ROWS)
         return [size for size in MORE_ROWS if np.array_equal(in_passes_of(size), few)]

@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import nn
 
 from algorithms.core.checks import require_choice
-from algorithms.networks.custom import CustomPolicy
+from algorithms.networks.custom import CustomPolicy, asks_for_move_facts
+from algorithms.networks.move_net import MoveNet
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.residual import ResidualPolicy
 from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
+from algorithms.networks.transformer import transformer
+
+
+class Make(Protocol):
+    """Makes a network with fresh weights."""
+
+    def __call__(
+        self, config: NetworkConfig, *, critic: bool, precision: PrecisionConfig
+    ) -> PolicyNet:
+        """The network of these settings."""
+        ...
+
+
+class BuiltIn(NamedTuple):
+    """A network of this project, whose sizes stand in `algorithms.networks.settings.SIZES`.
+
+    Attributes:
+        make: makes one, its weights drawn from torch's global generator.
+        reads_move_facts: whether it is given the facts of each legal move.
+    """
+
+    make: Make
+    reads_move_facts: bool
+
+
+NETWORKS = {
+    "move_net": BuiltIn(MoveNet, True),
+    "resnet": BuiltIn(ResidualPolicy, False),
+    "transformer": BuiltIn(transformer, True),
+}
 
 
 def build_policy(
@@ -44,9 +76,19 @@ def make_policy(
     Raises:
         ValueError: `config.network` names nothing that is a network.
     """
-    if config.network is None:
-        return ResidualPolicy(config, critic=critic, precision=precision)
-    return CustomPolicy(config, critic=critic, precision=precision)
+    make: Make = CustomPolicy if config.is_custom else NETWORKS[config.network].make
+    return make(config, critic=critic, precision=precision)
+
+
+def reads_move_facts(config: NetworkConfig) -> bool:
+    """Whether the network that the settings name is given the facts of each legal move; nothing is built.
+
+    Raises:
+        ValueError: `config.network` names nothing.
+    """
+    if config.is_custom:
+        return asks_for_move_facts(config.network)
+    return NETWORKS[config.network].reads_move_facts
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:

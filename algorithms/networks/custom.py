@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -14,13 +15,18 @@ from chess_env.custom_objects import CustomObjectError, load_object
 class Network(Protocol):
     """What a network of your own is: a torch module made by `MyNet(config, critic=...)`, with one method.
 
+    A class with the attribute `reads_move_facts = True` is given the facts of each legal move too:
+    `forward(obs, legal_ids, move_facts)`, uint8 `[N, L, F]`, one column for each row of
+    `chess_env.move_facts.MOVE_FACTS`, whose largest value is there; they are 0 on padding.
+
     It computes in the dtype of its parameters (float64 where the diagnostics made a float64 copy), a row of the
     answer depends on that row of the input alone (no batch statistics), a legal move's logit does not depend on
     its place in the list, and in evaluation mode two passes give the same numbers.
     `algorithms.testing.check_policy_network` tries all of that.
 
     Args of the constructor:
-        config: the run's `NetworkConfig`; take from it what you need (`channels`, `blocks`).
+        config: the run's `NetworkConfig`; take from it what you need (`channels`, `blocks`, `head_dim`, which
+            are numbers here: those given, or those of `size` in the project's residual network).
         critic: whether values are asked for.
     """
 
@@ -55,9 +61,10 @@ class CustomPolicy(PolicyNet):
         precision: PrecisionConfig = DEFAULT_PRECISION,
     ) -> None:
         super().__init__(config, precision)
-        assert config.network is not None
         self.has_critic = critic
+        self.reads_move_facts = asks_for_move_facts(config.network)
         self.network = _made(config.network, config, critic)
+        self.reads_move_facts = bool(getattr(self.network, "reads_move_facts", False))
 
     def logits_and_values(
         self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
@@ -68,7 +75,8 @@ class CustomPolicy(PolicyNet):
             CustomObjectError: the network's answer has not that form.
         """
         name, wanted = self.config.network, tuple(legal_ids.shape)
-        answer = self.network(obs, legal_ids)
+        facts = (move_facts,) if self.reads_move_facts else ()
+        answer = self.network(obs, legal_ids, *facts)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise CustomObjectError(
                 f"policy.network {name} gave a {type(answer).__name__}: expected (logits, values or None)"
@@ -90,6 +98,15 @@ class CustomPolicy(PolicyNet):
         return logits, values
 
 
+def asks_for_move_facts(spec: str) -> bool:
+    """Whether the class `module:Name` has `reads_move_facts = True`.
+
+    Raises:
+        CustomObjectError: there is no such class.
+    """
+    return bool(getattr(load_object(spec, "policy.network"), "reads_move_facts", False))
+
+
 def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
     """The module that `module:Name` makes of these settings."""
     make: Any = load_object(spec, "policy.network")
@@ -98,6 +115,7 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
             f"policy.network {spec!r} is a {type(make).__name__}: name the class, which is called as "
             "Name(config, critic=...)"
         )
+    config = dataclasses.replace(config, **config.dimensions._asdict())
     try:
         network = make(config, critic=critic)
     except TypeError as error:
@@ -108,6 +126,11 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
         raise CustomObjectError(
             f"policy.network {spec!r} made a {type(network).__name__}: expected a torch.nn.Module with "
             "forward(obs, legal_ids) -> (logits, values or None)"
+        )
+    if getattr(network, "reads_move_facts", False) and not asks_for_move_facts(spec):
+        raise CustomObjectError(
+            f"policy.network {spec!r} made a {type(network).__name__} that reads move facts: set "
+            f"reads_move_facts = True on {spec.partition(':')[2]} itself, which is asked before anything is made"
         )
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise CustomObjectError(f"policy.network {spec!r} has no parameter that could be trained")

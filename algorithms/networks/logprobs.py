@@ -1,30 +1,30 @@
-"""Log-probabilities of stored states: the forward pass that nothing is sampled or learned from."""
+"""What a policy says of stored states, and the forward pass that nothing is sampled or learned from."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.core.batch import FlatBatch
+from algorithms.networks.policy_net import Outputs, PolicyNet
+
+
+def outputs_at(policy: PolicyNet, states: FlatBatch) -> Outputs:
+    """Distribution and values of `policy` at stored states `[N]`, at the temperature that they were sampled at."""
+    return policy.outputs(states.obs, states.legal_ids, states.temperature, states.move_facts)
 
 
 @torch.no_grad()
-def legal_logprobs(
-    policy: PolicyNet, obs: Tensor, legal_ids: Tensor, temperature: float, minibatch_size: int
-) -> Tensor:
+def legal_logprobs(policy: PolicyNet, states: FlatBatch, minibatch_size: int) -> Tensor:
     """Log-probabilities float32 `[N, L]` of the legal moves, nats; -inf on padding.
 
     Args:
         policy: whose they are.
-        obs: uint8 `[N, C, 8, 8]` planes, mover's view.
-        legal_ids: integers `[N, L]`, action ids padded with -1.
-        temperature: of the softmax.
+        states: N stored states, with their temperature.
         minibatch_size: states in one forward pass; another size may change the last bit.
     """
     parts = [
-        policy.outputs(rows, ids, temperature).dist.logprobs
-        for rows, ids in zip(
-            obs.split(minibatch_size), legal_ids.split(minibatch_size), strict=True
-        )
+        outputs_at(policy, states.select(slice(start, start + minibatch_size))).dist.logprobs
+        for start in range(0, states.num_states, minibatch_size)
     ]
     return torch.cat(parts)

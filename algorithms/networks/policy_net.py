@@ -103,14 +103,13 @@ class PolicyNet(nn.Module, abc.ABC):
         if self.reads_move_facts:
             require_move_facts(legal_ids, move_facts)
         logits, values = self.logits_and_values(obs, legal_ids, move_facts)
+        return Outputs(self.dist_of(logits, legal_ids >= 0, temperature), values)
+
+    def dist_of(self, logits: Tensor, legal: Tensor, temperature: float) -> MaskedCategorical:
+        """The distribution that logits `[N, L]` make over the slots where `legal` is True, in this precision."""
         rounded = DTYPES[self.precision.logprob_dtype]
-        dist = MaskedCategorical(
-            logits,
-            legal_ids >= 0,
-            temperature,
-            logprob_dtype=None if rounded is torch.float32 else rounded,
-        )
-        return Outputs(dist, values)
+        dtype = None if rounded is torch.float32 else rounded
+        return MaskedCategorical(logits, legal, temperature, logprob_dtype=dtype)
 
     @property
     def num_parameters(self) -> int:

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from algorithms.networks.layers import INITIAL_LOGIT_STD, linear_in, plane_scale
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
-from chess_env.observation import NUM_PLANES, PLANES
-
-INITIAL_LOGIT_STD = 0.2
-"""Spread of the logits at initialisation: a nearly uniform policy (entropy .02 nats below it)."""
+from chess_env.observation import NUM_PLANES
 
 STEM_STD = 0.4
 """Of the stem's weights: about 6 of the inputs of a 3x3 patch are set, which makes activations of unit scale."""
@@ -48,7 +46,8 @@ class ResidualPolicy(PolicyNet):
     the rest of its batch.
 
     Args:
-        config: size.
+        config: its dimensions are `channels` of the trunk, `blocks` of two convolutions, and the length
+            `head_dim` of the from and to vectors.
         critic: whether there is a value head.
         precision: where it computes below float32.
     """
@@ -61,14 +60,14 @@ class ResidualPolicy(PolicyNet):
         precision: PrecisionConfig = DEFAULT_PRECISION,
     ) -> None:
         super().__init__(config, precision)
-        channels = config.channels
+        channels, blocks, head_dim = config.dimensions
         self.stem = nn.Conv2d(NUM_PLANES, channels, 3, padding=1)
         self.square_bias = nn.Parameter(torch.zeros(1, channels, 8, 8))
-        self.body = nn.Sequential(*(ResidualBlock(channels) for _ in range(config.blocks)))
+        self.body = nn.Sequential(*(ResidualBlock(channels) for _ in range(blocks)))
         self.dropout = nn.Dropout(config.dropout) if config.dropout > 0 else nn.Identity()
         self.norm = nn.LayerNorm(channels)
-        self.from_vector = nn.Linear(channels, config.head_dim)
-        self.to_vector = nn.Linear(channels, config.head_dim)
+        self.from_vector = nn.Linear(channels, head_dim)
+        self.to_vector = nn.Linear(channels, head_dim)
         self.action_bias = nn.Parameter(torch.zeros(NUM_ACTIONS))
         self.promotion_bias = nn.Parameter(torch.zeros(int(ACTION_PROMOTION.max()) + 1))
         nn.init.normal_(self.stem.weight, std=STEM_STD)
@@ -84,7 +83,7 @@ class ResidualPolicy(PolicyNet):
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
 
-        scale = torch.tensor([1.0 / plane.high for plane in PLANES]).view(1, -1, 1, 1)
+        scale = plane_scale().view(1, -1, 1, 1)
         from_to = ACTION_FROM.astype(np.int64) * 64 + ACTION_TO.astype(np.int64)
         self.register_buffer("plane_scale", scale, persistent=False)
         self.register_buffer("from_to", torch.from_numpy(from_to), persistent=False)
@@ -124,10 +123,10 @@ class ResidualPolicy(PolicyNet):
         """`[N, L]` logits of the actions `legal_ids` (integers, -1 on padding) from `squares(obs)`."""
         dtype = DTYPES[self.precision.head_dtype]
         with torch.autocast(squares.device.type, enabled=False):
-            from_vector = _linear(self.from_vector, squares, dtype)
-            to_vector = _linear(self.to_vector, squares, dtype)
+            from_vector = linear_in(self.from_vector, squares, dtype)
+            to_vector = linear_in(self.to_vector, squares, dtype)
             product = (from_vector @ to_vector.transpose(1, 2)).to(squares.dtype)
-            product = product * self.config.head_dim**-0.5
+            product = product * from_vector.shape[-1] ** -0.5
             action = legal_ids.long().clamp(min=0)
             bias = self.action_bias + self.promotion_bias[self.promotion]
             return product.flatten(1).gather(1, self.from_to[action]) + bias[action]
@@ -138,10 +137,3 @@ class ResidualPolicy(PolicyNet):
             return None
         with torch.autocast(squares.device.type, enabled=False):
             return self.value_head(squares.mean(1)).squeeze(-1)
-
-
-def _linear(layer: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`layer(x)` with the product in `dtype`; the weights stay what the optimizer moves."""
-    if dtype is torch.float32:
-        return layer(x)
-    return F.linear(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
 from chess_env.observation import NUM_PLANES
 
@@ -17,6 +19,26 @@ SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
 
 _CRITIC = "value_head."
+_OTHER_PLANES = (
+    f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
+)
+
+
+class _Told(NamedTuple):
+    """The weights that tell a network's dimensions: rows of the first two, and one in each block."""
+
+    channels: str
+    head_dim: str
+    in_block: str
+
+
+_TOLD = {
+    "resnet": _Told("stem.weight", "from_vector.weight", ".pooled.weight"),
+    "transformer": _Told("embedding.planes.weight", "head.from_features.weight", ".asked.weight"),
+    "move_net": _Told(
+        "embedding.planes.weight", "head.from_features.weight", ".across_squares.0.weight"
+    ),
+}
 
 
 def initialise(policy: PolicyNet, source: str) -> None:
@@ -48,8 +70,8 @@ def initialise(policy: PolicyNet, source: str) -> None:
         policy.load_state_dict(fresh | read)
     except RuntimeError as error:
         raise ValueError(
-            f"init_from {source!r} holds another network than the one configured ({error}): give "
-            f"the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
+            f"init_from {source!r} holds another network than the one configured "
+            f"{_what_differs(weights, source, policy.config) or f'({error}): {_OTHER_PLANES}'}"
         ) from error
 
 
@@ -82,6 +104,59 @@ def read_weights(source: str) -> dict[str, Tensor]:
             f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
             f"folder, a .safetensors file, or a shipped policy ({known})"
         ) from error
+
+
+def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
+    """The network of this project that has these weights.
+
+    Args:
+        weights: tensors by name, each in the shape of its parameter.
+        source: where they come from, for the message.
+
+    Raises:
+        ValueError: they are of something else.
+    """
+    rows = {name: len(tensor) for name, tensor in weights.items() if tensor.dim() > 1}
+    for network, told in _TOLD.items():
+        blocks = sum(name.startswith("body.") and name.endswith(told.in_block) for name in rows)
+        is_it = told.channels in rows and told.head_dim in rows
+        if is_it and (blocks or network in WITHOUT_BLOCKS):
+            channels, head_dim = rows[told.channels], rows[told.head_dim]
+            return NetworkConfig(
+                network=network, channels=channels, blocks=blocks, head_dim=head_dim
+            )
+    raise ValueError(
+        f"{source!r} holds no policy of this project; a network of your own is read from its run "
+        "folder, where config.json names it"
+    )
+
+
+def _what_differs(weights: dict[str, Tensor], source: str, own: NetworkConfig) -> str:
+    """Both networks and the options that ask for that of the weights; "" where that is not the difference."""
+    try:
+        theirs = config_of(weights, source)
+    except ValueError:
+        return ""
+    if (theirs.network, theirs.dimensions) == (own.network, own.dimensions):
+        return ""
+    return f"({_described(theirs)}, not {_described(own)}): give {_options(theirs, own)}"
+
+
+def _described(config: NetworkConfig) -> str:
+    return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}"
+
+
+def _options(config: NetworkConfig, instead_of: NetworkConfig) -> str:
+    """Options of `chess-lab train` that make the second network the first."""
+    wanted = config.dimensions
+    own_numbers = (instead_of.channels, instead_of.blocks, instead_of.head_dim) != (None,) * 3
+    sizes = [name for name, numbers in SIZES[config.network].items() if numbers == wanted]
+    if own_numbers or not sizes:
+        numbers = wanted._asdict().items()
+        sized = "".join(f" --policy.{name.replace('_', '-')} {n}" for name, n in numbers)
+    else:
+        sized = "" if sizes[0] == instead_of.size else f" --policy.size {sizes[0]}"
+    return f"--policy.network {config.network}{sized}"
 
 
 def shipped_names() -> list[str]:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import chess
+import numpy as np
 
 from algorithms.playing.uci.protocol import shown
 from chess_env.games.reference_game import identity
-from chess_env.rules.fen import board_from_fen
+from chess_env.rules.fen import board_from_fen, pack_board
+from chess_env.rules.packed import Positions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,10 +22,13 @@ class GamePosition:
     Attributes:
         board: without its moves; not to be changed.
         repetitions: earlier occurrences of it since the root.
+        line: uint64 `[H, 8]`, packed: the positions of the game since the last capture or pawn move, or
+            since the root, this one last; None where only this one is known.
     """
 
     board: chess.Board
     repetitions: int
+    line: Positions | None = dataclasses.field(default=None, compare=False)
 
 
 def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
@@ -46,7 +51,17 @@ def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
             raise ValueError(f"move {number}, {shown(text)}, is not legal in {board.fen()!r}")
         board.push(move)
         occurrences[identity(board)] += 1
-    return GamePosition(board.copy(stack=False), occurrences[identity(board)] - 1)
+    repetitions = occurrences[identity(board)] - 1
+    return GamePosition(board.copy(stack=False), repetitions, _line(board))
+
+
+def _line(board: chess.Board) -> Positions:
+    """uint64 `[H, 8]`, see `GamePosition`; takes the board back to the first of them."""
+    line = [pack_board(board)]
+    for _ in range(min(board.halfmove_clock, len(board.move_stack))):
+        board.pop()
+        line.append(pack_board(board))
+    return np.array(line[::-1])
 
 
 def legal_moves(board: chess.Board, texts: Sequence[str]) -> tuple[chess.Move, ...]:

@@ -15,7 +15,7 @@ from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
-from algorithms.networks.settings import NetworkConfig, PrecisionConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.files import replace_json
 
 LOOP = config_file.PRETRAIN
@@ -185,7 +185,7 @@ def smoke(config: PretrainConfig) -> PretrainConfig:
     return dataclasses.replace(
         config,
         labels=dataclasses.replace(config.labels, num_positions=1_024, shard_size=512),
-        policy=dataclasses.replace(config.policy, channels=16, blocks=1),
+        policy=tiny(config.policy),
         optimizer=dataclasses.replace(config.optimizer, warmup_updates=5, minibatch_size=64),
         lr_decay_steps=30,
         total_steps=40,

@@ -92,7 +92,7 @@ class Pretraining:
         if fresh and config.init_from is not None:
             initialise(self.policy, config.init_from)
         self._trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
-        self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.learning_rate)
+        self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.full_learning_rate)
         self.guard = NonFiniteGuard()
         self.progress = Progress()
         self.plateau = Plateau()
@@ -112,7 +112,7 @@ class Pretraining:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        dist = self.policy.outputs(batch.obs, batch.legal_ids, TEMPERATURE).dist
+        dist = self.policy.outputs(batch.obs, batch.legal_ids, TEMPERATURE, batch.move_facts).dist
         slots = torch.arange(batch.targets.shape[1], device=self.device).expand(batch.targets.shape)
         # Through `gather`, because `logprobs` is -inf on padding and 0 x -inf is no number.
         loss = -(batch.targets * dist.gather(slots)).sum(-1).mean()

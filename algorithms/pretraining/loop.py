@@ -159,7 +159,8 @@ class _Run:
         reason = self._plateau()
         if stop.asked(self._say) or reason or session.progress.update >= config.total_steps:
             return reason
-        stream = Stream(config, self._labels.folder, sizes, session.device)
+        facts = session.policy.reads_move_facts
+        stream = Stream(config, self._labels.folder, sizes, session.device, move_facts=facts)
         last = False
         while not last:
             means, began, first = StepMeans(), time.monotonic(), session.progress.plies

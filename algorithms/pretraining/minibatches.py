@@ -14,6 +14,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.shards import LabelledPositions, ShardFolder
+from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rewards.rewards import value
 from chess_env.rules.rules import legal_actions_batch
@@ -123,12 +124,15 @@ class Minibatch:
         legal_ids: int16 `[N, L]` action ids padded with -1.
         targets: float32 `[N, L]`, sum to 1.
         num_labels: moves that had a label of their own.
+        move_facts: uint8 `[N, L, F]` of each legal move, no position having occurred before; None where the
+            policy reads none.
     """
 
     obs: Tensor
     legal_ids: Tensor
     targets: Tensor
     num_labels: int
+    move_facts: Tensor | None = None
 
 
 class Stream:
@@ -142,6 +146,7 @@ class Stream:
         folder: of the shards.
         sizes: positions in each shard that is used.
         device: where minibatches go.
+        move_facts: whether the policy reads the facts of each move.
     """
 
     def __init__(
@@ -150,7 +155,10 @@ class Stream:
         folder: ShardFolder,
         sizes: Sequence[int],
         device: torch.device,
+        *,
+        move_facts: bool = False,
     ) -> None:
+        self._move_facts = move_facts
         self._config, self._folder, self._device = config, folder, device
         size = config.optimizer.minibatch_size
         self._parts = np.array([-(-count // size) for count in sizes])
@@ -190,12 +198,14 @@ class Stream:
             clip_cp=config.target_clip_cp,
             temperature=config.target_temperature,
         )
-        played = config.target == "played"
+        played, positions = config.target == "played", shard.positions[rows]
+        facts = move_facts_batch(positions, legal_ids) if self._move_facts else None
         return Minibatch(
-            torch.from_numpy(encode_batch(shard.positions[rows])).to(self._device),
+            torch.from_numpy(encode_batch(positions)).to(self._device),
             torch.from_numpy(legal_ids).to(self._device),
             targets.to(self._device),
             len(rows) if played else int((legal_ids >= 0).sum()),
+            None if facts is None else torch.from_numpy(facts).to(self._device),
         )
 
     def _rng(self, *key: int) -> np.random.Generator:

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.rollouts.ply import pad_axis
 
 MAX_EXTRA_ROLLOUTS = 3
 
 # What stands in the places by which one rollout's lists are longer than another's; False and 0
 # elsewhere. A ply that a rollout did not reach has no legal move and no valid sample.
 _FILL: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf}
-_BY_SLOT = ("legal_ids", "old_legal_logprobs")
+_SLOT_AXIS = {"legal_ids": -1, "old_legal_logprobs": -1, "move_facts": -2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,15 +116,10 @@ def replace_groups(
 
 def _alike(name: str, form: str, target: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Both padded to the longer legal list, and in `games` to the longer game."""
-    axes = [-1] if name in _BY_SLOT else []
+    axes = [_SLOT_AXIS[name]] if name in _SLOT_AXIS else []
     if form == "games":
         axes.append(2)
     for axis in axes:
         size = max(target.shape[axis], other.shape[axis])
-        target, other = (_pad(t, axis, size, _FILL.get(name, 0)) for t in (target, other))
+        target, other = (pad_axis(t, axis, size, _FILL.get(name, 0)) for t in (target, other))
     return target, other
-
-
-def _pad(tensor: Tensor, axis: int, size: int, fill: float) -> Tensor:
-    behind = tensor.dim() - 1 - axis % tensor.dim()
-    return F.pad(tensor, (0, 0) * behind + (0, size - tensor.shape[axis]), value=fill)

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
+from algorithms.rollouts.ply import PlyRecord, play_ply, stack
+from algorithms.rollouts.sampler import Sampler
 from algorithms.rollouts.state import VecState
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.networks.policy_net import PolicyNet
-from algorithms.rollouts.planes import planes_of
+from algorithms.rollouts.sampler import Sampler, to_device
 from algorithms.rollouts.state import VecState
 from chess_env.rules.rules import hash_batch
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 PlyRecord = dict[str, Tensor | NDArray[Any]]
 """What one ply leaves behind: field of `RolloutBatch` -> its values on all boards."""
 
-_PADDING: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf}
+_PADDING: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf, "move_facts": 0}
 _ALL_MOVES_PADDING: dict[str, float] = {
     "slots": 0,
     "actions": -1,
@@ -34,43 +32,6 @@ _ALL_MOVES_PADDING: dict[str, float] = {
     "terminated": False,
     "valid": False,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Sampler:
-    """Who plays, and how its moves are drawn.
-
-    Attributes:
-        policy: the behaviour policy.
-        temperature: softmax temperature.
-        generator: source of the samples, on `device`.
-        device: where the network runs and the batch lives.
-        greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
-            probable move in place of a sample.
-        policy_version: number of updates behind `policy`.
-    """
-
-    policy: PolicyNet
-    temperature: float
-    generator: torch.Generator
-    device: torch.device
-    greedy_fraction: float = 0.0
-    policy_version: int = 0
-
-    def see(self, state: VecState) -> tuple[Tensor, Tensor]:
-        """(planes `[N, C, 8, 8]`, legal ids `[N, L]`) of the boards, on the device."""
-        width = int(state.num_legal.max())
-        legal_ids = to_device(state.legal_ids[:, :width], self.device)
-        packed = to_device(state.positions.view(np.int64), self.device)
-        return planes_of(packed, to_device(state.repetitions, self.device)), legal_ids
-
-
-def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """The array on `device`, same shape and dtype; on CUDA through pinned memory, without waiting for the copy."""
-    tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
 
 
 @torch.no_grad()
@@ -97,8 +58,8 @@ def play_ply(
             the policy draws.
         forced: board -> legal slot that is played there in place of the policy's own sample 0.
     """
-    obs, legal_ids = sampler.see(state)
-    outputs = sampler.policy.outputs(obs, legal_ids, sampler.temperature)
+    obs, legal_ids, move_facts = sampler.see(state)
+    outputs = sampler.policy.outputs(obs, legal_ids, sampler.temperature, move_facts)
     dist = outputs.dist
     drawn = dist.sample(num_samples or 1, sampler.generator)
     for row, slot in (forced or {}).items():
@@ -139,6 +100,8 @@ def play_ply(
         "phase": state.phase,
         "position_hash": hash_batch(state.positions).view(np.int64),
     }
+    if move_facts is not None:
+        record["move_facts"] = move_facts
     if state.score_cp is not None:
         record["before_cp"] = state.score_cp
         if "score_cp" in scored:
@@ -172,7 +135,8 @@ def _final_values(
     final = torch.zeros_like(values)
     rows = np.flatnonzero(truncated)
     if len(rows):
-        last = sampler.policy.values(to_device(info["final_obs"][rows], sampler.device))
+        planes = to_device(info["final_obs"][rows], sampler.device)
+        last = sampler.policy.values(*sampler.with_moves(planes, info["final_info"], rows))
         assert last is not None  # `values` are of the same network
         final[to_device(rows, sampler.device)] = last
     return final
@@ -200,8 +164,9 @@ def stack(
         values = [record[name] for record in records]
         if name in padding:
             tensors = [torch.as_tensor(value, device=sampler.device) for value in values]
-            tensors = [F.pad(t, (0, width - t.shape[1]), value=padding[name]) for t in tensors]
-            columns[name] = torch.stack(tensors, dim=1)
+            columns[name] = torch.stack(
+                [pad_axis(t, 1, width, padding[name]) for t in tensors], dim=1
+            )
         elif isinstance(first, Tensor):
             columns[name] = torch.stack([v for v in values if isinstance(v, Tensor)], dim=1)
         else:
@@ -215,10 +180,16 @@ def stack(
     if "values" in columns:
         final = columns.pop("final_values")
         with torch.no_grad():
-            last = sampler.policy.values(sampler.see(state)[0])
+            last = sampler.policy.values(*sampler.see(state))
         assert last is not None
         following = torch.cat([columns["values"][:, 1:], last[:, None]], dim=1)
         # Cut by the ply limit: its last position's; ended by the rules: 0.
         cut = torch.where(columns["truncated"], final, 0.0)
         columns["next_values"] = torch.where(ended, cut, following)
     return columns
+
+
+def pad_axis(tensor: Tensor, axis: int, size: int, fill: float) -> Tensor:
+    """`[..., size, ...]`: the tensor with `fill` behind its entries along one axis."""
+    behind = tensor.dim() - 1 - axis % tensor.dim()
+    return F.pad(tensor, (0, 0) * behind + (0, size - tensor.shape[axis]), value=fill)

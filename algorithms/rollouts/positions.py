@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.ply import PlyRecord, Sampler, play_ply, stack
+from algorithms.rollouts.ply import PlyRecord, play_ply, stack
+from algorithms.rollouts.sampler import Sampler
 from algorithms.rollouts.state import VecState
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ class VecState:
         turn: int8 `[N]`, 1 White.
         phase: int8 `[N]`.
         score_cp: int32 `[N]`, side to move's view, centipawns; None without an evaluator.
+        move_facts: uint8 `[N, 218, F]` of each legal move; None where the boards were made without.
     """
 
     positions: NDArray[np.uint64]
@@ -36,13 +37,15 @@ class VecState:
     turn: NDArray[np.int8]
     phase: NDArray[np.int8]
     score_cp: NDArray[np.int32] | None = None
+    move_facts: NDArray[np.uint8] | None = None
 
     @classmethod
     def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> VecState:
         """The boards of `vec` after the `reset` or `step` that returned `info`; keeps its arrays."""
         names = ("legal_ids", "num_legal", "ply", "turn", "phase")
         named = {name: info[name] for name in names}
-        return cls(vec.positions, vec.repetitions, **named, score_cp=info.get("score_cp"))
+        named |= {name: info[name] for name in ("score_cp", "move_facts") if name in info}
+        return cls(vec.positions, vec.repetitions, **named)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, each of shape `[boards, ...]`, for a checkpoint."""

@@ -15,8 +15,8 @@ from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.dynamic_sampling import Collected, collect_live
 from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.ply import Sampler
 from algorithms.rollouts.positions import collect_positions, start_rollout
+from algorithms.rollouts.sampler import Sampler
 from algorithms.rollouts.state import VecState
 
 if TYPE_CHECKING:
@@ -189,6 +189,5 @@ class RolloutWorker:
 
 def reference_logprobs(policy: PolicyNet, batch: RolloutBatch, *, minibatch_size: int) -> Tensor:
     """Log-probabilities float32 `[*S, L]` of `policy` at the batch's states and temperature."""
-    flat = batch.flat()
-    found = legal_logprobs(policy, flat.obs, flat.legal_ids, batch.temperature, minibatch_size)
+    found = legal_logprobs(policy, batch.flat(), minibatch_size)
     return found.reshape(batch.old_legal_logprobs.shape)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from chess_env.custom_objects import CustomObjectError, spec_of
+from chess_env.move_facts import MOVE_FACTS, move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
@@ -26,56 +28,72 @@ FENS = (
 CPU = torch.device("cpu")
 
 
+class States(NamedTuple):
+    """What a network is asked about, N positions.
+
+    Attributes:
+        obs: uint8 `[N, C, 8, 8]` planes.
+        legal_ids: int16 `[N, L]` padded with -1.
+        move_facts: uint8 `[N, L, F]`.
+    """
+
+    obs: Tensor
+    legal_ids: Tensor
+    move_facts: Tensor
+
+
 def check_policy_network(network: Any, *, config: NetworkConfig | None = None) -> None:
     """None, where a network keeps the contract of `Network`, with and without a critic.
 
     Args:
-        network: the class, or its "module:Name"; None: the network of this project.
-        config: the settings it is made with; None: small ones.
+        network: the class, its "module:Name", or the name of a network of this project; None: that of `config`.
+        config: the settings it is made with; None: those of the smallest size.
 
     Raises:
         ContractError: what broke: made by Name(config, critic=...), shapes, finite numbers, the same seed, two
-            passes, rows apart from each other, places in the legal list, a critic's values, gradient, float64.
+            passes, rows apart from each other, places in the legal list, the facts of the moves where it reads
+            them, a critic's values, gradient, float64.
     """
-    config = config or NetworkConfig(channels=16, blocks=1)
-    spec = network if network is None or isinstance(network, str) else spec_of(network, "network")
-    settings: dict[str, Any] = {**vars(config), "network": spec}
+    config = config or NetworkConfig(size="tiny")
+    if network is not None:
+        spec = network if isinstance(network, str) else spec_of(network, "network")
+        config = dataclasses.replace(config, network=spec)
     for critic in (False, True):
         try:
-            policy = build_policy(
-                NetworkConfig(**settings), seed=3, device=CPU, critic=critic
-            ).eval()
+            policy = build_policy(config, seed=3, device=CPU, critic=critic).eval()
             _check_answer(policy, critic)
         except CustomObjectError as error:
             raise ContractError(str(error)) from error
-        _check_seed(policy, NetworkConfig(**settings), critic)
+        _check_seed(policy, config, critic)
         _check_rows(policy)
         _check_places(policy)
+        _check_facts(policy)
         _check_gradient(policy, critic)
         _check_float64(policy)
 
 
-def states() -> tuple[Tensor, Tensor]:
-    """(uint8 `[4, C, 8, 8]` planes, int16 `[4, L]` legal ids padded with -1) of four positions."""
+def states() -> States:
+    """Four positions with their legal moves."""
     positions = pack_fens(list(FENS))
     legal_ids, num_legal = legal_actions_batch(positions)
-    obs = torch.from_numpy(encode_batch(positions))
-    return obs, torch.from_numpy(legal_ids[:, : num_legal.max()].copy())
+    legal_ids = legal_ids[:, : num_legal.max()].copy()
+    facts = move_facts_batch(positions, legal_ids)
+    return States(*map(torch.from_numpy, (encode_batch(positions), legal_ids, facts)))
 
 
 @torch.no_grad()
-def _answer(policy: PolicyNet, obs: Tensor, legal_ids: Tensor) -> tuple[Tensor, Tensor | None]:
+def _answer(policy: PolicyNet, states: States) -> tuple[Tensor, Tensor | None]:
     """Logits (0 on padding) and values."""
-    logits, values = policy.logits_and_values(obs, legal_ids)
-    return logits.masked_fill(legal_ids < 0, 0.0), values
+    facts = states.move_facts if policy.reads_move_facts else None
+    logits, values = policy.logits_and_values(states.obs, states.legal_ids, facts)
+    return logits.masked_fill(states.legal_ids < 0, 0.0), values
 
 
 def _check_answer(policy: PolicyNet, critic: bool) -> None:
-    obs, legal_ids = states()
-    kept = obs.clone(), legal_ids.clone()
-    logits, values = _answer(policy, obs, legal_ids)
+    asked = states()
+    logits, values = _answer(policy, asked)
     rule(
-        torch.equal(obs, kept[0]) and torch.equal(legal_ids, kept[1]),
+        all(map(torch.equal, asked, states())),
         "the network must leave its inputs as they were",
     )
     rule(
@@ -90,7 +108,7 @@ def _check_answer(policy: PolicyNet, critic: bool) -> None:
         values is None or (values.dtype == torch.float32 and bool(values.isfinite().all())),
         "values must be finite and float32",
     )
-    again, _ = _answer(policy, obs, legal_ids)
+    again, _ = _answer(policy, asked)
     rule(
         torch.equal(again, logits),
         "in evaluation mode two passes must give the same numbers: a policy that is random beside its sampling "
@@ -107,22 +125,23 @@ def _check_seed(policy: PolicyNet, config: NetworkConfig, critic: bool) -> None:
 
 
 def _check_rows(policy: PolicyNet) -> None:
-    obs, legal_ids = states()
-    together, values = _answer(policy, obs, legal_ids)
-    for row in range(len(obs)):
-        alone, value = _answer(policy, obs[row : row + 1], legal_ids[row : row + 1])
+    asked = states()
+    together, values = _answer(policy, asked)
+    for row in range(len(asked.obs)):
+        alone, value = _answer(policy, States(*(each[row : row + 1] for each in asked)))
         rule(
             _near(alone[0], together[row])
             and (values is None or value is None or _near(value[0], values[row])),
             "a row must not depend on the other rows of its batch (no batch statistics)",
         )
-    extreme = obs.clone()
-    extreme[1:] = 1
+    extreme = States(asked.obs.clone(), asked.legal_ids, asked.move_facts.clone())
+    extreme.obs[1:] = 1
+    extreme.move_facts[1:] = 1
     training = copy.deepcopy(policy).train()
     for module in training.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.eval()
-    before, after = (_answer(training, seen, legal_ids)[0][0] for seen in (obs, extreme))
+    before, after = (_answer(training, seen)[0][0] for seen in (asked, extreme))
     rule(
         _near(before, after),
         "a row must not depend on the other rows of its batch in training mode either (no batch statistics)",
@@ -130,24 +149,61 @@ def _check_rows(policy: PolicyNet) -> None:
 
 
 def _check_places(policy: PolicyNet) -> None:
-    obs, legal_ids = states()
-    logits, _ = _answer(policy, obs, legal_ids)
+    obs, legal_ids, facts = asked = states()
+    logits, values = _answer(policy, asked)
     order = torch.arange(legal_ids.shape[1]).flip(0)
+    turned, value = _answer(policy, States(obs, legal_ids[:, order], facts[:, order]))
     rule(
-        _near(_answer(policy, obs, legal_ids[:, order])[0], logits[:, order]),
+        _near(turned, logits[:, order]),
         "a move's logit must not depend on its place in the list of legal moves: gather it by its action id",
     )
-    padded = nn.functional.pad(legal_ids, (0, 5), value=-1)
+    ids = nn.functional.pad(legal_ids, (0, 5), value=-1)
+    longer, padded = _answer(policy, States(obs, ids, nn.functional.pad(facts, (0, 0, 0, 5))))
     rule(
-        _near(_answer(policy, obs, padded)[0][:, : legal_ids.shape[1]], logits),
+        _near(longer[:, : legal_ids.shape[1]], logits),
         "a move's logit must not depend on the padding of the list of legal moves",
+    )
+    rule(
+        values is None
+        or (
+            value is not None
+            and _near(value, values)
+            and padded is not None
+            and _near(padded, values)
+        ),
+        "a value must depend neither on the order of the list of legal moves nor on its padding",
+    )
+
+
+def _check_facts(policy: PolicyNet) -> None:
+    if not policy.reads_move_facts:
+        return
+    obs, legal_ids, facts = asked = states()
+    try:
+        policy.outputs(obs, legal_ids, 1.0)
+        refused = False
+    except ValueError:
+        refused = True
+    rule(refused, "a network that reads move facts must refuse to answer without them")
+    # First weights may be 0 where the facts enter, so it is asked after a step in some direction.
+    moved = copy.deepcopy(policy)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in moved.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    high = torch.tensor([fact.high for fact in MOVE_FACTS], dtype=torch.uint8)
+    opposite = States(obs, legal_ids, high - facts)
+    rule(
+        not _near(_answer(moved, asked)[0], _answer(moved, opposite)[0]),
+        "the network says reads_move_facts = True, and its logits do not depend on the facts: read them in forward, "
+        "or leave the attribute out",
     )
 
 
 def _check_gradient(policy: PolicyNet, critic: bool) -> None:
     learner = copy.deepcopy(policy)
-    obs, legal_ids = states()
-    outputs = learner.outputs(obs, legal_ids, 1.0)
+    obs, legal_ids, facts = states()
+    outputs = learner.outputs(obs, legal_ids, 1.0, facts if policy.reads_move_facts else None)
     loss = -outputs.dist.gather(torch.tensor([[3], [7], [2], [11]])).sum()
     rule(loss.requires_grad, "the logits must depend on the parameters")
     if outputs.values is not None:
@@ -162,10 +218,9 @@ def _check_gradient(policy: PolicyNet, critic: bool) -> None:
 
 
 def _check_float64(policy: PolicyNet) -> None:
-    obs, legal_ids = states()
     twin = copy.deepcopy(policy).double()
     try:
-        logits, values = _answer(twin, obs, legal_ids)
+        logits, values = _answer(twin, states())
     except RuntimeError as error:
         raise ContractError(
             "a float64 copy must work, the diagnostics compute in it: cast the planes to the dtype of a "

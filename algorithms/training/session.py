@@ -53,7 +53,7 @@ class Session:
 
     def __init__(self, config: TrainConfig, *, fresh: bool = True) -> None:
         check_settings(config)
-        self.config = config
+        self.config = config = config.settled()
         self.device = choose_device(config.device)
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
@@ -71,6 +71,7 @@ class Session:
                 start_positions=env.start_positions,
                 max_plies=env.max_plies or config.rollout.num_plies,
                 opponent=env.opponent,
+                move_facts=self.policy.reads_move_facts,
             )
         except BaseException:
             self.evaluator.close()
@@ -103,7 +104,7 @@ class Session:
         trained = trained_parameters(policy, config.optimizer.frozen_layers)
         return Learner(
             policy=policy,
-            optimizer=torch.optim.Adam(trained, lr=config.optimizer.learning_rate),
+            optimizer=torch.optim.Adam(trained, lr=config.optimizer.full_learning_rate),
             algorithm=algorithm,
             regularizer=regularizer,
             controls=algorithm.controls(),

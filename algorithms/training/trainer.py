@@ -58,6 +58,7 @@ def train(
             f"loop is {config.loop!r}: this is the project's own; call "
             "algorithms.integrations.sb3.session.train_sb3, or set loop to native"
         )
+    config = config.settled()
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)
     newest = None
@@ -121,7 +122,12 @@ class _Run:
         self.recorder = recorder
         self.display = display
         config = session.config
-        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
+        probe = PolicyProbe(
+            config.env.reward,
+            config.rollout.temperature,
+            session.device,
+            move_facts=session.policy.reads_move_facts,
+        )
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, display.say)
         self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)

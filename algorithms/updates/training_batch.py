@@ -140,8 +140,7 @@ def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor
 
 def relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
     """(The batch with the learner's own old log-probabilities, the largest gap to the sampler's, a scalar)."""
-    size, temperature = minibatch_size, flat.temperature
-    legal = legal_logprobs(policy, flat.obs, flat.legal_ids, temperature, size)
+    legal = legal_logprobs(policy, flat, minibatch_size)
     old_logprobs = legal.gather(-1, flat.slots).masked_fill(~flat.valid, 0.0)
     gap = largest_gap(old_logprobs, flat.old_logprobs, flat.valid)
     relabelled = dataclasses.replace(flat, old_logprobs=old_logprobs, old_legal_logprobs=legal)

@@ -23,7 +23,7 @@ from benchmarks.records.command_line import trained
 from benchmarks.records.report import print_table, save
 
 SHARED = shlex.split(
-    "--rollout.num-envs 32 --rollout.num-plies 1 --optimizer.minibatch-size 32 "
+    "--policy.network resnet --rollout.num-envs 32 --rollout.num-plies 1 --optimizer.minibatch-size 32 "
     "--regularizer.ent-coef 0 --regularizer.ent-coef-final None "
     "--eval-interval-updates 20 --diagnostics-interval-updates 1000000 "
     "--checkpoint-interval-updates 1000000"

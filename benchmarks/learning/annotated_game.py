@@ -18,13 +18,15 @@ import torch
 
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.playing.policy_moves import PolicyMoves
+from algorithms.playing.position import reached
+from algorithms.playing.requests import Request
 from benchmarks.records.report import save
 from chess_env.evaluators import make_evaluator
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.matches.match_result import Game
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.observation import encode_batch
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import parse_fen, to_fen
 
@@ -47,11 +49,11 @@ def shortest_win(player: PolicyPlayer) -> Game:
     return min(won, key=lambda game: len(game.actions))
 
 
-@torch.no_grad()
 def annotated(policy: Any, game: Game) -> list[dict[str, Any]]:
     """A row for each ply: the move, its score, and for the policy's the probability and the best move."""
     evaluator = make_evaluator("builtin")
-    board, rows = chess.Board(to_fen(game.opening)), []
+    moves_of, opening, played = PolicyMoves(policy), to_fen(game.opening), list[str]()
+    board, rows = chess.Board(opening), []
     for action in game.actions.tolist():
         ids, position = legal_actions(board), parse_fen(board.fen(en_passant="legal"))
         (scores,) = evaluator.score_moves(position[None])
@@ -64,14 +66,13 @@ def annotated(policy: Any, game: Game) -> list[dict[str, Any]]:
             "score_cp": int(scores[slot]),
         }
         if row["by_policy"]:
-            # A third occurrence would have ended the game.
-            planes = encode_batch(position[None], np.array([board.is_repetition(2)], np.uint8))
-            legal_ids = torch.from_numpy(np.asarray(ids, np.int64)[None])
-            dist = policy.outputs(torch.from_numpy(planes), legal_ids, 1.0).dist
-            row["probability"] = round(float(dist.probs[0, slot]), 3)
+            asked = Request(reached(opening, played), 1.0, top_k=0, seed=0, searchmoves=None)
+            answer = moves_of(asked)
+            row["probability"] = round(answer.probs[answer.moves.index(move)], 3)
             row["best_san"] = board.san(action_to_move(int(ids[best]), board))
             row["best_score_cp"] = int(scores[best])
         rows.append(row)
+        played.append(move.uci())
         board.push(move)
     rows.append({"fen": board.fen(), "by_policy": False, "san": "", "score_cp": 0})
     return rows

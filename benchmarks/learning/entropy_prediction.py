@@ -2,7 +2,7 @@
 
     python -m benchmarks.learning.entropy_prediction --json benchmarks/results/entropy_prediction.json
 
-Trains a warm start itself (default network and settings, GRPO, built-in evaluator, learning rate 2e-3),
+Trains a warm start itself (`resnet` and the default settings, GRPO, built-in evaluator, learning rate 2e-3),
 then measures `entropy/...` around every further update at each learning rate, always from that same
 warm start, its Adam state included. Figures: identity-line R^2 = 1 - sum (measured - predicted)^2 /
 sum (measured - mean)^2, the share of updates whose sign is foretold, and the correlation.
@@ -25,6 +25,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.networks.settings import NetworkConfig
 from algorithms.training.session import Session
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
@@ -37,7 +38,7 @@ STATES = {"held out": "entropy/", "trained batch": "entropy/batch_"}
 
 
 class Loop:
-    """Rollout and update of one preset, without logging or evaluation.
+    """Rollout and update of one preset on `resnet`, without logging or evaluation.
 
     Args:
         preset: its name.
@@ -48,7 +49,14 @@ class Loop:
     def __init__(self, preset: str, num_envs: int, seed: int) -> None:
         rollout = RolloutConfig(num_envs=num_envs)
         env = EnvConfig(evaluator="builtin", start_positions="random_plies:2-40")
-        config = TrainConfig(*PRESETS[preset], rollout=rollout, env=env, seed=seed, device="cpu")
+        config = TrainConfig(
+            *PRESETS[preset],
+            policy=NetworkConfig(network="resnet"),
+            rollout=rollout,
+            env=env,
+            seed=seed,
+            device="cpu",
+        )
         self.session = Session(config)
         self.learner = self.session.learner
         self.session.worker.start()
@@ -122,7 +130,8 @@ def main() -> None:
     entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
     print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)
 
-    probe = PolicyProbe(None, start.session.config.rollout.temperature, CPU)
+    facts = start.session.policy.reads_move_facts
+    probe = PolicyProbe(None, start.session.config.rollout.temperature, CPU, move_facts=facts)
     diagnostics = UpdateDiagnostics(probe, size=TRAINED_STATES)
     rows: list[dict[str, Any]] = []
     for rate in arguments.rates:

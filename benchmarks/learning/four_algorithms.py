@@ -22,10 +22,12 @@ PLAN = Plan(
     budget_moves=65_536,
     treatments=("none", "equal", "share"),
     tune=True,
+    network="resnet",
 )
 COMMAND = (
     f"chess-lab compare {' '.join(PLAN.presets)} --seeds {PLAN.num_seeds} --budget-moves "
-    f"{PLAN.budget_moves} --regularization {','.join(PLAN.treatments)} --tune --jobs 2 --out runs/four"
+    f"{PLAN.budget_moves} --regularization {','.join(PLAN.treatments)} --tune --jobs 2 --out runs/four "
+    f"--network {PLAN.network}"
 )
 
 

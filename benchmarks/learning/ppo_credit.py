@@ -27,7 +27,7 @@ SETTINGS = [
     for gamma in gammas
 ]
 SHARED = shlex.split(
-    "--env.evaluator builtin --num-threads 1 --eval-interval-updates 20 "
+    "--policy.network resnet --env.evaluator builtin --num-threads 1 --eval-interval-updates 20 "
     "--diagnostics-interval-updates 1000000 --checkpoint-interval-updates 1000000"
 )
 

@@ -64,14 +64,19 @@ class Sizes:
     games: int
 
 
+NETWORK = "--policy.network", "resnet"
+"""That of `strong`, with whose settings the policies go on."""
+
 WHOLE = Sizes(
-    labels=("--num-positions", "524288", "--policy.blocks", "6"),
+    labels=("--num-positions", "524288", *NETWORK, "--policy.size", "large"),
     decay=("--lr-decay-steps", "3000"),
     rl=("--total-moves", str(RL_MOVES)),
     long_rl=("--total-moves", str(LONG_MOVES)),
     games=strong.GAMES,
 )
-SMOKE = Sizes(labels=("--smoke",), decay=(), rl=("--smoke",), long_rl=("--smoke",), games=4)
+SMOKE = Sizes(
+    labels=("--smoke", *NETWORK), decay=(), rl=("--smoke",), long_rl=("--smoke",), games=4
+)
 
 
 def finished(folder: Path) -> bool:

@@ -26,6 +26,7 @@ from benchmarks.records.questions import answer
 from benchmarks.records.report import machine
 
 MOVES = 24_576
+NETWORK = "resnet"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Question:
             treatments=(self.treatment,),
             allow_mixed=self.allow_mixed,
             smoke=smoke,
+            network=NETWORK,
         )
 
     def command(self) -> str:
@@ -74,7 +76,8 @@ class Question:
         mixed = " --allow-mixed" if self.allow_mixed else ""
         return (
             f"chess-lab compare {' '.join(self.presets)}{grid} --regularization {self.treatment} "
-            f"--seeds {self.seeds} --budget-moves {self.budget_moves}{mixed} --out runs/{self.name}"
+            f"--seeds {self.seeds} --budget-moves {self.budget_moves}{mixed} --out runs/{self.name} "
+            f"--network {NETWORK}"
         )
 
     def about(self) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
     python -m benchmarks.learning.sb3_ppo --only one_ply --json benchmarks/results/sb3_ppo.json
     python -m benchmarks.learning.sb3_ppo --only versus --json benchmarks/results/sb3_ppo_versus.json
+    python -m benchmarks.learning.sb3_ppo --only one_ply_move_net --json benchmarks/results/sb3_ppo_move_net.json
     python -m benchmarks.learning.sb3_ppo --out runs/try --smoke
 
-Two comparisons, each with the same network and first weights, reward, starts, schedules and budget in
-scored moves on both sides: `one_ply` (eight moves of a position, gamma 0, as `chess-lab compare` runs
-them) and `versus` (one move of a position, gamma .5, against a named opponent that answers inside
-the step). Calling again continues: our runs from their checkpoints, MaskablePPO's anew.
-Six seeds of either take half an hour to an hour on one core.
+Comparisons with the same network and first weights, reward, starts, schedules and budget in scored moves
+on both sides: `one_ply` (eight moves of a position, gamma 0, as `chess-lab compare` runs them) and `versus`
+(one move of a position, gamma .5, against a named opponent that answers inside the step), both on a
+residual network of 32 channels and 2 blocks; `one_ply_move_net` and `versus_move_net` are the same on
+the network that reads the facts of each move. Calling again continues: our runs from their checkpoints,
+MaskablePPO's anew. Six seeds of one of them take half an hour to an hour on one core.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,34 +40,48 @@ OURS, THEIRS = "ppo", "sb3_maskable_ppo"
 LIMIT_CP = 10.0
 """The upper end of the interval of ours minus theirs that is asked for."""
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    # One rollout is one minibatch, so both go over the very same samples in every step.
-    "one_ply": {
-        "algorithm.group_size": 8, "algorithm.gamma": 0.0, "env.opponent": None,
-        "rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32,
-        "regularizer.ent_coef": 0.35, "regularizer.ent_coef_final": 0.09,
-        "policy.channels": 32, "policy.blocks": 2,
-    },
-    # Chosen in five runs of our PPO on seed 1. Gamma .99 and 32 plies came from 384 to 262 cp, these to 144; a bonus
-    # of .35 stayed at 380, and `builtin` without random moves at 370 or above in 90,000 moves.
-    "versus": {
-        "algorithm.gamma": 0.5, "env.opponent": "builtin@random=0.5", "env.max_plies": 16,
-        "rollout.num_envs": 32, "rollout.num_plies": 16, "optimizer.minibatch_size": 128,
-        "optimizer.learning_rate": 1e-3,
-        "regularizer.ent_coef": 0.01, "regularizer.ent_coef_final": 0.01,
-        "policy.channels": 32, "policy.blocks": 2,
-    },
+# One rollout is one minibatch, so both go over the very same samples in every step.
+_ONE_PLY: dict[str, Any] = {
+    "algorithm.group_size": 8, "algorithm.gamma": 0.0, "env.opponent": None,
+    "rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32,
+    "regularizer.ent_coef": 0.35, "regularizer.ent_coef_final": 0.09,
 }  # fmt: skip
-BUDGET_MOVES = {"one_ply": 98_304, "versus": 131_072}
-SMOKE_MOVES = {"one_ply": 1_024, "versus": 2_048}
+# Chosen in five runs of our PPO on seed 1, with the residual network. Gamma .99 and 32 plies came from 384 to 262 cp,
+# these to 144; a bonus of .35 stayed at 380, and `builtin` without random moves at 370 or above in 90,000 moves.
+_VERSUS: dict[str, Any] = {
+    "algorithm.gamma": 0.5, "env.opponent": "builtin@random=0.5", "env.max_plies": 16,
+    "rollout.num_envs": 32, "rollout.num_plies": 16, "optimizer.minibatch_size": 128,
+    "optimizer.learning_rate": 1e-3,
+    "regularizer.ent_coef": 0.01, "regularizer.ent_coef_final": 0.01,
+}  # fmt: skip
+_RESNET = {"policy.network": "resnet", "policy.channels": 32, "policy.blocks": 2}
+_MOVE_NET = {"policy.network": "move_net"}
+_TINY = {"policy.size": "tiny", "policy.channels": None, "policy.blocks": None}
+
+
+class Mode(NamedTuple):
+    """One of the comparisons: its settings, and what a run and a smoke run score."""
+
+    settings: dict[str, Any]
+    budget_moves: int
+    smoke_moves: int
+
+
+MODES = {
+    "one_ply": Mode(_ONE_PLY | _RESNET, 98_304, 1_024),
+    "versus": Mode(_VERSUS | _RESNET, 131_072, 2_048),
+    "one_ply_move_net": Mode(_ONE_PLY | _MOVE_NET, 98_304, 1_024),
+    "versus_move_net": Mode(_VERSUS | _MOVE_NET, 131_072, 2_048),
+}
 
 
 def config_of(mode: str, name: str, *, smoke: bool) -> TrainConfig:
     """The run of a column at any seed; the columns differ in `loop` and their label alone."""
-    moves = SMOKE_MOVES if smoke else BUDGET_MOVES
-    shared = {"total_moves": moves[mode], "env.evaluator": "builtin", "env.num_engines": 1}
-    network = {"policy.channels": 16, "policy.blocks": 1} if smoke else {}
-    return with_intervals(applied(named_run(name), SETTINGS[mode] | shared | network))
+    settings, budget_moves, smoke_moves = MODES[mode]
+    moves = smoke_moves if smoke else budget_moves
+    shared = {"total_moves": moves, "env.evaluator": "builtin", "env.num_engines": 1}
+    network = _TINY if smoke else {}
+    return with_intervals(applied(named_run(name), settings | shared | network))
 
 
 def grid_runs_of(
@@ -114,7 +130,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--seeds", type=int, help="seeds of each column (6; 2 in a smoke run)")
-    parser.add_argument("--only", choices=tuple(SETTINGS), help="one of the two comparisons")
+    parser.add_argument("--only", choices=tuple(MODES), help="one of the comparisons")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that it works")
     parser.add_argument(
@@ -123,7 +139,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     count = options.seeds or (2 if options.smoke else 6)
-    modes = [options.only] if options.only else list(SETTINGS)
+    modes = [options.only] if options.only else list(MODES)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     jobs = {

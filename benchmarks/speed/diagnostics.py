@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.diagnostics [--json benchmarks/results/diagnostics.json]
 
-Default network and settings, built-in evaluator, one thread, CPU time of this process. Every round does
+`resnet` and the default settings, built-in evaluator, one thread, CPU time of this process. Every round does
 the same update on the same batch from the same weights twice, with and without what is measured inside
 it, in alternating order, and times what comes around it alone. Bounds: what every update pays at most 5 %
 of an update without it; what is looked at every 10 updates at most 10 % averaged over them.
@@ -83,7 +83,8 @@ def one_round(
 def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Medians over the rounds, and the shares of an update."""
     loop = Loop(preset, num_envs, seed)
-    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU)
+    facts = loop.session.policy.reads_move_facts
+    probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU, move_facts=facts)
     diagnostics = UpdateDiagnostics(probe)
     seen = SeenPositions()
     kept = []

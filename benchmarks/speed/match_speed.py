@@ -40,10 +40,11 @@ class TimedPolicy:
 
     def __init__(self, policy: Any) -> None:
         self.policy, self.seconds, self.rows = policy, 0.0, 0
+        self.reads_move_facts = policy.reads_move_facts
 
-    def outputs(self, obs: torch.Tensor, legal_ids: torch.Tensor, temperature: float) -> Any:
+    def outputs(self, obs: torch.Tensor, *inputs: Any) -> Any:
         start = time.perf_counter()
-        outputs = self.policy.outputs(obs, legal_ids, temperature)
+        outputs = self.policy.outputs(obs, *inputs)
         self.seconds += time.perf_counter() - start
         self.rows += len(obs)
         return outputs

@@ -1,4 +1,4 @@
-"""Largest resident memory of a default training run: the trainer and its engines together (Linux).
+"""Largest resident memory of a default training run on `resnet`: the trainer and its engines together (Linux).
 
     python -m benchmarks.speed.memory [--moves 16384] [--json benchmarks/results/memory.json]
 
@@ -52,7 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "algorithms.cli", "train", "grpo"]
         command += ["--total-moves", str(arguments.moves), "--run-dir", f"{scratch}/run"]
-        command += ["--env.evaluator", "stockfish:depth=4"]
+        command += ["--policy.network", "resnet", "--env.evaluator", "stockfish:depth=4"]
         trainer = subprocess.Popen(command, cwd=ROOT)
         while trainer.poll() is None:
             sizes = [resident_mb(pid) for pid in descendants(trainer.pid)]

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("benchmarks", "causes", "command_line", "environment", "findings", "results", "settings")
+NAMES = (
+    "benchmarks",
+    "causes",
+    "command_line",
+    "environment",
+    "findings",
+    "networks",
+    "results",
+    "settings",
+)
 
 
 def render(name: str) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
+
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     undefined=StrictUndefined,
@@ -16,6 +18,17 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+
+
+def with_network(command: str) -> str:
+    """A recorded `chess-lab compare`, with the network that it compared on where it names none.
+
+    It is one of before there were several, whose command line has to ask for it today.
+    """
+    return command if " --network " in command else f"{command} --network {ONCE_THE_ONLY_NETWORK}"
+
+
+_TEMPLATES.filters["with_network"] = with_network
 
 
 def filled(template: str, **values: Any) -> str:

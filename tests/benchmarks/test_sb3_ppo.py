@@ -7,7 +7,7 @@ import pytest
 from algorithms.comparison.readings import RunSummary
 from algorithms.config.compatibility import check_settings
 from algorithms.config.files import differences
-from benchmarks.learning.sb3_ppo import OURS, SETTINGS, THEIRS, config_of, row_of
+from benchmarks.learning.sb3_ppo import MODES, OURS, THEIRS, config_of, row_of
 
 
 def run(seed: int, regret_cp: float) -> RunSummary:
@@ -16,7 +16,7 @@ def run(seed: int, regret_cp: float) -> RunSummary:
 
 
 @pytest.mark.parametrize("smoke", [False, True])
-@pytest.mark.parametrize("mode", SETTINGS)
+@pytest.mark.parametrize("mode", MODES)
 def test_both_columns_have_the_same_settings_and_maskable_ppo_can_have_them(
     mode: str, smoke: bool
 ) -> None:

@@ -100,7 +100,7 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
         (["train", "exact", "--rollout.form", "games"], 1, "set rollout.form to positions"),
         (["train", "grpo", "--rollout.form", "gams"], 2, "games"),
         (["train", "grpo", "--rollout.teacher-fraction", "0.5"], 2, "set rollout.form to games"),
-        (["train", "grpo", "--optimizer.frozen-layers", "stme"], 1, "did you mean 'stem'?"),
+        (["train", "grpo", "--optimizer.frozen-layers", "hedd"], 1, "did you mean 'head'?"),
         (["train", "grpo", "--policy.head-dtype", "fp16"], 2, "float16"),
         (["train", "grpo", "--algorithm.advantage-scale", "grup"], 2, "did you mean 'group'"),
         (["train", "grpo", "--regularizer.ent-estimator=sampld"], 2, "did you mean 'sampled'"),

@@ -73,7 +73,7 @@ def test_eight_seeds_carry_the_claim_that_is_true_and_no_other(grid: FakeGrid) -
     assert family["columns"][0]["percent_of_start"]["iqm"] == pytest.approx(50.0)
     provenance = result.values["provenance"]
     assert provenance["commits_of_the_runs"] == ["abc"] and provenance["packages"]["torch"]
-    assert "not tuned: 0.002" in result.values["tuning_says"]
+    assert "not tuned: each network's own" in result.values["tuning_says"]
 
 
 def test_two_seeds_carry_nothing_and_the_summary_says_so(grid: FakeGrid) -> None:
@@ -133,6 +133,21 @@ def test_a_run_with_other_settings_than_asked_for_is_broken(grid: FakeGrid) -> N
     path.write_text(path.read_text().replace('"clip_range": 0.2', '"clip_range": 0.3'))
     (broken,) = run(grid, plan).broken
     assert "algorithm.clip_range 0.3, not 0.2" in broken["reason"]
+
+
+def test_a_comparison_of_before_there_were_several_networks_goes_on_as_one_of_resnet(
+    grid: FakeGrid,
+) -> None:
+    plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2, network="resnet")
+    run(grid, plan)
+    path = grid.out / "runs" / "grpo+none" / "seed-2" / "config.json"
+    old = json.loads(path.read_text())
+    old["policy"] = {"network": None, "channels": 64, "blocks": 4, "head_dim": 32, "dropout": 0.0}
+    old["optimizer"]["learning_rate"] = 0.002
+    path.write_text(json.dumps(old))
+    assert run(grid, plan).broken == []
+    (broken,) = run(grid, dataclasses.replace(plan, network="transformer", num_seeds=2)).broken[:1]
+    assert "policy.network 'resnet', not 'transformer'" in broken["reason"]
 
 
 def test_different_evaluators_are_refused_with_the_reason_unless_allowed(grid: FakeGrid) -> None:

@@ -12,9 +12,11 @@ from algorithms import PRESETS
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import Variant, make_variants, mixed_settings, train_arguments
 from algorithms.config.run import TrainConfig, TrainOptions
+from algorithms.networks.settings import DEFAULT_NETWORK
 from tests.commands.lab import chess_lab
 from tests.comparison.fake_grid import config_of
 
+OWN = "algorithms.networks.residual:ResidualPolicy"
 FOUR = ("grpo", "ppo", "rloo", "delightful_pg")
 
 
@@ -86,9 +88,20 @@ def test_columns_that_differ_in_what_they_share_are_named() -> None:
     other = dataclasses.replace(other, name="other")
     assert isinstance(other, Variant)
     assert mixed_settings([variant, other]) == [
-        "the columns differ in policy.channels (64 in grpo+none, 32 in other)",
+        "the columns differ in policy.channels (None in grpo+none, 32 in other)",
         "the columns differ in total_moves (150000 in grpo+none, 10000 in other)",
     ]
+
+
+@pytest.mark.parametrize("network", ["resnet", DEFAULT_NETWORK, OWN])
+def test_the_network_of_the_plan_is_that_of_all_columns_and_named_in_their_arguments(
+    network: str,
+) -> None:
+    for variant in make_variants(Plan(("grpo", "ppo"), treatments=("none",), network=network)):
+        assert variant.config.policy.network == network
+        arguments = train_arguments(variant.config)
+        assert arguments[2:4] == ("--policy.network", network)
+        assert config_of(arguments) == variant.config
 
 
 @pytest.mark.parametrize(
@@ -121,6 +134,9 @@ def test_columns_that_differ_in_what_they_share_are_named() -> None:
         ("exact --form games", "set rollout.form to positions"),
         ("ppo --gamma 0.5", "gamma is 0.5 with 8 samples per position"),
         ("grpo --gamma 2", "--gamma is 2.0"),
+        ("grpo --network resnett", "--network is 'resnett': expected one of"),
+        ("grpo --network resnett", "did you mean 'resnet'?"),
+        (f"grpo --network {OWN}s", "it defines ResidualBlock, ResidualPolicy"),
         ("grpo --form game", "did you mean 'games'?"),
         ("grpo --regularization nome", "did you mean 'none'?"),
         ("grpo --regularization none,none", "give each treatment once"),

@@ -193,17 +193,17 @@ def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
         Plan((f"{HERE}:NoSuch",))
 
 
-def test_an_own_network_serves_a_critic_and_is_refused_for_maskable_ppo() -> None:
+def test_an_own_network_serves_a_critic_and_maskable_ppo() -> None:
     config = NetworkConfig(network=f"{HERE}:Linear")
     policy = build_policy(config, seed=0, device=torch.device("cpu"), critic=True)
     obs = torch.zeros(3, NUM_PLANES, 8, 8, dtype=torch.uint8)
-    values = policy.values(obs)
-    beside = policy.outputs(obs, torch.zeros(3, 2, dtype=torch.int16), 1.0).values
+    legal_ids = torch.zeros(3, 2, dtype=torch.int16)
+    values = policy.values(obs, legal_ids)
+    beside = policy.outputs(obs, legal_ids, 1.0).values
     assert values is not None and beside is not None and torch.equal(values, beside)
     from algorithms.integrations.sb3.settings import check_mappable
 
-    with pytest.raises(ValueError, match="policy.network"):
-        check_mappable(dataclasses.replace(named_run("sb3_maskable_ppo"), policy=config))
+    check_mappable(dataclasses.replace(named_run("sb3_maskable_ppo"), policy=config))
     assert PPO().needs().critic is not None
 
 

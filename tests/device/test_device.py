@@ -84,7 +84,8 @@ def test_a_16_bit_trunk_changes_logits_by_little_on_cuda() -> None:
     legal_ids = torch.arange(30, dtype=torch.int16, device=cuda).expand(2, 30)
     precisions = [PrecisionConfig(autocast=on) for on in (False, True)]
     full, half = (
-        build_policy(NetworkConfig(), seed=0, device=cuda, precision=each) for each in precisions
+        build_policy(NetworkConfig(network="resnet"), seed=0, device=cuda, precision=each)
+        for each in precisions
     )
     with torch.no_grad():
         gap = (full(obs, legal_ids) - half(obs, legal_ids)).abs().max()

@@ -31,7 +31,7 @@ TEMPERATURE = 1.3
 
 def policy_for(name: str) -> PolicyNet:
     critic = PRESETS[name][0].needs().critic is not None
-    config = NetworkConfig(channels=16, blocks=1, head_dim=8)
+    config = NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8)
     policy = build_policy(config, seed=0, device=CPU, critic=critic)
     with torch.no_grad():
         policy.action_bias.normal_(0.0, 1.0, generator=torch.Generator().manual_seed(0))

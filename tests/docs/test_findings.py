@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.learning.four_algorithms import COMMAND
+from benchmarks.learning.questions import QUESTIONS
 from docs.pages import findings, result
 from docs.pages.figures import phases, prices
+from docs.pages.markdown import with_network
 
 
 def column(prices: dict[str, float]) -> dict[str, Any]:
@@ -21,6 +24,19 @@ def test_a_question_without_an_answer_is_refused_and_so_is_an_answer_without_a_q
         findings.open_questions({**asked, "a_new_one": asked["sync_interval"]})
     with pytest.raises(KeyError, match="sync_interval"):
         findings.open_questions({k: v for k, v in asked.items() if k != "sync_interval"})
+
+
+def test_a_recorded_command_without_a_network_is_shown_with_resnet() -> None:
+    assert with_network("chess-lab compare grpo") == "chess-lab compare grpo --network resnet"
+    named = "chess-lab compare grpo --network move_net --out runs/a"
+    assert with_network(named) == named
+
+
+def test_the_pages_show_the_commands_that_their_benchmarks_print() -> None:
+    assert with_network(result("four_algorithms")["command"]) == COMMAND
+    recorded = result("questions")["questions"]
+    for question in QUESTIONS:
+        assert with_network(recorded[question.name]["command"]) == question.command()
 
 
 def test_a_difference_is_bold_where_its_interval_excludes_zero() -> None:

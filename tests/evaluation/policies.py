@@ -15,7 +15,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.run_folder import checkpoint
 
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 
 
 def small_policy(

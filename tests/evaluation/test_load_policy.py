@@ -21,7 +21,7 @@ from tests.evaluation.policies import SMALL as RUN_SIZE
 from tests.evaluation.policies import saved_run, small_policy
 from tests.training.runs import tiny
 
-SMALL = NetworkConfig(channels=8, blocks=2, head_dim=4)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=2, head_dim=4)
 COARSE = PrecisionConfig(head_dtype="bfloat16")
 
 
@@ -60,7 +60,7 @@ def test_weights_alone_say_how_large_the_network_is(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_settings_are_another_network_is_refused(tmp_path: Path) -> None:
-    write_run(tmp_path, NetworkConfig(channels=16, blocks=1, head_dim=4))
+    write_run(tmp_path, NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=4))
     with pytest.raises(ValueError, match="another network than expected"):
         load_policy(str(tmp_path))
 
@@ -91,7 +91,7 @@ def test_the_newest_good_checkpoint_of_a_run_is_played(tmp_path: Path) -> None:
 
 
 def test_the_precision_of_a_run_is_kept(tmp_path: Path) -> None:
-    config = NetworkConfig(channels=8, blocks=2, head_dim=4, dropout=0.5)
+    config = NetworkConfig(network="resnet", channels=8, blocks=2, head_dim=4, dropout=0.5)
     precision = PrecisionConfig(logprob_dtype="bfloat16")
     run = saved_run(tmp_path / "run", seed=0, config=config, precision=precision)
     for part in (run, run / "checkpoints" / "latest"):

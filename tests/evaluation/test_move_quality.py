@@ -43,8 +43,9 @@ def made(rows: list[Row]) -> tuple[Any, HeldoutSlice]:
         scores[row, : len(moves)] = [score for score, _ in moves]
         probs[row, : len(moves)] = [prob for _, prob in moves]
     num_legal = np.array([len(moves) for moves in rows])
+    planes = np.zeros((len(rows), NUM_PLANES, 8, 8), np.uint8)
     return probs, HeldoutSlice(
-        "made", np.zeros((len(rows), NUM_PLANES, 8, 8), np.uint8), ids, scores, num_legal
+        "made", planes, ids, scores, num_legal, np.zeros((len(rows), 8), np.uint64)
     )
 
 

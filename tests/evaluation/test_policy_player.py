@@ -79,7 +79,7 @@ def test_repetitions_change_what_a_policy_sees() -> None:
     assert isinstance(one, HistoryPlayer)
     probs = one._probs
     seen: list[np.ndarray] = []
-    one._probs = lambda planes, ids: seen.append(planes) or probs(planes, ids)  # type: ignore[method-assign]
+    one._probs = lambda *inputs: seen.append(inputs[0]) or probs(*inputs)  # type: ignore[method-assign]
     one.choose_with_history(boards, np.array([0, 1, 2]), [])
     assert seen[0][:, 17].max(axis=(1, 2)).tolist() == [0, 1, 2]
     np.testing.assert_array_equal(
@@ -130,9 +130,9 @@ def test_large_passes_are_left_out_where_their_bits_differ(monkeypatch: pytest.M
     policy, sizes = make_policy(), []
     outputs = policy.outputs
 
-    def rounded_by_size(obs: torch.Tensor, legal_ids: torch.Tensor, temperature: float) -> Any:
+    def rounded_by_size(obs: torch.Tensor, ids: torch.Tensor, temperature: float, _: None) -> Any:
         sizes.append(len(obs))
-        return outputs(obs, legal_ids, temperature * (1 + 1e-6 * len(obs)))
+        return outputs(obs, ids, temperature * (1 + 1e-6 * len(obs)))
 
     monkeypatch.setattr(policy, "outputs", rounded_by_size)
     one = player(policy, 1.0)

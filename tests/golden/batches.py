@@ -36,7 +36,7 @@ GAME_STARTS = (
 
 def new_policy(*, critic: bool) -> PolicyNet:
     """A small network as it is built."""
-    config = NetworkConfig(channels=8, blocks=1, head_dim=4)
+    config = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=4)
     return build_policy(config, seed=SEED, device=CPU, critic=critic)
 
 

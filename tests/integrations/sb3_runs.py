@@ -28,7 +28,7 @@ def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     config = TrainConfig(
         algorithm=PPO(group_size=4, gamma=0.0),
         regularizer=RegularizerConfig(ent_coef=0.1, ent_coef_final=0.02),
-        policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
+        policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
         rollout=RolloutConfig(num_envs=4, num_plies=2),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-2, minibatch_size=8),
@@ -42,6 +42,17 @@ def one_ply(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     return dataclasses.replace(config, **changes)
 
 
+NOISE = {"action_bias": 1.0, "value_head.2.weight": 0.5}
+"""What is drawn anew, and its spread."""
+
+MOVE_NET = NetworkConfig(network="move_net", size="tiny", blocks=1)
+
+
+def one_ply_facts(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
+    """`one_ply` with a network that reads the facts of the moves."""
+    return one_ply(run_dir, **({"policy": MOVE_NET} | changes))
+
+
 def versus(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     """Games of at most 6 plies against a random mover, 8 moves on each of 4 boards in a rollout."""
     settings: dict[str, Any] = {
@@ -53,6 +64,11 @@ def versus(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
     return one_ply(run_dir, **(settings | changes))
 
 
+def versus_facts(run_dir: Path | None = None, **changes: Any) -> TrainConfig:
+    """`versus` with a network that reads the facts of the moves."""
+    return versus(run_dir, **({"policy": MOVE_NET} | changes))
+
+
 @contextmanager
 def opened(config: TrainConfig) -> Iterator[SB3Session]:
     """The parts of a run, with weights whose policy is far from uniform and whose critic says something."""
@@ -60,13 +76,39 @@ def opened(config: TrainConfig) -> Iterator[SB3Session]:
     outside.model.set_logger(Logger(folder=None, output_formats=[]))
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        outside.policy.action_bias.normal_(0.0, 1.0, generator=generator)
-        assert outside.policy.value_head is not None
-        outside.policy.value_head[-1].weight.normal_(0.0, 0.5, generator=generator)
+        for name, weight in outside.policy.named_parameters():
+            for ending, spread in NOISE.items():
+                if name.endswith(ending):
+                    weight.normal_(0.0, spread, generator=generator)
     try:
         yield outside
     finally:
         outside.close()
+
+
+def tensors_of(observed: Any) -> Any:
+    """An observation of SB3's as it gives it to a policy: the planes, or each array by its name."""
+    if isinstance(observed, dict):
+        return {name: torch.from_numpy(array) for name, array in observed.items()}
+    return torch.from_numpy(observed)
+
+
+@torch.no_grad()
+def values_of(outside: SB3Session, observed: Any) -> torch.Tensor:
+    """`[N]` of the run's network, at observations whose arrays are `[N, ...]`."""
+    seen = tensors_of(observed)
+    if not isinstance(seen, dict):
+        seen = {"planes": seen, "legal_ids": torch.zeros(len(seen), 1, dtype=torch.int16)}
+    values = outside.policy.values(seen["planes"], seen["legal_ids"], seen.get("move_facts"))
+    assert values is not None
+    return values
+
+
+def at(observed: Any, rows: Any) -> Any:
+    """Rows of an observation."""
+    if isinstance(observed, dict):
+        return {name: array[rows] for name, array in observed.items()}
+    return observed[rows]
 
 
 class _Watch(BaseCallback):
@@ -86,8 +128,8 @@ class _Watch(BaseCallback):
         values = torch.zeros(self.outside.env.num_envs)
         for row, info in enumerate(self.locals["infos"]):
             if info["TimeLimit.truncated"]:
-                last = torch.from_numpy(info["terminal_observation"]).unsqueeze(0)
-                values[row] = self.outside.policy.values(last).detach().squeeze()
+                last = at(info["terminal_observation"], None)
+                values[row] = values_of(self.outside, last).squeeze()
         self.cut_values.append(values)
         return True
 
@@ -114,9 +156,7 @@ def sample(outside: SB3Session) -> Sampled:
     following = torch.zeros_like(batch.values)
     following[:, :-1] = batch.values[:, 1:]
     shared = outside.env.num_envs // len(batch.values)
-    with torch.no_grad():
-        last = torch.from_numpy(model._last_obs[::shared])
-        following[:, -1] = outside.policy.values(last)
+    following[:, -1] = values_of(outside, at(model._last_obs, slice(None, None, shared)))
     cut = torch.stack(watch.cut_values, dim=1)[::shared]
     following = torch.where(ended(batch), torch.where(batch.truncated, cut, 0.0), following)
     return Sampled(dataclasses.replace(batch, next_values=following), targets)

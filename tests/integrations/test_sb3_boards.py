@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
+from sb3_contrib.common.maskable.buffers import MaskableDictRolloutBuffer
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -148,3 +149,51 @@ def test_what_does_not_fit_is_an_error_that_says_what_to_do() -> None:
     env.set_options({"fen": "8/8/8/8/8/8/8/8 w - - 0 1"})
     with pytest.raises(ValueError, match=r"give start_positions to the boards"):
         env.reset()
+
+
+@pytest.mark.parametrize("opponent, moves", [("random", None), (None, 2)])
+def test_with_move_facts_an_observation_holds_those_of_its_own_board(
+    opponent: str | None, moves: int | None
+) -> None:
+    env = BoardsVecEnv(boards(3, opponent, move_facts=True, **SHORT), moves)
+    plain = BoardsVecEnv(boards(3, opponent, **SHORT), moves)
+    for each in (env, plain):
+        each.seed(5)
+    observed, planes, rng, cut = env.reset(), plain.reset(), np.random.default_rng(0), 0
+    for _ in range(40):
+        assert isinstance(observed, dict) and list(observed) == [
+            "planes",
+            "legal_ids",
+            "move_facts",
+        ]
+        np.testing.assert_array_equal(observed["planes"], planes)
+        masks = get_action_masks(env)
+        for row, mask in enumerate(masks):
+            one = {name: array[row] for name, array in observed.items()}
+            assert env.observation_space.contains(one)
+            assert one["legal_ids"][: mask.sum()].tolist() == np.flatnonzero(mask).tolist()
+            assert (one["legal_ids"][mask.sum() :] == -1).all()
+        at_hand = env.vec.games.boards.move_facts(np.arange(3), True)
+        np.testing.assert_array_equal(observed["move_facts"], np.repeat(at_hand, moves or 1, 0))
+        actions = legal_actions(env, rng)
+        observed, rewards, _, infos = env.step(actions)
+        planes, paid, _, expected = plain.step(actions)
+        np.testing.assert_array_equal(rewards, paid)
+        for info, wanted in zip(infos, expected, strict=True):
+            assert ("terminal_observation" in info) == ("terminal_observation" in wanted)
+            if "terminal_observation" in info:
+                last = info["terminal_observation"]
+                assert env.observation_space.contains(last)
+                np.testing.assert_array_equal(last["planes"], wanted["terminal_observation"])
+                assert last["move_facts"].any() == (last["legal_ids"] >= 0).any()
+                cut += info["TimeLimit.truncated"] and bool(last["move_facts"].any())
+    assert cut > 5 or opponent is None
+
+
+def test_legal_ids_alone_can_be_asked_for_and_sb3s_buffer_keeps_every_dtype() -> None:
+    env = BoardsVecEnv(boards(2, "random"), None, legal_ids=True)
+    assert list(env.reset()) == ["planes", "legal_ids"]
+    env = BoardsVecEnv(boards(2, "random", move_facts=True), None)
+    buffer = MaskableDictRolloutBuffer(3, env.observation_space, env.action_space)
+    kept = {name: array.dtype.name for name, array in buffer.observations.items()}
+    assert kept == {"planes": "uint8", "legal_ids": "int16", "move_facts": "uint8"}

@@ -22,9 +22,11 @@ from algorithms.reports.probe_files import probed_updates
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
-from tests.integrations.sb3_runs import one_ply, versus
+from tests.integrations.sb3_runs import one_ply, one_ply_facts, versus, versus_facts
 from tests.test_metrics_page import defined_names, family
 from tests.training.runs import Watcher
+
+MAKES = (one_ply, versus, one_ply_facts, versus_facts)
 
 
 def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:
@@ -35,7 +37,7 @@ def own_twin(config: TrainConfig, run_dir: Path) -> TrainConfig:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """Mode -> (run of MaskablePPO, of ours), with equal settings."""
     found = {}
-    for make in (one_ply, versus):
+    for make in MAKES:
         folder = tmp_path_factory.mktemp(make.__name__)
         config = make(folder / "sb3", diagnostics_interval_updates=2)
         result = train_sb3(config, display=Watcher())
@@ -46,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path
     return found
 
 
-MODES = pytest.mark.parametrize("mode", ["one_ply", "versus"])
+MODES = pytest.mark.parametrize("mode", [make.__name__ for make in MAKES])
 
 
 @MODES
@@ -132,7 +134,7 @@ def test_a_signal_ends_the_run_after_its_update_with_a_last_evaluation(tmp_path:
 
 
 def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> None:
-    plan = Plan(("ppo", "sb3_maskable_ppo"), treatments=("none", "share"))
+    plan = Plan(("ppo", "sb3_maskable_ppo"), treatments=("none", "share"), network="resnet")
     columns = {column.name: column for column in make_variants(plan)}
     ours, theirs = (columns[f"{name}+none"].config for name in plan.presets)
     assert config_file.differences(ours, theirs).keys() == {"preset", "loop"}
@@ -141,6 +143,8 @@ def test_a_comparison_has_it_as_one_more_column_with_the_settings_of_ppo() -> No
         ValueError, match=r"rollout.form is 'games' and cannot be given to Maskable"
     ):
         make_variants(dataclasses.replace(plan, form="games", gamma=0.0))
+    facts = make_variants(dataclasses.replace(plan, network="move_net"))
+    assert {column.config.policy.network for column in facts} == {"move_net"}
     with pytest.raises(ValueError, match=r"did you mean 'sb3_maskable_ppo'"):
         Plan(("sb3_ppo",))
 

@@ -16,16 +16,17 @@ from algorithms.config.run import TrainConfig
 from algorithms.networks import weights as initial_weights
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import NetworkConfig
-from algorithms.networks.weights import initialise, read_weights, shipped_names
+from algorithms.networks.settings import SIZES, NetworkConfig
+from algorithms.networks.weights import config_of, initialise, read_weights, shipped_names
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from chess_env.observation import NUM_PLANES
 from tests.training.runs import Watcher, assert_same, tiny
 
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 
 
 def policy_with(seed: int, *, critic: bool = False, config: NetworkConfig = SMALL) -> PolicyNet:
@@ -136,7 +137,10 @@ def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "config",
-    [NetworkConfig(channels=16, blocks=1, head_dim=8), NetworkConfig(8, blocks=2, head_dim=8)],
+    [
+        NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8),
+        NetworkConfig(network="resnet", channels=8, blocks=2, head_dim=8),
+    ],
 )
 def test_another_network_is_refused_and_the_policy_left_as_it_was(
     tmp_path: Path, config: NetworkConfig
@@ -144,6 +148,44 @@ def test_another_network_is_refused_and_the_policy_left_as_it_was(
     source = in_file(tmp_path, policy_with(1, config=config))
     with pytest.raises(ValueError, match="another network than the one configured"):
         initialise(policy_with(0), source)
+
+
+@pytest.mark.parametrize(
+    ("source", "configured", "said"),
+    [
+        ("warm", NetworkConfig(), "give --policy.network resnet"),
+        ("example", NetworkConfig(), "give --policy.network resnet --policy.size large"),
+        ("example", NetworkConfig(size="large"), "give --policy.network resnet"),
+        (
+            "warm",
+            SMALL,
+            "give --policy.network resnet --policy.channels 64 --policy.blocks 4 --policy.head-dim 32",
+        ),
+    ],
+)
+def test_weights_of_another_network_are_refused_with_its_name_and_the_options_that_ask_for_it(
+    source: str, configured: NetworkConfig, said: str
+) -> None:
+    with pytest.raises(ValueError, match="resnet of channels 64") as caught:
+        initialise(policy_with(0, config=configured), source)
+    assert str(caught.value).endswith(said) and configured.network in str(caught.value)
+
+
+def test_the_planes_are_named_where_they_and_not_the_network_differ(tmp_path: Path) -> None:
+    weights = weights_of(policy_with(1))
+    weights["stem.weight"] = weights["stem.weight"][:, 1:].contiguous()
+    save_file(weights, tmp_path / "fewer.safetensors")
+    with pytest.raises(ValueError, match=rf"size mismatch .*\({NUM_PLANES} planes here\)"):
+        initialise(policy_with(0), str(tmp_path / "fewer.safetensors"))
+
+
+@pytest.mark.parametrize("network", SIZES)
+@pytest.mark.parametrize("critic", [False, True])
+def test_weights_tell_their_network_and_its_dimensions(network: str, critic: bool) -> None:
+    for size in SIZES[network]:
+        config = NetworkConfig(network=network, size=size)  # type: ignore[arg-type]
+        found = config_of(policy_with(0, critic=critic, config=config).state_dict(), "here")
+        assert (found.network, found.dimensions) == (network, config.dimensions)
 
 
 def test_a_critic_that_the_source_lacks_stays_as_it_is_initialised(tmp_path: Path) -> None:

@@ -47,13 +47,13 @@ def test_a_logit_is_the_product_of_its_from_and_to_vectors_plus_biases() -> None
             start, end = int(ACTION_FROM[action]), int(ACTION_TO[action])
             origin = policy.from_vector(policy.norm(features[0][row, :, start // 8, start % 8]))
             target = policy.to_vector(policy.norm(features[0][row, :, end // 8, end % 8]))
-            expected = origin @ target * policy.config.head_dim**-0.5
+            expected = origin @ target * policy.config.dimensions.head_dim**-0.5
             expected += policy.action_bias[action] + float(ACTION_PROMOTION[action])
             torch.testing.assert_close(logits[row, slot], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_under_promotions_can_be_told_from_the_queen() -> None:
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU)
     with torch.no_grad():
         policy.promotion_bias[chess.KNIGHT] = 5.0
     obs, legal_ids = inputs(["8/P7/8/8/8/8/8/K6k w - - 0 1"])
@@ -65,14 +65,14 @@ def test_under_promotions_can_be_told_from_the_queen() -> None:
 
 
 def test_the_first_policy_is_nearly_uniform() -> None:
-    policy = build_policy(NetworkConfig(), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(network="resnet"), seed=0, device=CPU)
     obs, legal_ids = inputs(FENS)
     dist = MaskedCategorical(policy(obs, legal_ids), legal_ids >= 0, 1.0)
     assert (dist.normalized_entropy() > 0.98).all()
 
 
 def test_the_default_network_has_about_three_hundred_thousand_parameters() -> None:
-    policy = build_policy(NetworkConfig(), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(network="resnet"), seed=0, device=CPU)
     assert 250_000 < policy.num_parameters < 400_000
 
 
@@ -86,16 +86,18 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone() -
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    first = build_policy(NetworkConfig(channels=8, blocks=1), seed=5, device=CPU)
+    first = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=5, device=CPU)
     assert torch.equal(torch.rand(2), expected)
-    second = build_policy(NetworkConfig(channels=8, blocks=1), seed=5, device=CPU)
-    third = build_policy(NetworkConfig(channels=8, blocks=1), seed=6, device=CPU)
+    second = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=5, device=CPU)
+    third = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=6, device=CPU)
     assert torch.equal(first.stem.weight, second.stem.weight)
     assert not torch.equal(first.stem.weight, third.stem.weight)
 
 
 def test_every_parameter_learns_and_the_network_can_memorise_moves() -> None:
-    policy = build_policy(NetworkConfig(channels=16, blocks=2), seed=0, device=CPU)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=16, blocks=2), seed=0, device=CPU
+    )
     before = {name: value.detach().clone() for name, value in policy.named_parameters()}
     obs, legal_ids = inputs(FENS)
     legal = legal_ids >= 0
@@ -113,7 +115,7 @@ def test_every_parameter_learns_and_the_network_can_memorise_moves() -> None:
 
 
 def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first() -> None:
-    config = NetworkConfig(channels=8, blocks=1)
+    config = NetworkConfig(network="resnet", channels=8, blocks=1)
     plain = build_policy(config, seed=5, device=CPU)
     with_critic = build_policy(config, seed=5, device=CPU, critic=True)
     theirs = with_critic.state_dict()
@@ -123,15 +125,19 @@ def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first() -> 
     outputs = with_critic.outputs(obs, legal_ids, 1.3)
     assert outputs.values is not None and outputs.values.tolist() == [0.0] * 4
     assert torch.equal(outputs.dist.logprobs, plain.outputs(obs, legal_ids, 1.3).dist.logprobs)
-    assert plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs) is None
+    assert (
+        plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs, legal_ids) is None
+    )
 
 
 def test_values_alone_are_those_beside_the_distribution() -> None:
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=5, device=CPU, critic=True)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=8, blocks=1), seed=5, device=CPU, critic=True
+    )
     assert policy.value_head is not None
     torch.nn.init.normal_(policy.value_head[-1].weight)  # type: ignore[arg-type]
     obs, legal_ids = inputs(FENS)
-    beside, alone = policy.outputs(obs, legal_ids, 1.0).values, policy.values(obs)
+    beside, alone = policy.outputs(obs, legal_ids, 1.0).values, policy.values(obs, legal_ids)
     assert beside is not None and alone is not None
     assert torch.equal(beside, alone) and beside.std() > 0
     assert torch.equal(policy.outputs(obs, legal_ids, 2.0).dist.logprobs.exp() > 0, legal_ids >= 0)
@@ -140,7 +146,7 @@ def test_values_alone_are_those_beside_the_distribution() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_coarse_head_or_softmax_is_a_little_off_and_says_that_it_may_be(dtype: str) -> None:
     obs, legal_ids = inputs(FENS)
-    config = NetworkConfig(channels=8, blocks=1)
+    config = NetworkConfig(network="resnet", channels=8, blocks=1)
     exact = build_policy(config, seed=0, device=CPU)
     assert not exact.reduced_precision(CPU)
     expected = exact.outputs(obs, legal_ids, 1.0).dist.probs
@@ -156,7 +162,9 @@ def test_a_coarse_head_or_softmax_is_a_little_off_and_says_that_it_may_be(dtype:
 
 
 def test_dropout_acts_in_training_mode_only() -> None:
-    policy = build_policy(NetworkConfig(channels=8, blocks=1, dropout=0.5), seed=0, device=CPU)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=8, blocks=1, dropout=0.5), seed=0, device=CPU
+    )
     obs, legal_ids = inputs(FENS)
     assert not torch.equal(policy(obs, legal_ids), policy(obs, legal_ids))
     policy.eval()
@@ -187,4 +195,4 @@ def test_only_weights_are_saved() -> None:
 @pytest.mark.parametrize("name", ["channels", "blocks", "head_dim"])
 def test_a_network_without_extent_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0"):
-        NetworkConfig(**{name: 0})
+        NetworkConfig(network="resnet", **{name: 0})

@@ -15,11 +15,14 @@ from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.requests import Request
 from chess_env.games.reference_game import observation
+from chess_env.move_facts import FACT_INDEX
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.observation import PLANE_INDEX
+from chess_env.rules.fen import pack_board
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
 from tests.evaluation.policies import small_policy
+from tests.networks.facts_net import facts_policy, weight_of
 
 PLAIN = Request(reached(None, ()), temperature=1.0, top_k=0, seed=None, searchmoves=None)
 CASTLING = "r3k2r/pPp2ppp/8/3pP3/8/8/PPP2P1P/R3K2R w KQkq d6 0 9"
@@ -151,3 +154,40 @@ def test_no_move_is_given_where_the_game_is_over() -> None:
 def test_the_shipped_policy_plays() -> None:
     policy = load_policy("warm")
     assert PolicyMoves(policy)(asked()).best in chess.Board().legal_moves
+
+
+@pytest.mark.parametrize(("fen", "moves"), GAMES)
+def test_a_policy_that_reads_move_facts_is_given_those_of_the_vector_environment(
+    fen: str | None, moves: tuple[str, ...]
+) -> None:
+    vec = ChessSelfPlayVectorEnv(
+        num_envs=1, evaluator="none", threefold=False, fifty_move=False, move_facts=True
+    )
+    board = chess.Board(fen or chess.STARTING_FEN)
+    _, info = vec.reset(seed=0, options={"fens": [board.fen()]})
+    for text in moves:
+        move = chess.Move.from_uci(text)
+        *_, info = vec.step(np.array([move_to_action(move, board.turn)]))
+        board.push(move)
+    vec.close()
+    policy = facts_policy()
+    with torch.no_grad():  # whether a position repeats decides, were it only by this
+        weight_of(policy)[FACT_INDEX.repeats] = 5.0
+        ids, facts = (torch.from_numpy(info[name]) for name in ("legal_ids", "move_facts"))
+        facts[..., FACT_INDEX.rule50_limit] = 0  # at 150 half-moves there, at 100 in a match
+        probs = policy.outputs(ids, ids, 1.0, facts).dist.probs[0]
+    answer = PolicyMoves(policy)(asked(fen, moves, temperature=1.0))
+    given = dict(zip(answer.moves, answer.probs, strict=True))
+    expected = {
+        action_to_move(int(action), board): float(prob)
+        for action, prob in zip(info["legal_ids"][0], probs, strict=True)
+        if action >= 0
+    }
+    assert given == pytest.approx(expected, rel=1e-4, abs=1e-7)
+
+
+def test_the_line_of_a_position_begins_at_the_last_irreversible_move() -> None:
+    assert [len(reached(None, moves).line) for moves in ((), ("e2e4",), SHUFFLE)] == [1, 1, 5]  # type: ignore[arg-type]
+    late = reached("4k3/8/8/8/8/8/8/4K2R w K - 30 60", ("h1g1", "e8e7"))
+    assert late.line is not None and late.line.shape == (3, 8)
+    assert np.array_equal(late.line[-1], pack_board(late.board))

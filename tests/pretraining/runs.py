@@ -14,7 +14,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.config import LabelConfig, PretrainConfig
 from algorithms.pretraining.console import PretrainDisplay
 
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 
 
 def tiny_labels(**changes: Any) -> LabelConfig:

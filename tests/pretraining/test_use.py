@@ -65,7 +65,7 @@ def test_reinforcement_learning_starts_from_a_pretrained_policy_and_refers_to_it
 
 
 def test_weights_of_another_network_are_refused(pretrained: Path) -> None:
-    other = NetworkConfig(channels=16, blocks=1, head_dim=8)
+    other = NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8)
     with pytest.raises(ValueError, match="holds another network than the one configured"):
         initialise(build_policy(other, seed=0, device=torch.device("cpu")), str(pretrained))
 

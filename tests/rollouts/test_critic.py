@@ -17,6 +17,7 @@ from algorithms.rollouts.positions import start_rollout
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
+from chess_env.rules.rules import legal_actions_batch
 from tests.rollouts.play import play_games, play_positions
 from tests.small import CPU, VecOf
 
@@ -25,7 +26,9 @@ MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 def critic() -> PolicyNet:
     """A small network whose values differ from position to position."""
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU, critic=True)
+    policy = build_policy(
+        NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU, critic=True
+    )
     assert policy.value_head is not None
     with torch.no_grad():
         last: Any = policy.value_head[-1]
@@ -37,10 +40,11 @@ def critic() -> PolicyNet:
 def value_of(policy: PolicyNet, board: chess.Board, seen: Counter[Any]) -> float:
     """V of a position, its planes made from the FEN and the game's own count of repetitions."""
     repetitions = np.array([seen[board._transposition_key()]], np.uint8)
+    positions = pack_fens([board.fen()])
+    legal_ids, _ = legal_actions_batch(positions)
+    planes = torch.from_numpy(encode_batch(positions, repetitions))
     with torch.no_grad():
-        values = policy.values(
-            torch.from_numpy(encode_batch(pack_fens([board.fen()]), repetitions))
-        )
+        values = policy.values(planes, torch.from_numpy(legal_ids))
     assert values is not None
     return float(values[0])
 
@@ -114,6 +118,6 @@ def test_after_a_mate_there_is_no_value_and_a_cut_game_has_its_last_position_s(
 
 
 def test_without_a_critic_there_are_no_values(vec_of: VecOf) -> None:
-    policy = build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU)
+    policy = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU)
     batch, _ = play_positions(vec := vec_of(2), policy, start_rollout(vec, 0))
     assert batch.values is None and batch.next_values is None

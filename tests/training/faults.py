@@ -22,7 +22,7 @@ from algorithms.training import session as session_module
 from algorithms.training.session import Session
 from tests.env.material import MaterialEvaluator
 
-SMALL = NetworkConfig(channels=8, blocks=1, head_dim=8)
+SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 ROLLOUT = RolloutConfig(num_envs=8, num_plies=2)
 BUILTIN = EnvConfig(evaluator="builtin")
 

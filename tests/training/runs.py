@@ -28,7 +28,7 @@ def tiny(run_dir: Path, updates: int = 4, **changes: Any) -> TrainConfig:
     config = TrainConfig(
         algorithm=GRPO(group_size=4),
         regularizer=RegularizerConfig(ent_coef=0.1),
-        policy=NetworkConfig(channels=8, blocks=1, head_dim=8),
+        policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
         rollout=RolloutConfig(num_envs=8, num_plies=2),
         env=EnvConfig(evaluator="builtin", max_plies=6),
         # Constant, so that a longer budget does not change the updates before its end.

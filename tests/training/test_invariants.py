@@ -117,7 +117,7 @@ def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds() -> None:
 
 
 def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next() -> None:
-    config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    config = NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8, dropout=0.1)
     policy, batch = build_policy(config, seed=0, device=torch.device("cpu")).eval(), make_batch()
     assert repeat_error(policy, batch) == 0
     assert repeat_error(policy.train(), batch) > 1e-3
@@ -127,7 +127,7 @@ def test_only_what_is_drawn_at_random_makes_a_pass_differ_from_the_next() -> Non
 
 
 def test_dropout_in_the_rollout_alone_leaves_a_residual() -> None:
-    config = NetworkConfig(channels=16, blocks=1, head_dim=8, dropout=0.1)
+    config = NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8, dropout=0.1)
     policy, batch = build_policy(config, seed=0, device=torch.device("cpu")), make_batch()
     with torch.no_grad():
         seen = policy.outputs(batch.obs.flatten(0, 1), batch.legal_ids.flatten(0, 1), 1.0)

@@ -84,7 +84,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "games": {
         "rollout": RolloutConfig(form="games", num_envs=8, num_plies=2),
-        "policy": NetworkConfig(channels=8, blocks=1, head_dim=8, dropout=0.1),
+        "policy": NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8, dropout=0.1),
     },
 }
 
@@ -117,7 +117,7 @@ def test_looking_leaves_the_session_and_the_global_random_state_alone() -> None:
 
 
 SYNCED = dataclasses.replace(ROLLOUT, sync_interval_updates=4)
-DROPPED = NetworkConfig(channels=8, blocks=1, head_dim=8, dropout=0.1)
+DROPPED = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8, dropout=0.1)
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -48,7 +48,7 @@ def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path
     assert result.stopped_by is None and result.cpu_s > 0
     low, high = result.percent_of_start_interval
     assert low <= result.percent_of_start <= high
-    assert config_file.load(run_dir / "config.json") == config
+    assert config_file.load(run_dir / "config.json") == config.settled()
     assert (run_dir / "environment.json").exists()
     rows = read_metrics(run_dir)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]

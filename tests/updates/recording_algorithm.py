@@ -75,7 +75,7 @@ def flat_weights(policy: PolicyNet) -> Tensor:
 
 
 def critic_and_batch(vec_of: VecOf, form: str = "positions") -> tuple[PolicyNet, RolloutBatch]:
-    config = NetworkConfig(channels=8, blocks=1)
+    config = NetworkConfig(network="resnet", channels=8, blocks=1)
     policy = build_policy(config, seed=0, device=CPU, critic=True).eval()
     assert policy.value_head is not None
     with torch.no_grad():

@@ -70,7 +70,10 @@ def test_a_full_disk_costs_the_bad_batch_and_not_the_run(tmp_path: Path) -> None
 def test_a_coarse_policy_on_the_cpu_still_learns_at_ratio_one(
     vec_of: VecOf, changes: dict[str, Any]
 ) -> None:
-    config, precision = NetworkConfig(channels=8, blocks=1), PrecisionConfig(**changes)
+    config, precision = (
+        NetworkConfig(network="resnet", channels=8, blocks=1),
+        PrecisionConfig(**changes),
+    )
     policy = build_policy(config, seed=0, device=CPU, precision=precision)
     vec = vec_of(4)
     batch, _ = play_positions(vec, policy, start_rollout(vec, 0))

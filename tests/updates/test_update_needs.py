@@ -96,7 +96,11 @@ def test_whole_games_stay_in_one_minibatch_and_every_state_comes_once() -> None:
     algorithm = RecordingAlgorithm(Needs(whole_games=True))
     run_on = make_batch("games")
     assert len({len(set(f.games.tolist())) for f in algorithm.given}) == 0
-    run(build_policy(NetworkConfig(channels=8, blocks=1), seed=0, device=CPU), run_on, algorithm)
+    run(
+        build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=0, device=CPU),
+        run_on,
+        algorithm,
+    )
     seen = [set(f.games.tolist()) for f in algorithm.given]
     assert sum(map(len, seen)) == len(set().union(*seen)) == 8
 

@@ -12,7 +12,9 @@ from torch import nn
 
 import algorithms
 from algorithms.core.algorithm import Controls
+from algorithms.networks.settings import SIZES, NetworkConfig
 from algorithms.testing import check_algorithm, check_policy_network
+from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.testing import ContractError
@@ -112,7 +114,15 @@ def test_a_broken_algorithm_is_told_which_rule_broke(algorithm: Any, sentence: s
         check_algorithm(algorithm)
 
 
-def test_this_project_s_network_keeps_the_contract() -> None:
+@pytest.mark.parametrize("size", SIZES["resnet"])
+@pytest.mark.parametrize("name", SIZES)
+def test_every_network_of_this_project_keeps_the_contract_in_every_size(
+    name: str, size: str
+) -> None:
+    check_policy_network(name, config=NetworkConfig(size=size))  # type: ignore[arg-type]
+
+
+def test_the_default_network_keeps_the_contract() -> None:
     check_policy_network(None)
 
 
@@ -170,6 +180,47 @@ GENERATOR = torch.Generator().manual_seed(0)
 
 def test_the_plain_network_that_the_broken_ones_are_made_of_is_right() -> None:
     check_policy_network(Net)
+
+
+class Facts(Net):
+    """`Net` with a layer of the facts of the moves."""
+
+    reads_move_facts = True
+
+    def __init__(self, config: Any, *, critic: bool) -> None:
+        super().__init__(config, critic=critic)
+        self.facts = nn.Linear(NUM_MOVE_FACTS, 1)
+        nn.init.zeros_(self.facts.weight)
+
+    def forward(self, obs: Any, legal_ids: Any, move_facts: Any = None) -> Any:
+        logits, values = super().forward(obs, legal_ids)
+        return logits + self.of_facts(move_facts.to(logits.dtype)), values
+
+    def of_facts(self, facts: Any) -> Any:
+        return self.facts(facts).squeeze(-1)
+
+
+def test_a_network_that_reads_the_facts_of_the_moves_keeps_the_contract() -> None:
+    check_policy_network(Facts)
+
+
+class Deaf(Facts):
+    def of_facts(self, facts: Any) -> Any:
+        return 0.0
+
+
+class ByPlace(Facts):
+    def of_facts(self, facts: Any) -> Any:
+        return facts.mean(-1).cumsum(1)
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [(Deaf, "its logits do not depend on the facts"), (ByPlace, "must not depend on its place")],
+)
+def test_a_network_that_reads_facts_wrongly_is_told_so(network: Any, sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        check_policy_network(network)
 
 
 BROKEN: dict[str, tuple[Any, str]] = {

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from algorithms import PRESETS
 from algorithms.collapse.causes.faults import Fault
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
+from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
 
 Settings = Mapping[str, Any]
@@ -137,6 +138,7 @@ def baseline() -> TrainConfig:
     return TrainConfig(
         PRESETS["grpo"][0],
         RegularizerConfig(ent_coef=0.2),
+        policy=NetworkConfig(network="resnet"),
         rollout=RolloutConfig(num_envs=32, num_plies=4),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=5e-4, lr_final=None, warmup_updates=5),

@@ -20,6 +20,7 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.settings import NetworkConfig
 from algorithms.networks.weights import SHIPPED, initialise, ship
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.session import Session
@@ -34,6 +35,7 @@ def settings(run_dir: Path) -> TrainConfig:
     return TrainConfig(
         PRESETS["dr_grpo"][0],
         RegularizerConfig(ent_coef=0.03),
+        policy=NetworkConfig(network="resnet"),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
@@ -65,11 +67,12 @@ def describe(policy: PolicyNet) -> dict[str, float]:
     `regret_cp` that of temperature 1.
     """
     part = prepare_slice(load_heldout(), MAIN_SLICE)
-    logits = policy(torch.from_numpy(part.obs), torch.from_numpy(part.legal_ids))
+    cpu = torch.device("cpu")
+    (inputs,) = part.inputs(policy, cpu, len(part.obs))
+    logits = policy(*inputs)
     legal = torch.from_numpy(part.legal_ids) >= 0
     free = part.num_legal >= 2
     spread = [float(z[m].std()) for z, m, f in zip(logits, legal, free, strict=True) if f]
-    cpu = torch.device("cpu")
     at = {t: regret_cp(policy, part, temperature=t, device=cpu) for t in (1.0, 1.3)}
     return {
         "logit_std": sum(spread) / len(spread),
@@ -91,9 +94,7 @@ def main() -> None:
     if arguments.rebuild:
         rebuild(arguments.out)
     path = arguments.out / f"{NAME}.safetensors"
-    policy = build_policy(
-        TrainConfig(PRESETS["dr_grpo"][0]).policy, seed=0, device=torch.device("cpu")
-    )
+    policy = build_policy(settings(arguments.out).policy, seed=0, device=torch.device("cpu"))
     initialise(policy, str(path))
     print(f"{path}: {path.stat().st_size:,} bytes")
     for name, value in describe(policy.eval()).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from algorithms.rollouts.state import VecState
+from chess_env.move_facts import MOVE_FACTS
+from chess_env.moves import NUM_ACTIONS
+from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 Infos = list[dict[str, Any]]
+Observed = NDArray[np.uint8] | dict[str, NDArray[Any]]
+"""The planes, or a dictionary of them and of what else the network reads."""
+
 MASKS = "action_masks"
 
 
@@ -52,9 +58,14 @@ class BoardsVecEnv(VecEnv):
     old one's last is `terminal_observation` in the infos, `TimeLimit.truncated` is True where only the
     ply limit ended it. All arrays are copies. `seed` s starts board i from s + i, as everywhere here.
 
+    An observation is the planes, uint8 `[C, 8, 8]`. With `legal_ids`, or boards made with `move_facts=True`, it
+    is a dictionary: `planes`, `legal_ids` int16 `[218]` (ascending, padded with -1), and of such boards
+    `move_facts` uint8 `[218, F]`. SB3's buffers keep each in its dtype.
+
     Args:
         vec: the boards, with SAME_STEP autoreset.
         moves_per_position: None exactly where `vec` has an opponent.
+        legal_ids: whether the observation has them even where it has no move facts.
 
     Attributes:
         state: the boards that the next actions are for; None before `reset`.
@@ -64,7 +75,13 @@ class BoardsVecEnv(VecEnv):
         ValueError: another autoreset mode, or opponent and moves per position do not fit.
     """
 
-    def __init__(self, vec: ChessSelfPlayVectorEnv, moves_per_position: int | None) -> None:
+    def __init__(
+        self,
+        vec: ChessSelfPlayVectorEnv,
+        moves_per_position: int | None,
+        *,
+        legal_ids: bool = False,
+    ) -> None:
         if vec.autoreset_mode is not AutoresetMode.SAME_STEP:
             raise ValueError(
                 f"autoreset_mode is {vec.autoreset_mode}: SB3 replaces a game in the step that ends "
@@ -81,11 +98,16 @@ class BoardsVecEnv(VecEnv):
         self.state: VecState | None = None
         self.last: StepPaid | None = None
         self._actions: NDArray[np.int64] | None = None
+        facts = vec.settings.move_facts
+        # What an observation takes from the info.
+        self._named = ("legal_ids",) * (legal_ids or facts) + ("move_facts",) * facts
+        planes = vec.single_observation_space
+        space = _with_moves(planes, self._named) if self._named else planes
         rows = vec.num_envs * (moves_per_position or 1)
-        super().__init__(rows, vec.single_observation_space, vec.single_action_space)
+        super().__init__(rows, space, vec.single_action_space)
 
-    def reset(self) -> NDArray[np.uint8]:
-        """Observations uint8 `[N, C, 8, 8]` of new games, from the seeds given to `seed`.
+    def reset(self) -> Observed:
+        """Observations `[N, ...]` of new games, from the seeds given to `seed`.
 
         Raises:
             ValueError: options were set; starts are chosen where the boards are made.
@@ -101,14 +123,14 @@ class BoardsVecEnv(VecEnv):
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
         self.state, self.last = VecState.of(self.vec, info), None
-        return self._by_row(observations)
+        return self._observed(observations, info)
 
     def step_async(self, actions: NDArray[np.integer]) -> None:
         """Keeps the actions, integers `[N]`, for `step_wait`."""
         self._actions = np.array(actions, np.int64)
 
-    def step_wait(self) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_], Infos]:
-        """(observations uint8 `[N, C, 8, 8]`, rewards float32 `[N]`, ended bool `[N]`, infos).
+    def step_wait(self) -> tuple[Observed, NDArray[np.float32], NDArray[np.bool_], Infos]:
+        """(observations `[N, ...]`, rewards float32 `[N]`, ended bool `[N]`, infos).
 
         Raises:
             gymnasium.error.ResetNeeded: no action is waiting.
@@ -126,12 +148,14 @@ class BoardsVecEnv(VecEnv):
         cut, ended = truncated & ~terminated, terminated | truncated
         infos: Infos = [{"TimeLimit.truncated": limit} for limit in cut.tolist()]
         for row in np.flatnonzero(ended).tolist():
-            infos[row]["terminal_observation"] = info["final_obs"][row].copy()
+            last = {name: info["final_info"][name][row].copy() for name in self._named}
+            planes = info["final_obs"][row].copy()
+            infos[row]["terminal_observation"] = {"planes": planes} | last if last else planes
             self.reset_infos[row] = {}
         paid = rewards.astype(np.float32)
         self.state = VecState.of(self.vec, info)
         self.last = StepPaid(paid, terminated, cut, None)
-        return observations, paid.copy(), ended, infos
+        return self._observed(observations, info), paid.copy(), ended, infos
 
     def _score(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Infos]:
         """All moves `[P, G]` scored, the first of each board played on."""
@@ -146,7 +170,13 @@ class BoardsVecEnv(VecEnv):
             None if score_cp is None else score_cp.reshape(-1),
         )
         infos: Infos = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
-        return self._by_row(observations), rewards.copy(), np.ones(self.num_envs, np.bool_), infos
+        observed, ended = self._observed(observations, info), np.ones(self.num_envs, np.bool_)
+        return observed, rewards.copy(), ended, infos
+
+    def _observed(self, planes: NDArray[np.uint8], info: Mapping[str, Any]) -> Observed:
+        """What each environment is shown of its board."""
+        named = {name: self._by_row(info[name]) for name in self._named}
+        return {"planes": self._by_row(planes)} | named if named else self._by_row(planes)
 
     def _by_row(self, by_board: NDArray[Any]) -> NDArray[Any]:
         """`[N, ...]` from `[P, ...]`; a copy where boards are shared, otherwise the array itself."""
@@ -202,3 +232,13 @@ class BoardsVecEnv(VecEnv):
 
     def _mask(self, row: int) -> NDArray[np.bool_]:
         return self.vec.action_masks()[row // (self.moves_per_position or 1)]
+
+
+def _with_moves(planes: gym.Space[Any], named: tuple[str, ...]) -> gym.spaces.Dict:
+    """Space of an observation that has the arrays `named` beside the planes."""
+    high = np.array([fact.high for fact in MOVE_FACTS], np.uint8)
+    spaces: dict[str, gym.Space[Any]] = {
+        "legal_ids": gym.spaces.Box(-1, NUM_ACTIONS - 1, (MAX_LEGAL,), np.int16),
+        "move_facts": gym.spaces.Box(np.uint8(0), np.tile(high, (MAX_LEGAL, 1)), dtype=np.uint8),
+    }
+    return gym.spaces.Dict({"planes": planes} | {name: spaces[name] for name in named})

@@ -1,4 +1,4 @@
-"""This project's network as a policy of sb3-contrib's MaskablePPO."""
+"""This project's networks as a policy of sb3-contrib's MaskablePPO."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from torch import Tensor, nn
 
 from algorithms.integrations.sb3.settings import ADAM_EPS
 from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.residual import ResidualPolicy
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.networks.weights import initialise
 from chess_env.moves import NUM_ACTIONS
 
+ILLEGAL_LOGIT = -1e8
+"""What sb3-contrib's mask makes of an illegal action's logit."""
 
-class Squares(BaseFeaturesExtractor):
-    """`[N, 64 x channels]` features of the planes: the trunk of a freshly built network.
+
+class Answer(BaseFeaturesExtractor):
+    """What a freshly built network says of an observation, as its "features": logits and values, in a pair.
+
+    There are no layers between these features and SB3's heads, so SB3 hands the pair on as it is. Where the
+    observation has `legal_ids`, the network is asked for the legal moves alone; otherwise for every action.
 
     Args:
-        observation_space: the planes.
+        observation_space: that of `BoardsVecEnv`.
         config: of the network.
         precision: where it computes below float32.
         seed: of its weights; the same as in this project's own runs.
@@ -37,55 +44,73 @@ class Squares(BaseFeaturesExtractor):
         seed: int,
         init_from: str | None,
     ) -> None:
-        super().__init__(observation_space, features_dim=64 * config.channels)
+        super().__init__(observation_space, features_dim=NUM_ACTIONS + 1)
         cpu = torch.device("cpu")
-        net = build_policy(config, seed=seed, device=cpu, critic=True, precision=precision)
-        assert isinstance(net, ResidualPolicy)  # check_mappable refuses any other
-        self.net = net
+        self.net = build_policy(config, seed=seed, device=cpu, critic=True, precision=precision)
         if init_from is not None:
             initialise(self.net, init_from)
-
-    def forward(self, obs: Tensor) -> Tensor:
-        """`[N, 64 * channels]` features, square by square."""
-        return self.net.squares(obs).flatten(1)
-
-
-class MoveLogits(nn.Module):
-    """`[N, 1858]` logits of all actions over the temperature, from the features; masked by SB3."""
-
-    def __init__(self, net: ResidualPolicy, temperature: float) -> None:
-        super().__init__()
-        self.net = net
-        self.temperature = temperature
+        self.net.eval()
         self.register_buffer("actions", torch.arange(NUM_ACTIONS), persistent=False)
         self.actions: Tensor
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, observed: Tensor | dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """(`[N, 1858]` logits, `[N]` values); the arrays of the observation are SB3's, float32."""
+        if isinstance(observed, Tensor):
+            logits, values = self._of_every_action(observed)
+        else:
+            logits, values = self._of_legal_moves(observed)
+        assert values is not None  # the network is built with a critic
+        return logits, values
+
+    def _of_every_action(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(`[N, 1858]` logits, `[N]` values) of the residual network, from the planes alone."""
+        assert isinstance(self.net, ResidualPolicy)
+        squares = self.net.squares(obs)
+        every = self.actions.expand(len(obs), -1)
+        # Each head has a view of its own, so that its gradient is whole before the two are added. Another order
+        # of additions moves the last bit, and a seed's record is to stay what it was.
+        logits = self.net.move_logits(squares.view_as(squares), every)
+        return logits, self.net.state_values(squares.view_as(squares))
+
+    def _of_legal_moves(self, observed: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """(`[N, 1858]` logits, `[N]` values), asked for the legal moves alone."""
+        ids = observed["legal_ids"].long()
+        width = max(1, int((ids >= 0).sum(1).max()))  # a finished game has no move
+        ids, facts = ids[:, :width], observed.get("move_facts")
+        if facts is not None:
+            facts = facts[:, :width].to(torch.uint8)
+        logits, values = self.net.logits_and_values(observed["planes"].to(torch.uint8), ids, facts)
+        # Padding goes to a column of its own, which is cut off.
+        every = logits.new_full((len(ids), NUM_ACTIONS + 1), ILLEGAL_LOGIT)
+        columns = ids.masked_fill(ids < 0, NUM_ACTIONS)
+        return every.scatter(1, columns, logits)[:, :NUM_ACTIONS], values
+
+
+class Logits(nn.Module):
+    """The logits among the features, over the temperature; masked by SB3."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, answer: tuple[Tensor, Tensor]) -> Tensor:
         """`[N, 1858]` logits of the actions in their order."""
-        squares = features.unflatten(1, (64, -1))
-        ids = self.actions.expand(len(features), -1)
-        return self.net.move_logits(squares, ids) / self.temperature
+        return answer[0] / self.temperature
 
 
 class Values(nn.Module):
-    """`[N, 1]` values, side to move's view, from the features."""
+    """The values among the features."""
 
-    def __init__(self, net: ResidualPolicy) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, features: Tensor) -> Tensor:
-        """`[N, 1]` values, reward units."""
-        values = self.net.state_values(features.unflatten(1, (64, -1)))
-        assert values is not None  # the network is built with a critic
-        return values.unsqueeze(-1)
+    def forward(self, answer: tuple[Tensor, Tensor]) -> Tensor:
+        """`[N, 1]` values, side to move's view, reward units."""
+        return answer[1].unsqueeze(-1)
 
 
-class PlanesPolicy(MaskableActorCriticPolicy):
-    """The same trunk, legal-move head and critic as in this project's own runs, from the same seed.
+class NetworkPolicy(MaskableActorCriticPolicy):
+    """The same network with its critic as in this project's own runs, from the same seed.
 
     Args:
-        observation_space: the planes.
+        observation_space: that of `BoardsVecEnv`.
         action_space: the 1,858 actions.
         lr_schedule: SB3's.
         config: of the network.
@@ -123,7 +148,7 @@ class PlanesPolicy(MaskableActorCriticPolicy):
             lr_schedule,
             net_arch=[],
             ortho_init=False,
-            features_extractor_class=Squares,
+            features_extractor_class=Answer,
             features_extractor_kwargs={
                 "config": config,
                 "precision": precision,
@@ -134,17 +159,24 @@ class PlanesPolicy(MaskableActorCriticPolicy):
         )
 
     @property
-    def net(self) -> ResidualPolicy:
+    def net(self) -> PolicyNet:
         """The network itself."""
         extractor = self.features_extractor
-        assert isinstance(extractor, Squares)
+        assert isinstance(extractor, Answer)
         return extractor.net
+
+    def set_training_mode(self, mode: bool) -> None:
+        """None; evaluation mode always, as in this project's own runs.
+
+        With dropout in learning and not in sampling, no ratio would be what it says.
+        """
+        self.train(False)
 
     def _build(self, lr_schedule: Any) -> None:
         """Heads and optimizer; called by the constructor."""
-        self._build_mlp_extractor()  # without layers: it hands the features on
-        self.action_net = MoveLogits(self.net, self.given["temperature"])
-        self.value_net = Values(self.net)  # type: ignore[assignment]  # SB3's own is one layer
+        self._build_mlp_extractor()  # without layers: it hands the answer on
+        self.action_net = Logits(self.given["temperature"])
+        self.value_net = Values()  # type: ignore[assignment]  # SB3's own is one layer
         trained = trained_parameters(self.net, self.given["frozen_layers"])
         self.optimizer = torch.optim.Adam(trained, lr=lr_schedule(1), eps=ADAM_EPS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -20,11 +21,11 @@ from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.integrations.sb3.boards import StepPaid
 from algorithms.integrations.sb3.settings import updates_in_budget
-from algorithms.networks.logprobs import legal_logprobs
 from algorithms.regularization import Measurements, Regularizer
 from algorithms.rollouts.dynamic_sampling import Collected
-from algorithms.rollouts.ply import to_device
+from algorithms.rollouts.sampler import to_device
 from algorithms.rollouts.state import VecState
+from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder.stopping import Stop
 from algorithms.training.record import Recorder, TrainingSession, count_update
 from algorithms.updates.learner import Learner
@@ -59,11 +60,11 @@ def rollout_batch(
     width = max(int(state.num_legal.max()) for state in states)
     legal_ids = by_state([state.legal_ids[:, :width] for state in states])
     actions = by_sample(buffer.actions).long()
-    obs = to_device(buffer.observations[:, ::group].swapaxes(0, 1), device)
-    flat, flat_ids = obs.flatten(0, 1), legal_ids.flatten(0, 1)
-    size, temperature = config.optimizer.minibatch_size, config.rollout.temperature
-    logprobs = legal_logprobs(session.policy, flat, flat_ids, temperature, size)
-    # Both are of every step or of none.
+    observed = buffer.observations  # by name where the network reads more than planes
+    planes = observed["planes"] if isinstance(observed, dict) else observed
+    obs = to_device(planes[:, ::group].swapaxes(0, 1), device)
+    # Of every step or of none, as the scores below.
+    facts = [state.move_facts[:, :width] for state in states if state.move_facts is not None]
     scored = [step.score_cp for step in steps if step.score_cp is not None]
     before = [state.score_cp for state in states if state.score_cp is not None]
     batch = RolloutBatch(
@@ -73,7 +74,9 @@ def rollout_batch(
         slots=(legal_ids.unsqueeze(2) == actions.unsqueeze(3)).int().argmax(-1),
         actions=actions,
         old_logprobs=by_sample(buffer.log_probs),
-        old_legal_logprobs=logprobs.unflatten(0, (boards, -1)),
+        old_legal_logprobs=torch.zeros(
+            legal_ids.shape, device=device
+        ),  # until it is asked for below
         rewards=by_sample(np.stack([step.rewards for step in steps])),
         terminated=by_sample(np.stack([step.terminated for step in steps])),
         truncated=by_state([step.truncated for step in steps]),
@@ -81,14 +84,18 @@ def rollout_batch(
         ply=by_state([state.ply for state in states]),
         side=by_state([state.turn for state in states]),
         phase=by_state([state.phase for state in states]),
-        temperature=temperature,
+        temperature=config.rollout.temperature,
         policy_version=session.progress.update,
         score_cp=by_sample(np.stack(scored)) if scored else None,
         before_cp=by_state(before) if before else None,
         position_hash=by_state([hash_batch(state.positions).view(np.int64) for state in states]),
         values=by_state(list(buffer.values[:, ::group])),
         alternating=config.env.opponent is None,
+        move_facts=by_state(facts) if facts else None,
     )
+    size = config.optimizer.minibatch_size
+    logprobs = reference_logprobs(session.policy, batch, minibatch_size=size)
+    batch = dataclasses.replace(batch, old_legal_logprobs=logprobs)
     weights = config.algorithm.weights(batch)
     return batch, Targets(by_sample(buffer.advantages), weights, by_sample(buffer.returns))
 
@@ -152,7 +159,12 @@ class SB3Callback(BaseCallback):
     ) -> None:
         super().__init__()
         config = session.config
-        probe = PolicyProbe(config.env.reward, config.rollout.temperature, session.device)
+        probe = PolicyProbe(
+            config.env.reward,
+            config.rollout.temperature,
+            session.device,
+            move_facts=session.policy.reads_move_facts,
+        )
         self._diagnostics = UpdateDiagnostics(probe)
         self._probes = ProbeRecord(run_dir, probe, say)
         self._learner = Learner(  # its steps are SB3's

@@ -18,10 +18,12 @@ from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require
 from algorithms.integrations.sb3.settings import (
+    PLANES_ALONE,
     maskable_ppo_arguments,
     moves_per_update,
     updates_in_budget,
 )
+from algorithms.networks.build import reads_move_facts
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.seen_positions import SeenPositions
@@ -85,12 +87,13 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
         config.loop == "sb3",
         f"loop is {config.loop!r}: this is MaskablePPO's; set loop to sb3",
     )
+    config = config.settled()
     arguments = maskable_ppo_arguments(config)
     try:
         from sb3_contrib import MaskablePPO
 
         from algorithms.integrations.sb3.boards import BoardsVecEnv
-        from algorithms.integrations.sb3.policy import PlanesPolicy
+        from algorithms.integrations.sb3.policy import NetworkPolicy
     except ImportError as error:
         raise ModuleNotFoundError(
             f"MaskablePPO needs the package sb3-contrib ({error}): "
@@ -107,11 +110,15 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
             start_positions=env.start_positions,
             max_plies=env.max_plies or config.rollout.num_plies,
             opponent=env.opponent,
+            move_facts=reads_move_facts(config.policy),
         )
-        alone = env.opponent is None
-        boards = BoardsVecEnv(vec, config.algorithm.group_size if alone else None)
+        boards = BoardsVecEnv(
+            vec,
+            config.algorithm.group_size if env.opponent is None else None,
+            legal_ids=config.policy.network not in PLANES_ALONE,
+        )
         model = MaskablePPO(
-            PlanesPolicy,
+            NetworkPolicy,
             boards,
             policy_kwargs={
                 "config": config.policy,
@@ -127,7 +134,7 @@ def make_sb3_session(config: TrainConfig) -> SB3Session:
     except BaseException:
         evaluator.close()
         raise
-    assert isinstance(model.policy, PlanesPolicy)
+    assert isinstance(model.policy, NetworkPolicy)
     net = model.policy.net
     return SB3Session(config, model, boards, net, device, evaluator, EvaluatorUsage(evaluator))
 
@@ -159,6 +166,7 @@ def train_sb3(
         not resume,
         f"{config.run_dir} is a run of MaskablePPO, which cannot be continued: begin anew",
     )
+    config = config.settled()
     updates = updates_in_budget(config)
     run_dir = config.run_dir or new_run_dir(config)
     display = display or make_display(config.total_moves)

@@ -18,13 +18,16 @@ from algorithms.regularization import RegularizerConfig
 ADAM_EPS = 1e-8
 """Ours is torch's default; that of SB3's policies is 1e-5."""
 
+PLANES_ALONE = ("resnet",)
+"""Networks that are asked for all actions, from the planes; others for the legal moves, which they may depend on."""
+
 _SCHEDULED = ("ent_coef", "ent_coef_final")
 
 
 def check_mappable(config: TrainConfig) -> None:
     """Raises ValueError, saying what to change, where MaskablePPO cannot do what the run asks for."""
     check_settings(config)
-    algorithm, policy, rollout = config.algorithm, config.policy, config.rollout
+    algorithm, rollout = config.algorithm, config.rollout
     same = PRESETS[EXTERNAL[SB3]][0]
     require(
         type(algorithm) is type(same),
@@ -52,8 +55,6 @@ def check_mappable(config: TrainConfig) -> None:
          "it takes the clipped value loss, here it is the larger of both"),
         ("algorithm.target_kl", algorithm.target_kl, None,
          "it stops within a pass, by an estimate; here it is after one, by the exact KL"),
-        ("policy.network", policy.network, None, "it is given this project's trunk and head"),
-        ("policy.dropout", policy.dropout, 0, "it learns with dropout on and samples with it off"),
         ("precision.logprob_dtype", config.precision.logprob_dtype, "float32", "it has no rounding"),
         ("rollout.form", rollout.form, "positions", "it knows no groups of games"),
         ("rollout.sync_interval_updates", rollout.sync_interval_updates, 1,
@@ -114,8 +115,8 @@ def maskable_ppo_arguments(config: TrainConfig) -> dict[str, Any]:
     """Arguments of `MaskablePPO` that mean what the run's settings mean, without policy and env.
 
     Not among them, because they go elsewhere: the budget (`learn`), boards, reward and opponent
-    (`sb3_boards`), network, temperature, first weights and frozen layers (`sb3_policy`), evaluation and
-    the schedule of the entropy bonus, which is a number to SB3 (`sb3_record`). With several moves of a position
+    (`session`), network, temperature, first weights and frozen layers (`policy`), evaluation and
+    the schedule of the entropy bonus, which is a number to SB3 (`record`). With several moves of a position
     and several minibatches one difference stays: SB3 shuffles the moves, this project the positions.
 
     Raises:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DTYPES, PrecisionConfig
 from algorithms.training.preflight.findings import Finding
@@ -23,8 +24,7 @@ EXPLAINED = 0.3
 def first_ply(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor]:
     """(`policy`'s and the sampler's legal log-probabilities `[n, L]`) of the first ply."""
     part = batch.flat().select(plies(batch)[0])
-    dist = policy.outputs(part.obs, part.legal_ids, batch.temperature).dist
-    return dist.logprobs, part.old_legal_logprobs
+    return outputs_at(policy, part).dist.logprobs, part.old_legal_logprobs
 
 
 def rms(one: Tensor, other: Tensor) -> float:

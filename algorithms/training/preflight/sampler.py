@@ -9,6 +9,7 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.training.preflight.causes import explain, not_finite, random_learner
 from algorithms.training.preflight.findings import Finding
@@ -66,7 +67,7 @@ def _shape_error(policy: PolicyNet, batch: RolloutBatch, minibatch_size: int) ->
     index = plies(batch)[0]
 
     def seen(part: FlatBatch) -> Tensor:
-        return policy.outputs(part.obs, part.legal_ids, batch.temperature).dist.logprobs
+        return outputs_at(policy, part).dist.logprobs
 
     size = min(minibatch_size, max(1, index.numel() // 2))
     parts = [seen(flat.select(chosen)) for chosen in index.split(size)]

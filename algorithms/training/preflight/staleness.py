@@ -56,7 +56,7 @@ def dry_run(
     )
     twin = learner.copy()
     twin.settings = dataclasses.replace(twin.settings, minibatch_size=minibatch_size)
-    twin.learning_rate = config.optimizer.learning_rate
+    twin.learning_rate = config.optimizer.full_learning_rate
     most = MAX_OUT_OF_RANGE if interval > 1 else MAX_OUT_OF_RANGE_ON_POLICY
     settings = f"{interval} updates between synchronisations, {algorithm.update_epochs} passes each"
     targets = make_targets(algorithm, twin.regularizer, part)

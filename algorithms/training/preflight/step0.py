@@ -12,7 +12,7 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.batch_metrics import legal_entropy
 from algorithms.core.ratio_metrics import to_floats
-from algorithms.networks.logprobs import legal_logprobs
+from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DTYPES
 
@@ -70,10 +70,9 @@ def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, T
     more than rounding.
     """
     flat = batch.flat()
-    order = torch.cat(plies(batch))
-    obs, legal_ids, size = flat.obs[order], flat.legal_ids[order], len(plies(batch)[0])
     legal = torch.empty_like(flat.old_legal_logprobs)
-    legal[order] = legal_logprobs(policy, obs, legal_ids, batch.temperature, size)
+    for rows in plies(batch):
+        legal[rows] = outputs_at(policy, flat.select(rows)).dist.logprobs
     gap = torch.where(flat.legal, legal - flat.old_legal_logprobs, 0.0)
     return legal.gather(-1, flat.slots), legal, (legal.exp() * gap).sum(-1)
 
@@ -97,9 +96,7 @@ def repeat_error(policy: PolicyNet, batch: RolloutBatch) -> float:
         batch: shows it the states.
     """
     part = batch.flat().select(plies(batch)[0])
-    one, other = (
-        policy.outputs(part.obs, part.legal_ids, batch.temperature).dist.logprobs for _ in range(2)
-    )
+    one, other = (outputs_at(policy, part).dist.logprobs for _ in range(2))
     return largest_ratio_gap(one, other)
 
 

