@@ -21,12 +21,12 @@ class Network(Protocol):
 
     It computes in the dtype of its parameters (float64 where the diagnostics made a float64 copy), a row of the
     answer depends on that row of the input alone (no batch statistics), a legal move's logit does not depend on
-    its place in the list, and in evaluation mode two passes give the same numbers.
+    its place in the list, and in evaluation mode two passes give the same numbers. The numbers of `config` are
+    those given, or those of its size in the project's residual network.
     `algorithms.testing.check_policy_network` tries all of that.
 
     Args of the constructor:
-        config: the run's `NetworkConfig`; take from it what you need (`channels`, `blocks`, `head_dim`, which
-            are numbers here: those given, or those of `size` in the project's residual network).
+        config: the run's `NetworkConfig`; take from it what you need (`channels`, `blocks`, `head_dim`).
         critic: whether values are asked for.
     """
 

@@ -100,7 +100,7 @@ class NetworkConfig:
 
     @property
     def is_custom(self) -> bool:
-        """Whether the network is a user's own, `module:Name`."""
+        """Whether the network is a user's own."""
         return ":" in self.network
 
     @property
