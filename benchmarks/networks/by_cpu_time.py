@@ -34,7 +34,9 @@ COLUMNS = ("eval/regret_cp", "eval/regret_cp_greedy", "eval/entropy")
 
 def train(folder: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """The result of the run in `folder`, which is made where it is not there."""
-    result = folder.parent / f"{folder.name}.json"  # a budget of half a minute has a dot in its name
+    result = (
+        folder.parent / f"{folder.name}.json"
+    )  # a budget of half a minute has a dot in its name
     if not result.exists():
         if folder.exists():
             chess_lab("train", "--resume", str(folder), "--json", str(result))
