@@ -123,8 +123,8 @@ class OptimizerConfig:
     """How the weights move (Adam).
 
     Attributes:
-        learning_rate: Adam's step size at the start; raising it learns and collapses faster. None: what
-            suits the network (docs/networks.md).
+        learning_rate: Adam's step size at the start; raising it learns and collapses faster. None: the
+            network's own (docs/networks.md).
         lr_final: the step size at the end of the budget (linear in between); None means constant.
         warmup_updates: updates over which the step size rises linearly from 0.
         max_grad_norm: the gradient is scaled down to this norm where it is longer.

@@ -50,7 +50,7 @@ SIZES = {
 """Network -> size -> its dimensions. A network of a user's own is given the numbers of `resnet`."""
 
 LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3}
-"""Adam's first step size that suits each network in a run of 300,000 moves (docs/networks.md: how it was chosen)."""
+"""Adam's first step size of runs that name none. docs/networks.md says how it was chosen."""
 
 WITHOUT_BLOCKS = ("move_net",)
 """Networks that may have 0 blocks."""

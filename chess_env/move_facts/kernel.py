@@ -63,8 +63,8 @@ def _kind_at(position: Positions, square: np.uint64) -> int:
 @inlined
 def _write_move(
     position: Positions, action: int, theirs: Attacks, ours: Attacks, out: Facts
-) -> int:
-    """int64, the kind that moves; writes the group `move`, where `theirs` and `ours` are the attacks before it."""
+) -> None:
+    """None; writes the group `move`, where `theirs` and `ours` are the attacks before it."""
     start, end = _FROM[action], _TO[action]
     origin = square_bit(start)
     kind, taken = _kind_at(position, origin), _kind_at(position, square_bit(end))
@@ -82,7 +82,6 @@ def _write_move(
     if attacker != _NO_KIND:
         out[F.origin_attacked_by_pawn + attacker] = 1
     out[F.origin_defended] = ours.all & origin != U0
-    return kind
 
 
 @inlined
