@@ -3,8 +3,8 @@
     python -m benchmarks.learning.learning --seeds 1 2 3 --json benchmarks/results/learning.json
 
 The default settings were chosen on seeds 0, 11 and 12, so other seeds are measured, one to three
-minutes a seed on two cores. The target is at most 20 % of the starting eval/regret_cp within 300,000 scored moves and 10
-CPU-minutes (trainer and engines), with held-out entropy never below 0.4 nats.
+minutes a seed on two cores. The target is at most 20 % of the starting eval/regret_cp within 300,000
+scored moves, with held-out entropy never below 0.4 nats.
 """
 
 from __future__ import annotations
