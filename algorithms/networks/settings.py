@@ -65,7 +65,7 @@ class NetworkConfig:
             a small one), "transformer" (attention between the squares, and the facts of each move), or
             "module:Name" of a network of your own (`algorithms.networks.custom.Network`), which is given
             these settings and reads of them what it likes.
-        size: "tiny", "small", "medium" or "large"; channels, blocks and head_dim that are given go before it.
+        size: "tiny", "small", "medium" or "large". channels, blocks and head_dim override it where they are given.
         channels: features of a square: the width of the trunk, whose cost grows with its square. None: of the size.
         blocks: blocks of the trunk, one behind the other; move_net may have 0. None: of the size.
         head_dim: length of the from and to vectors whose product is a move's logit in resnet, of a move's hidden
