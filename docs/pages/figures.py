@@ -188,15 +188,10 @@ def learning_curve(record: Mapping[str, Any]) -> str:
             left.plot(moves, greedy, colour, lw=0.8, ls=":")
             right.plot(moves, entropy, colour)
         start = record["rows"][0]["regret_cp_start"]
-        left.axhline(start * TARGET_PERCENT / 100, color="grey", lw=0.8, ls="--")
-        left.text(
-            300,
-            60,
-            f"dashed: {TARGET_PERCENT:g} % of the start",
-            color="grey",
-            fontsize=8,
-            ha="right",
-        )
+        wanted = start * TARGET_PERCENT / 100
+        left.axhline(wanted, color="grey", lw=0.8, ls="--")
+        says = f"dashed: {TARGET_PERCENT:g} % of the start"
+        left.text(300, wanted + 6, says, color="grey", fontsize=8, ha="right")
         right.axhline(TARGET_ENTROPY, color="grey", lw=0.8, ls="--")
         for axes, label in ((left, PANELS["regret_cp"]), (right, PANELS["entropy"])):
             axes.set(xlabel="scored moves (thousands)", ylabel=label, ylim=(0, None))
