@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.learning.four_algorithms import COMMAND
+from benchmarks.learning.four_algorithms import command
 from benchmarks.learning.questions import QUESTIONS
 from docs.pages import findings, result
 from docs.pages.figures import phases, prices
@@ -33,7 +33,7 @@ def test_a_recorded_command_without_a_network_is_shown_with_resnet() -> None:
 
 
 def test_the_pages_show_the_commands_that_their_benchmarks_print() -> None:
-    assert with_network(result("four_algorithms")["command"]) == COMMAND
+    assert with_network(result("four_algorithms")["command"]) == command("resnet")
     recorded = result("questions")["questions"]
     for question in QUESTIONS:
         assert with_network(recorded[question.name]["command"]) == question.command()
