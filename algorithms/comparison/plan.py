@@ -17,7 +17,7 @@ Treatment = Literal["none", "equal", "share", "preset"]
 TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
 
 TRIED_RATES = {
-    "move_net": (5e-4, 1e-3, 2e-3, 4e-3, 8e-3),
+    "move_net": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
     "resnet": (5e-4, 1e-3, 2e-3, 4e-3),
     "transformer": (5e-4, 1e-3, 2e-3, 4e-3),
 }

@@ -195,7 +195,7 @@ def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid) -> None:
     result = compared(grid, "grpo", "rloo", num_seeds=2, tune=True)
     tuning = result.values["tuning"]
     assert {name: each["learning_rate"] for name, each in tuning.items()} == best
-    assert list(tuning["rloo"]["percent_of_start"]) == ["0.0005", "0.001", "0.004", "0.008"]
+    assert list(tuning["rloo"]["percent_of_start"]) == ["0.001", "0.004", "0.008", "0.016", "0.032"]
     assert tuning["grpo"]["percent_of_start"]["0.002"] == pytest.approx(100 * 210 / 400)
     assert {each["seed"] for each in result.values["cells"]} == {1, 2}
     assert {each["percent_of_start"] for each in result.values["cells"]} == {50.0}
