@@ -24,9 +24,6 @@ EXAMPLES = (
     "chess-lab train ppo --smoke --env.evaluator builtin",
 )
 
-STRONG_FOR = "grpo"
-"""The one algorithm that `--preset strong` was measured with."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Start:
@@ -146,12 +143,6 @@ def _named(name: str, arguments: Sequence[str]) -> Start:
     preset, arguments = take("--preset", arguments)
     if preset is not None:
         require_choice("--preset", preset, (STRONG,))
-        if config.preset != STRONG_FOR:
-            raise ValueError(
-                f"--preset {preset} was made for {STRONG_FOR} and measured with it, not for "
-                f"{config.label}: run `chess-lab train {STRONG_FOR} --preset {preset}`, or give "
-                "the settings one by one"
-            )
         config = strong(config)
     return Start(config, arguments, prog=f"chess-lab train {name}", preset=preset)
 
@@ -171,7 +162,7 @@ def _usage(arguments: Sequence[str]) -> int:
     )
     print(f"usage: chess-lab train NAME [options]\n"
           f"       chess-lab train MODULE:CLASS [options]\n"
-          f"       chess-lab train grpo --preset strong [changes]\n"
+          f"       chess-lab train exact --preset strong [changes]\n"
           f"       chess-lab train --resume RUN_DIR\n"
           f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
           f"`chess-lab train NAME --help` lists the options.")  # fmt: skip

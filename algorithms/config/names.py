@@ -7,6 +7,7 @@ policy learns to play whole games.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from algorithms.config.custom import default_algorithm
 from algorithms.config.run import (
@@ -17,6 +18,7 @@ from algorithms.config.run import (
     TrainConfig,
 )
 from algorithms.core.checks import require_choice
+from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.presets import EXTERNAL, PRESETS
 from algorithms.regularization import RegularizerConfig
@@ -25,6 +27,40 @@ NAMES = (*PRESETS, *EXTERNAL)
 
 STRONG = "strong"
 """The settings that `--preset` knows."""
+
+_WHOLE_GAMES: dict[str, Any] = {
+    "rollout": RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
+    "match": MatchConfig(opponents=("random", "material"), games=40, interval_updates=500),
+    "total_moves": 40_000_000,
+    "eval_interval_updates": 50,
+    "diagnostics_interval_updates": 200,
+    "checkpoint_interval_updates": 200,
+}
+_WHOLE_GAMES_ENV = EnvConfig(
+    evaluator="builtin",
+    reward="asinh400_delta+outcome",
+    start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
+    max_plies=16,
+)
+
+_STRONG: dict[str, dict[str, Any]] = {
+    "exact": {
+        "regularizer": RegularizerConfig(ent_coef=0.06, ent_coef_final=0.02),
+        "policy": NetworkConfig(network="move_net"),
+        "env": dataclasses.replace(_WHOLE_GAMES_ENV, max_plies=32),
+        "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),
+    },
+    "grpo": {
+        "algorithm": GRPO(group_size=32),
+        "regularizer": RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
+        "policy": NetworkConfig(network="resnet", size="large"),
+        "env": _WHOLE_GAMES_ENV,
+        "optimizer": OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
+    },
+}
+"""Name of a run -> what the settings `strong` are for it, beside what they share."""
+
+STRONG_FOR = tuple(_STRONG)
 
 
 def named_run(name: str) -> TrainConfig:
@@ -48,35 +84,25 @@ def named_run(name: str) -> TrainConfig:
 def strong(config: TrainConfig) -> TrainConfig:
     """The run `config` with the settings that were chosen for playing strength, and its own algorithm.
 
-    They were chosen in runs of two seeds (docs/results.md); what they are for:
+    docs/results.md says what they come to and how they were chosen. What both have, and what it is for:
 
-    - 32 samples and a strong bonus: a policy that stays broad sees in every group what its second
-      choices are worth. It is played greedily, and for that it need not be sharp.
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
     - Mostly its own greedy moves are played on: what a broad policy samples leads elsewhere.
-    - Short stays of 16 plies: greedy play soon leaves the wild positions that starts are drawn from.
+    - Short stays of 16 or 32 plies: greedy play soon leaves the wild positions that starts are drawn from.
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.
+    - A policy that stays broad. It is played greedily, and for that it need not be sharp.
 
-    Args:
-        config: of an algorithm that samples groups and learns from advantages of unit scale.
+    `exact` scores every legal move of a position and has the network that reads the facts of each move; the
+    shipped policy `example` comes from it. `grpo` samples 32 moves, on the residual network.
+
+    Raises:
+        ValueError: they were not chosen for this run's algorithm.
     """
-    return dataclasses.replace(
-        config,
-        algorithm=dataclasses.replace(config.algorithm, group_size=32),
-        regularizer=RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
-        policy=NetworkConfig(network="resnet", size="large"),
-        rollout=RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
-        env=EnvConfig(
-            evaluator="builtin",
-            reward="asinh400_delta+outcome",
-            start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
-            max_plies=16,
-        ),
-        optimizer=OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
-        match=MatchConfig(opponents=("random", "material"), games=40, interval_updates=500),
-        total_moves=40_000_000,
-        eval_interval_updates=50,
-        diagnostics_interval_updates=200,
-        checkpoint_interval_updates=200,
-    )
+    if config.preset not in _STRONG:
+        raise ValueError(
+            f"--preset {STRONG} was made for {' and '.join(STRONG_FOR)} and measured with them, not for "
+            f"{config.label}: run `chess-lab train {STRONG_FOR[0]} --preset {STRONG}`, or give the settings "
+            "one by one"
+        )
+    return dataclasses.replace(config, **_WHOLE_GAMES, **_STRONG[config.preset])

@@ -125,7 +125,7 @@ def main() -> None:
         warmup, updates, num_envs = 1, 3, 8
     start = Loop(arguments.preset, num_envs, arguments.seed)
     for _ in range(warmup):
-        start.update(start.rollout(), start.learner.settings.learning_rate)
+        start.update(start.rollout(), start.learner.settings.full_learning_rate)
     batch = start.rollout()
     entropy = batch_metrics(batch, torch.zeros_like(batch.rewards))["policy/entropy"]
     print(f"warm start: {warmup} updates, policy/entropy {entropy:.2f} nats", flush=True)

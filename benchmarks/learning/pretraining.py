@@ -72,7 +72,7 @@ WHOLE = Sizes(
     decay=("--lr-decay-steps", "3000"),
     rl=("--total-moves", str(RL_MOVES)),
     long_rl=("--total-moves", str(LONG_MOVES)),
-    games=strong.GAMES,
+    games=200,
 )
 SMOKE = Sizes(
     labels=("--smoke", *NETWORK), decay=(), rl=("--smoke",), long_rl=("--smoke",), games=4

@@ -1,4 +1,4 @@
-"""The settings `strong`: for grpo alone, changed by flags like any others, and kept by a continued run."""
+"""The settings `strong`: for exact and grpo, changed by flags like any others, and kept by a continued run."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ import pytest
 
 from algorithms import cli
 from algorithms.config import files as config_file
-from algorithms.config.names import named_run, strong
+from algorithms.config.names import STRONG_FOR, named_run, strong
 from algorithms.networks.build import build_policy
 from tests.commands.lab import chess_lab
 from tests.small import CPU
 
-SMOKE = ("train", "grpo", "--preset", "strong", "--smoke", "--device", "cpu")
+SMOKE = ("--preset", "strong", "--smoke", "--device", "cpu")
 
 
-def test_the_command_line_runs_the_settings_with_the_changes_given(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", STRONG_FOR)
+def test_the_command_line_runs_the_settings_with_the_changes_given(
+    name: str, tmp_path: Path
+) -> None:
     arguments = ["--match.opponents", "--rollout.greedy-fraction", "0.25", "--run-dir"]
-    assert cli.main([*SMOKE, *arguments, str(tmp_path / "run")]) == 0
-    kept, wanted = (config_file.load(tmp_path / "run" / "config.json"), strong(named_run("grpo")))
+    assert cli.main(["train", name, *SMOKE, *arguments, str(tmp_path / "run")]) == 0
+    kept, wanted = (config_file.load(tmp_path / "run" / "config.json"), strong(named_run(name)))
     assert kept.algorithm == wanted.algorithm and kept.regularizer == wanted.regularizer
     assert kept.env == wanted.env and kept.optimizer == wanted.optimizer
     assert kept.rollout.greedy_fraction == 0.25 and kept.match.opponents == ()
-    assert kept.label == "grpo"
+    assert kept.label == name
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "ppo", "--preset", "strong"], "made for grpo"),
+        (["train", "ppo", "--preset", "strong"], "made for exact and grpo"),
         (["train", "grpo", "--preset=stronger"], "did you mean 'strong'"),
     ],
 )
@@ -41,8 +44,9 @@ def test_another_algorithm_and_an_unknown_preset_are_errors(
     assert code == 1 and message in err
 
 
-def test_its_policy_fits_into_two_megabytes() -> None:
-    policy = build_policy(strong(named_run("grpo")).policy, seed=0, device=CPU)
+@pytest.mark.parametrize("name", STRONG_FOR)
+def test_its_policy_fits_into_two_megabytes(name: str) -> None:
+    policy = build_policy(strong(named_run(name)).policy, seed=0, device=CPU)
     assert 4 * policy.num_parameters < 2_000_000 - 10_000  # a safetensors header is some kilobytes
 
 
