@@ -18,6 +18,7 @@ from pathlib import Path
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.plan import Plan
 from benchmarks.records.causes import write
+from benchmarks.records.four_algorithms import tuning_runs
 
 FOLDERS = {"resnet": "runs/four", "move_net": "runs/four_move_net"}
 """Network -> where its documented command puts the comparison."""
@@ -66,7 +67,9 @@ def main() -> int:
     if options.json is not None:
         # Without the command line as it was given: its paths mean nothing elsewhere.
         provenance = {k: v for k, v in result.values["provenance"].items() if k != "command"}
-        values = result.values | {"provenance": provenance}
+        rates = plan(options.network).tried_rates
+        runs = tuning_runs(options.out / "tuning", rates)
+        values = result.values | {"provenance": provenance, "tuning_runs": runs}
         shown = {"benchmark": "four_algorithms", "command": command(options.network)}
         write(options.json, shown | values)
     return 1 if result.broken else 0

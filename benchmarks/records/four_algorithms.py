@@ -5,13 +5,17 @@ They were read from the runs on `resnet`, and written down before `move_net` was
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from algorithms.comparison.readings import LEVELS
+from algorithms.comparison.grid_runs import GridRun
+from algorithms.comparison.plan import TUNING_SEEDS
+from algorithms.comparison.readings import LEVELS, UnreadableError, read_run
 from algorithms.reports import difference_interval, interquartile_mean
 
 Quantity = Literal["entropy", "entropy_end", "regret_end"]
@@ -45,6 +49,7 @@ class Claim:
             at the end, % of the start.
         weights: column -> its factor in the sum.
         above: the bound.
+        presumes: a claim without which this one means nothing; where that does not hold this one is not compared.
     """
 
     says: str
@@ -52,6 +57,7 @@ class Claim:
     quantity: Quantity
     weights: Mapping[str, float]
     above: float = 0.0
+    presumes: Claim | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +112,7 @@ CLAIMS = (
         BONUSES["share"],
         "entropy",
         {"delightful_pg+none": 1.0, "ppo+none": -1.0, "delightful_pg+share": -2.0, "ppo+share": 2.0},
+        presumes=_more_entropy("delightful_pg", "ppo", "none"),
     ),
     Claim("Delightful PG ends with over a nat",
           BONUSES["none"], "entropy_end", {"delightful_pg+none": 1.0}, above=1.0),
@@ -124,6 +131,8 @@ def judge(claim: Claim, values: Mapping[str, Any]) -> Judgement:
         claim: of `CLAIMS`.
         values: of comparison.json.
     """
+    if claim.presumes is not None and judge(claim.presumes, values).verdict != "holds":
+        return Judgement("cannot tell")
     runs = {
         name: {cell["seed"]: cell for cell in values["cells"] if cell["column"] == name}
         for name in claim.weights
@@ -145,6 +154,30 @@ def judge(claim: Claim, values: Mapping[str, Any]) -> Judgement:
     low, high = float(interval.low), float(interval.high)
     verdict: Verdict = "holds" if low > 0 else "reversed" if high < 0 else "cannot tell"
     return Judgement(verdict, float(interquartile_mean(margins)), low, high, level)
+
+
+def tuning_runs(folder: Path, rates: Sequence[float]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """{algorithm: {step size: [a run for each tuning seed]}}: its seed, regret at the end and entropies.
+
+    A run that broke is not in it.
+
+    Args:
+        folder: of the tuning runs, in that of the comparison.
+        rates: the step sizes.
+    """
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for name in ALGORITHMS:
+        for rate in rates:
+            runs = []
+            for seed in TUNING_SEEDS:
+                own = folder / f"{name}+learning_rate={rate:g}" / f"seed-{seed}"
+                with contextlib.suppress(UnreadableError):
+                    run = read_run(GridRun(own.name, (), own), name, seed, None)
+                    values = run.to_dict()
+                    kept = {key: values[key] for key in ("percent_of_start", "entropy_at_percent")}
+                    runs.append({"seed": seed, **kept, "entropy_end": run.entropy[-1]})
+            found.setdefault(name, {})[f"{rate:g}"] = runs
+    return found
 
 
 def stands_on(judgements: Mapping[str, Judgement]) -> str:

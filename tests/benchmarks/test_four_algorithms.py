@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from algorithms.comparison import compare as comparing
+from algorithms.comparison.compare import compare
+from algorithms.comparison.plan import Plan
+from algorithms.config.run import TrainConfig
 from benchmarks.learning.four_algorithms import FOLDERS, command, plan
-from benchmarks.records.four_algorithms import CLAIMS, Claim, Judgement, judge, stands_on
+from benchmarks.records.four_algorithms import (
+    CLAIMS,
+    Claim,
+    Judgement,
+    judge,
+    stands_on,
+    tuning_runs,
+)
 from docs.pages import result
+from tests.comparison.fake_grid import Curve, FakeGrid
 
 LEVELS = ("70", "60", "50", "40", "35")
 
@@ -57,6 +70,16 @@ def test_entropy_is_read_at_the_deepest_level_that_all_runs_reach() -> None:
     assert judge(claim, never) == Judgement("cannot tell")
 
 
+def test_a_claim_on_a_lead_is_not_compared_where_there_is_none() -> None:
+    lead = Claim("a leads", "no bonus", "entropy_end", {"a": 1.0, "b": -1.0})
+    gone = Claim("it is gone", "a bonus", "entropy_end", {"c": -1.0}, above=-9.0, presumes=lead)
+    high, low, rest = [2.0, 2.1, 2.2, 2.3], [1.0, 1.2, 1.1, 1.4], cells("c", [1.0, 1.1, 1.2, 1.3])
+    assert judge(gone, comparison(cells("a", high), cells("b", low), rest)).verdict == "holds"
+    assert judge(gone, comparison(cells("a", low), cells("b", high), rest)) == Judgement(
+        "cannot tell"
+    )
+
+
 def test_a_seed_that_broke_in_one_column_is_left_out_of_the_claim() -> None:
     claim = Claim("a keeps more than b", "no bonus", "entropy", {"a": 1.0, "b": -1.0})
     values = comparison(cells("a", [2.0, 2.0, 2.0, 9.0]), cells("b", [1.0, 1.0, 1.0]))
@@ -91,6 +114,27 @@ def test_a_claim_about_two_columns_has_the_margin_that_the_comparison_reports() 
         assert found.margin == pytest.approx(difference, abs=1e-5)
         assert found.low is not None and found.high is not None
         assert found.high - found.low == pytest.approx(interval["high"] - interval["low"], abs=1e-5)
+
+
+def test_the_tuning_runs_are_read_where_they_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def curve(name: str, config: TrainConfig) -> Curve:
+        return [(400.0, 3.0), (100.0, 1000 * config.optimizer.learning_rate)]
+
+    grid = FakeGrid(curve, out=tmp_path)
+    grid.breaks = frozenset({"rloo+learning_rate=0.002/seed-1001"})
+    monkeypatch.setattr(comparing, "run_grid", grid)
+    asked = Plan(("grpo", "rloo"), treatments=("none",), num_seeds=2, tune=True)
+    compare(asked, tmp_path, say=lambda line: None)
+    found = tuning_runs(tmp_path / "tuning", (2e-3, 4e-3))
+    assert [run["seed"] for run in found["grpo"]["0.002"]] == [1000, 1001]
+    assert [run["seed"] for run in found["rloo"]["0.002"]] == [1000]
+    (run, _) = found["rloo"]["0.004"]
+    assert run["entropy_end"] == pytest.approx(4.0) and run["percent_of_start"] == 25.0
+    # Half the regret lies at 200 cp, two thirds of the way from 3 nats to 4.
+    assert run["entropy_at_percent"]["50"] == pytest.approx(3 + 2 / 3)
+    assert found["ppo"] == {"0.002": [], "0.004": []}
 
 
 def test_both_networks_are_compared_with_the_same_runs() -> None:
