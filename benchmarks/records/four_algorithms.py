@@ -181,7 +181,7 @@ def tuning_runs(folder: Path, rates: Sequence[float]) -> dict[str, dict[str, lis
 
 
 def stands_on(judgements: Mapping[str, Judgement]) -> str:
-    """On which networks a claim holds: "both", "only NAME" or "neither".
+    """On which networks a claim holds: "both", "only on NAME" or "neither".
 
     Args:
         judgements: of one claim: network -> what its comparison shows.
@@ -189,7 +189,7 @@ def stands_on(judgements: Mapping[str, Judgement]) -> str:
     networks = [name for name, each in judgements.items() if each.verdict == "holds"]
     if len(networks) == len(judgements):
         return "both"
-    return f"only {networks[0]}" if networks else "neither"
+    return f"only on {networks[0]}" if networks else "neither"
 
 
 def _deepest(cells: Sequence[Mapping[str, Any]]) -> int | None:

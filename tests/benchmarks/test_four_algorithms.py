@@ -90,8 +90,8 @@ def test_a_seed_that_broke_in_one_column_is_left_out_of_the_claim() -> None:
 def test_a_claim_stands_where_it_holds() -> None:
     holds, turned, open_ = (Judgement(v) for v in ("holds", "reversed", "cannot tell"))  # type: ignore[arg-type]
     assert stands_on({"resnet": holds, "move_net": holds}) == "both"
-    assert stands_on({"resnet": open_, "move_net": holds}) == "only move_net"
-    assert stands_on({"resnet": holds, "move_net": turned}) == "only resnet"
+    assert stands_on({"resnet": open_, "move_net": holds}) == "only on move_net"
+    assert stands_on({"resnet": holds, "move_net": turned}) == "only on resnet"
     assert stands_on({"resnet": turned, "move_net": open_}) == "neither"
 
 
