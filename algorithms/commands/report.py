@@ -132,7 +132,8 @@ def _probes(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Any]:
 
 def _presets(runs: Sequence[RunRecord]) -> dict[str, Mapping[str, str]]:
     """The preset's settings as it comes, by the first run's folder; empty where columns are compared."""
-    from algorithms.reports.page import flatten, group_runs
+    from algorithms.reports.page import group_runs
+    from algorithms.reports.tasks import flatten
 
     if len(group_runs(runs)) > 1:
         return {}

@@ -13,13 +13,11 @@ from algorithms.comparison.grid_runs import GridRun, stopped_by
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
+from algorithms.reports.tasks import START_TOLERANCE
 from algorithms.run_folder.files import read_json
 
 LEVELS = (70, 60, 50, 40, 35)
 """Percentages of the starting regret at which runs are matched; the deepest that all reach counts."""
-
-START_TOLERANCE = 1e-6
-"""Relative difference of two held-out start values that is still rounding."""
 
 
 class UnreadableError(ValueError):

@@ -14,12 +14,18 @@ from algorithms.reports.page import (
     PolicyPicture,
     Probe,
     build_page,
-    flatten,
-    group_runs,
     read_claims,
 )
 from algorithms.reports.run_files import RunFileError, RunRecord, read_run
-from tests.reports.run_folders import ENVIRONMENT, config, learning_rows, row, write_run
+from algorithms.reports.tasks import flatten
+from tests.reports.run_folders import (
+    ENVIRONMENT,
+    config,
+    learning_rows,
+    row,
+    run_of,
+    write_run,
+)
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 VOID = {"meta", "input", "br", "link"}
@@ -55,10 +61,6 @@ def text_of(page: str) -> str:
 
     body = page[page.index("</style>") :]
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
-
-
-def run_of(folder: Path, **settings: object) -> RunRecord:
-    return read_run(write_run(folder, config=config(**settings)))
 
 
 @pytest.fixture
@@ -140,38 +142,6 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     assert tags.open == []
     assert tags.count("script") == tags.count("img") == 0
     assert not any("onerror" in found for _, found in tags.found)
-
-
-def test_seeds_are_one_column_and_settings_set_columns_of_one_label_apart(tmp_path: Path) -> None:
-    runs = [
-        run_of(tmp_path / "a", seed=2, ent_coef=0.1, run_dir="x"),
-        run_of(tmp_path / "b", seed=1, ent_coef=0.1, run_dir="y"),
-        run_of(tmp_path / "c", seed=1, ent_coef=0.3),
-        run_of(tmp_path / "d", preset="rloo", ent_coef=0.7),
-    ]
-    columns = group_runs(runs)
-    assert [(c.name, c.seeds) for c in columns] == [
-        ("grpo, ent_coef 0.1", "1, 2"), ("grpo, ent_coef 0.3", "1"), ("rloo", "1"),
-    ]  # fmt: skip
-    assert not any(column.repeated_seeds for column in columns)
-    twice = group_runs([runs[0], run_of(tmp_path / "e", seed=2, ent_coef=0.1)])
-    assert twice[0].repeated_seeds
-    assert "two runs have the same seed (2, 2)" in text_of(build_page("x", list(twice[0].runs)))
-
-
-@pytest.mark.parametrize(
-    ("coefficients", "shown"),
-    [
-        ((0.5402657583388303, 0.03), ["0.5403", "0.03"]),
-        ((0.5402657583388303, 0.5402657583388304), ["0.5402657583388303", "0.5402657583388304"]),
-    ],
-)
-def test_a_name_shows_four_digits_of_a_number_where_they_tell_columns_apart(
-    tmp_path: Path, coefficients: tuple[float, float], shown: list[str]
-) -> None:
-    runs = [run_of(tmp_path / f"{at}", ent_coef=value) for at, value in enumerate(coefficients)]
-    names = [column.name for column in group_runs(runs)]
-    assert names == [f"grpo, ent_coef {text}" for text in shown]
 
 
 def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:

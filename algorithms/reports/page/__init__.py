@@ -3,7 +3,7 @@
 from algorithms.reports.page.boards import MoveChance, PolicyPicture, Probe
 from algorithms.reports.page.build import PageNotes, build_page
 from algorithms.reports.page.claims import Claims, read_claims
-from algorithms.reports.page.columns import Column, flatten, group_runs
+from algorithms.reports.page.columns import Column, group_runs
 
 __all__ = [
     "Claims",
@@ -13,7 +13,6 @@ __all__ = [
     "PolicyPicture",
     "Probe",
     "build_page",
-    "flatten",
     "group_runs",
     "read_claims",
 ]
