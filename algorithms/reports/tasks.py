@@ -87,17 +87,18 @@ def group_by_task(runs: Sequence[RunRecord]) -> list[SameTask]:
         else:
             tasks.append(task)
             members.append([run])
-    twins = [tasks.count(task) > 1 for task in tasks]
+    # Where settings alone tell all groups apart, what they start at says nothing more.
+    told = len({tuple(task.items()) for task in tasks}) == len(tasks)
     return [
-        SameTask(task | ({START: _start_text(own)} if twin else {}), tuple(own))
-        for task, own, twin in zip(tasks, members, twins, strict=True)
+        SameTask(task if told else task | {START: _start_text(own)}, tuple(own))
+        for task, own in zip(tasks, members, strict=True)
     ]
 
 
-def differing_parts(groups: Sequence[SameTask]) -> list[str]:
-    """Parts of the task, in plain words, that are not the same in all groups."""
-    parts = dict.fromkeys(part for group in groups for part in group.task)
-    return [part for part in parts if len({group.task.get(part) for group in groups}) > 1]
+def differing_parts(tasks: Sequence[Mapping[str, str]]) -> list[str]:
+    """Parts of the task, in plain words, that are not the same in all."""
+    parts = dict.fromkeys(part for task in tasks for part in task)
+    return [part for part in parts if len({task.get(part) for task in tasks}) > 1]
 
 
 def start_regret(run: RunRecord) -> float | None:
@@ -142,11 +143,10 @@ def _said(part: str, starts: tuple[str, ...], settings: Mapping[str, str]) -> st
 
 
 def _network(settings: Mapping[str, str]) -> str:
-    """Name and size, and what was set besides: a record of before a setting existed says the same without it."""
+    """Name and size, and what was set besides; a record of before a setting existed says the same without it."""
     values = {name.partition(".")[2]: text for name, text in settings.items()}
     named = [values.pop(name) for name in ("network", "size") if name in values]
-    if values.get("dropout") in ("0", "0.0"):
-        del values["dropout"]
+    values.pop("dropout", None)  # reinforcement learning never drops anything
     others = [f"{name} {text}" for name, text in values.items() if text != "null"]
     return ", ".join([" ".join(named), *others] if named else others) or _UNKNOWN
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,12 @@ from algorithms.reports.page import (
     PolicyPicture,
     Probe,
     build_page,
+    comparison_file,
     read_claims,
 )
 from algorithms.reports.run_files import RunFileError, RunRecord, read_run
 from algorithms.reports.tasks import flatten
+from tests.reports.page_text import Tags, text_of
 from tests.reports.run_folders import (
     ENVIRONMENT,
     config,
@@ -28,39 +29,6 @@ from tests.reports.run_folders import (
 )
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
-VOID = {"meta", "input", "br", "link"}
-
-
-class Tags(HTMLParser):
-    """Every element with its attributes, and whether each is closed in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def count(self, tag: str) -> int:
-        return sum(name == tag for name, _ in self.found)
-
-
-def text_of(page: str) -> str:
-    """What a reader sees: no markup, entities resolved, white space as single spaces."""
-    import html
-
-    body = page[page.index("</style>") :]
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
 
 
 @pytest.fixture
@@ -199,12 +167,10 @@ def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: 
     assert "a, seed 1 healthy none found" in text
 
 
-def test_runs_of_other_lengths_or_evaluators_are_pointed_out(tmp_path: Path) -> None:
+def test_runs_of_other_lengths_are_pointed_out(tmp_path: Path) -> None:
     short = read_run(write_run(tmp_path / "a", learning_rows()[:3], config(seed=1)))
-    other = write_run(tmp_path / "b", None, config(seed=2), {"evaluator": "stockfish"})
-    text = text_of(build_page("x", [short, read_run(other)]))
+    text = text_of(build_page("x", [short, run_of(tmp_path / "b", seed=2)]))
     assert "its runs have 2 to 5 updates" in text
-    assert "rewarded by different evaluators: builtin-v1, stockfish" in text
 
 
 def test_gradient_shares_leave_out_the_norms_and_predictions_say_their_correlation(
@@ -223,15 +189,17 @@ def test_a_page_without_a_run_is_an_error() -> None:
 
 
 def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    assert read_claims(tmp_path) == []
+    assert comparison_file(tmp_path) is None
     quantity = {"quantity": "final regret", "claims": ["nothing: <b>"], "not_compared": ["a | b"]}
     family = {"seeds": [1, 2], "quantities": [quantity], "left_out": []}
     values = {"families": {"none": family}, "broken": [{"cell": "c", "reason": "r"}], "mixed": [],
               "controls": [], "tuning_says": "not tuned"}  # fmt: skip
     import json
 
-    (tmp_path / "comparison.json").write_text(json.dumps(values))
-    claims = read_claims(tmp_path)
+    path = tmp_path / "comparison.json"
+    path.write_text(json.dumps(values))
+    assert comparison_file(tmp_path) == path
+    claims = read_claims(path)
     assert [(c.subject, list(c.sentences)) for c in claims] == [
         ("final regret (2 seeds)", ["nothing: <b>", "a | b"]),
         ("Broken runs", ["c: r"]),
@@ -240,9 +208,9 @@ def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: P
     page = build_page("a", [run_of(tmp_path / "a")], PageNotes(claims=claims))
     assert "nothing: &lt;b&gt;" in page
     for damaged in ("{", '{"families": 3}', "[]"):
-        (tmp_path / "comparison.json").write_text(damaged)
+        path.write_text(damaged)
         with pytest.raises(RunFileError, match=r"comparison\.json"):
-            read_claims(tmp_path)
+            read_claims(path)
 
 
 def test_ten_long_runs_stay_below_two_megabytes(tmp_path: Path) -> None:

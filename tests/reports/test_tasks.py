@@ -86,15 +86,15 @@ def test_runs_that_differ_in_a_part_of_the_task_are_not_comparable(
 ) -> None:
     groups = group_by_task([record("a"), record("b", **changed), record("c")])
     assert [[run.name for run in group.runs] for group in groups] == [["a", "c"], ["b"]]
-    assert differing_parts(groups) == [part]
+    assert differing_parts([group.task for group in groups]) == [part]
 
 
 def test_what_an_algorithm_does_with_the_task_sets_no_groups_apart() -> None:
-    others = {"algorithm__name": "rloo", "algorithm__group_size": 4, "env__cache": "x",
+    others = {"algorithm__name": "rloo", "algorithm__group_size": 4, "policy__dropout": 0.1, "env__cache": "x",
               "rollout__num_envs": 8, "optimizer__learning_rate": 0.1, "regularizer__ent_coef": 9.0,
               "device": "cuda"}  # fmt: skip
     runs = [record(f"{at}", **{key: value}) for at, (key, value) in enumerate(others.items())]
-    assert sizes(record(), *runs) == [8]
+    assert sizes(record(), *runs) == [9]
 
 
 def test_a_record_of_before_a_setting_existed_says_the_same_without_it() -> None:
@@ -111,7 +111,10 @@ def test_one_seed_must_start_at_one_regret_and_other_seeds_need_not() -> None:
     other_weights = record("d", start=380.0)
     groups = group_by_task([record("a"), same, other_seed, other_weights])
     assert [len(group.runs) for group in groups] == [3, 1]
-    assert differing_parts(groups) == [START]
+    assert differing_parts([group.task for group in groups]) == [START]
+    assert differing_parts([g.task for g in group_by_task([record(), record(total_moves=1)])]) == [
+        "budget"
+    ]
     assert [group.task[START] for group in groups] == [
         "390.00 to 400.00 centipawns", "380.00 centipawns",
     ]  # fmt: skip

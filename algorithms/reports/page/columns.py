@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from algorithms.reports.run_files import RunRecord, printable
-from algorithms.reports.tasks import flatten
+from algorithms.reports.tasks import flatten, group_by_task
 
 # Settings that name a run or say where it computes, and so set no two columns apart.
 BOOKKEEPING = frozenset(
@@ -56,6 +56,34 @@ class Column:
         return len(set(known)) < len(known)
 
 
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Columns that had the same task, and so may be compared.
+
+    Attributes:
+        letter: what the page calls it: A, B, ..., Z, AA, ...
+        task: every part of the task in plain words -> what it is.
+        columns: at least one.
+    """
+
+    letter: str
+    task: Mapping[str, str]
+    columns: tuple[Column, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return sum(len(column.runs) for column in self.columns)
+
+
+def group_columns(runs: Sequence[RunRecord]) -> list[Group]:
+    """The runs as columns, grouped by their task; both in the order in which their first run comes."""
+    return [
+        Group(_letter(place), each.task, tuple(group_runs(each.runs)))
+        for place, each in enumerate(group_by_task(runs))
+    ]
+
+
 def group_runs(runs: Sequence[RunRecord]) -> list[Column]:
     """The columns, in the order in which their first run comes."""
     settings = {id(run): _telling(run) for run in runs}
@@ -81,6 +109,11 @@ def common_settings(settings: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The settings that are the same in all, with their values, in their own order."""
     apart = set(differing_settings(settings))
     return {name: text for name, text in settings[0].items() if name not in apart}
+
+
+def _letter(place: int) -> str:
+    before, last = divmod(place, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
 def _telling(run: RunRecord) -> dict[str, str]:
