@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms.comparison.readings import RunSummary, UnreadableError, summary_of
 from algorithms.comparison.result import analyse
-from algorithms.reports.run_files import RunRecord
+from algorithms.reports.run_files import MAX_STEP, RunRecord
 
 MAX_COLUMNS = 12
 """Of one analysis: twelve make 66 pairs, whose correction asks for 12 seeds."""
@@ -51,7 +51,7 @@ def _reading(run: RunRecord, column: str, times: int) -> RunSummary:
     if times > 1:
         raise UnreadableError(f"seed {run.seed} ran {times} times in {column}")
     budget = run.config.get("total_moves")
-    if not isinstance(budget, int) or isinstance(budget, bool):
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget >= MAX_STEP:
         raise UnreadableError("its budget is not on record")
     spent = run.series("step")
     largest = np.max(np.diff(spent.scored_moves) / np.diff(spent.step), initial=0.0)

@@ -22,7 +22,7 @@ TASK: Mapping[str, tuple[str, ...]] = {
     "temperature of sampling and evaluation": ("rollout.temperature",),
     "budget": ("total_moves",),
 }
-"""What a task consists of, in plain words -> beginnings of the settings that say it."""
+"""What a task consists of, in plain words -> the settings that say it; one with a dot at its end is a section."""
 
 START = "held-out regret before the first update"
 """Part of a task that no setting says: the measured quality of the start weights."""
@@ -88,10 +88,10 @@ def group_by_task(runs: Sequence[RunRecord]) -> list[SameTask]:
             tasks.append(task)
             members.append([run])
     # Where settings alone tell all groups apart, what they start at says nothing more.
-    told = len({tuple(task.items()) for task in tasks}) == len(tasks)
+    starts = [""] * len(tasks) if _distinct(tasks) else _start_texts(tasks, members)
     return [
-        SameTask(task if told else task | {START: _start_text(own)}, tuple(own))
-        for task, own in zip(tasks, members, strict=True)
+        SameTask(task | ({START: start} if start else {}), tuple(own))
+        for task, start, own in zip(tasks, starts, members, strict=True)
     ]
 
 
@@ -121,11 +121,26 @@ def _one_start(members: Sequence[RunRecord], run: RunRecord) -> bool:
     return True
 
 
-def _start_text(runs: Sequence[RunRecord]) -> str:
+def _distinct(tasks: Sequence[Mapping[str, str]]) -> bool:
+    return len({tuple(task.items()) for task in tasks}) == len(tasks)
+
+
+def _start_texts(
+    tasks: Sequence[Mapping[str, str]], members: Sequence[Sequence[RunRecord]]
+) -> list[str]:
+    """What the runs of each group start at, with as many digits as tell groups of one task apart."""
+    for form in (".2f", ".8g"):
+        texts = [_start_text(own, form) for own in members]
+        if _distinct([{**task, START: text} for task, text in zip(tasks, texts, strict=True)]):
+            return texts
+    return [f"{text}, weights {i}" for i, text in enumerate(texts, start=1)]
+
+
+def _start_text(runs: Sequence[RunRecord], form: str) -> str:
     found = [regret for run in runs if (regret := start_regret(run)) is not None]
     if not found:
         return _UNKNOWN
-    low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+    low, high = format(min(found), form), format(max(found), form)
     return f"{low if low == high else f'{low} to {high}'} centipawns"
 
 
@@ -133,13 +148,17 @@ def _said(part: str, starts: tuple[str, ...], settings: Mapping[str, str]) -> st
     """What the settings say of a part of the task."""
     if not settings:
         return _UNKNOWN
-    found = {name: text for name, text in settings.items() if name.startswith(starts)}
+    found = {
+        name: text
+        for name, text in settings.items()
+        if any(name == start or (start[-1] == "." and name.startswith(start)) for start in starts)
+    }
     if part == "network":
         return _network(found)
     text = next(iter(found.values()), "null")
     if text == "null":
         return _NONE.get(part, _UNKNOWN)
-    return f"{int(text):,} scored moves" if part == "budget" and text.isdigit() else text
+    return f"{int(text):,} scored moves" if part == "budget" and text.isdecimal() else text
 
 
 def _network(settings: Mapping[str, str]) -> str:

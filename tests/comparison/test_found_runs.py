@@ -39,6 +39,7 @@ def changed(record: RunRecord, **values: Any) -> RunRecord:
     [
         (run("rloo", 1, total_moves=900), "its record ends at 500 of its 900 scored moves"),
         (changed(run("rloo", 1), config=config("rloo", 1)), "its budget is not on record"),
+        (run("rloo", 1, total_moves=10**400), "its budget is not on record"),
         (changed(run("rloo", 1), config=config("rloo", 1) | {"seed": None}), "seed is not on"),
         (changed(run("rloo", 1), rows=learning_rows()[:1]), "its record ends at 0 of its 500"),
         (changed(run("rloo", 1), rows=[{"step": 0}, {"step": 1}]), "its record ends at nan"),

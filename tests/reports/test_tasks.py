@@ -128,6 +128,21 @@ def test_given_weights_start_at_one_regret_whatever_the_seed() -> None:
     assert sizes(*runs) == [1, 1]
 
 
+def test_groups_that_only_their_start_tells_apart_never_read_the_same() -> None:
+    runs = [record("a", start=300.0), record("b", start=300.001)]
+    starts = [group.task[START] for group in group_by_task(runs)]
+    assert starts == ["300 centipawns", "300.001 centipawns"]
+    middle = [record(f"{s}{at}", s, start=at) for at in (200.0, 250.0, 300.0) for s in (1, 2, 3)]
+    found = group_by_task(middle)
+    assert differing_parts([group.task for group in found]) == [START]
+    assert len({group.task[START] for group in found}) == len(found)
+
+
+@pytest.mark.parametrize("odd", ["²", -3, 10**400, [], {"a": 1}, True])
+def test_a_budget_that_is_no_number_of_moves_is_told_as_it_is(odd: Any) -> None:
+    assert task_of(record(total_moves=odd))["budget"]
+
+
 def test_runs_without_settings_are_a_group_of_their_own() -> None:
     bare = RunRecord(Path("x"), "x", [row(1)])
     assert start_regret(bare) is None
