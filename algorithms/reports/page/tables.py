@@ -72,7 +72,7 @@ def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) 
 def common_table(columns: Sequence[Column]) -> Table:
     """The settings that are the same in all columns, a row each."""
     common = common_settings([column.settings for column in columns])
-    rows = [[Cell(key), Cell(text, is_number=_is_number(text))] for key, text in common.items()]
+    rows = [[Cell(key), Cell(text)] for key, text in common.items()]
     return Table(["setting", "in every column" if len(columns) > 1 else "value"], rows)
 
 
