@@ -97,7 +97,9 @@ def test_a_broken_cell_is_named_and_its_seed_is_left_out_of_every_column(grid: F
     assert broken["cell"] == "rloo+none/seed-3" and "seed-3.log" in broken["reason"]
     family = result.values["families"]["regularization none"]
     assert family["seeds"] == [1, 2, 4]
-    assert family["left_out"] == ["seeds [3] are left out of all columns: a cell is broken there"]
+    assert family["left_out"] == [
+        "seeds [3] are left out of all columns: a run is missing or broken there"
+    ]
     assert all(each["seeds"] == 3 for each in family["quantities"][1]["comparisons"])
     assert "BROKEN rloo+none/seed-3" in "\n".join(result.lines())
 
