@@ -173,43 +173,6 @@ def strong_curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
         return svg_text(figure)
 
 
-def by_cpu_time(rows: Sequence[Mapping[str, Any]], start_cp: float) -> str:
-    """Held-out regret of each network after the same CPU-minutes; one panel an evaluator.
-
-    Args:
-        rows: of `benchmarks/networks/by_cpu_time.py`, of one algorithm.
-        start_cp: regret of a policy that has not learned, the top of the axis.
-    """
-    evaluators = list(dict.fromkeys(row["evaluator"] for row in rows))
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    with drawing("by_cpu_time", (4.4 * len(evaluators), 3.2), STYLE) as figure:
-        panels = figure.subplots(1, len(evaluators), squeeze=False, sharey=True)[0]
-        ticks = sorted({row["minutes"] for row in rows})
-        for axes, evaluator in zip(panels, evaluators, strict=True):
-            for colour, network in zip(COLOURS, networks, strict=False):
-                own = [r for r in rows if (r["evaluator"], r["network"]) == (evaluator, network)]
-                minutes = sorted({row["minutes"] for row in own})
-                reached = [[r["regret_cp"] for r in own if r["minutes"] == m] for m in minutes]
-                middle = [float(np.median(each)) for each in reached]
-                axes.plot(minutes, middle, "o-", color=colour, lw=1.4, ms=3, label=network)
-                for at, each in zip(minutes, reached, strict=True):
-                    axes.plot([at, at], [min(each), max(each)], color=colour, lw=2.5, alpha=0.4)
-            axes.set(
-                xscale="log",
-                yscale="log",
-                title=evaluator,
-                xlabel="CPU-minutes",
-                ylim=(40, start_cp),
-            )
-            axes.set_xticks(ticks, [f"{each:g}" for each in ticks])
-            axes.set_yticks([50, 100, 200], ["50", "100", "200"])
-            axes.minorticks_off()
-            _grid(axes)
-        panels[0].set_ylabel("held-out regret, cp")
-        panels[0].legend(frameon=False)
-        return svg_text(figure)
-
-
 def learning_curve(record: Mapping[str, Any]) -> str:
     """Held-out regret and entropy of every seed of the default run."""
     with drawing("learning_curve", (9, 3.4), {}) as figure:
