@@ -151,7 +151,7 @@ def strong_curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """
     with drawing("learning_curves", (9, 3.2), STYLE) as figure:
         regret, *scores = figure.subplots(1, 3)
-        matches = list(zip(scores, ("random", "material"), (80, 65), strict=True))
+        matches = list(zip(scores, ("random", "material"), (99, 97), strict=True))
         for colour, (name, curve) in zip(COLOURS, runs.items(), strict=False):
             moves = [point["scored_moves"] / 1e6 for point in curve]
             greedy = [point["eval/regret_cp_greedy"] for point in curve]
@@ -161,15 +161,52 @@ def strong_curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
                 played = [point["scored_moves"] / 1e6 for point in curve if key in point]
                 won = [100 * point[key] for point in curve if key in point]
                 axes.plot(played, won, "o-", color=colour, lw=1.2, ms=2.5)
-        regret.axhline(75, color=GREY, lw=0.8, ls="--")
-        regret.set(ylabel="greedy regret on random_2_40, cp", ylim=(50, 200))
+        regret.axhline(50, color=GREY, lw=0.8, ls="--")
+        regret.set(ylabel="greedy regret on random_2_40, cp", ylim=(35, 100))
         regret.legend(frameon=False)
         for axes, opponent, goal in matches:
             axes.axhline(goal, color=GREY, lw=0.8, ls="--")
-            axes.set(ylabel=f"score against {opponent}, % of 40 games", ylim=(40, 100))
+            axes.set(ylabel=f"score against {opponent}, % of 40 games", ylim=(95, 100.3))
         for axes in figure.axes:
             axes.set_xlabel("scored moves, millions")
             _grid(axes)
+        return svg_text(figure)
+
+
+def by_cpu_time(rows: Sequence[Mapping[str, Any]], start_cp: float) -> str:
+    """Held-out regret of each network after the same CPU-minutes; one panel an evaluator.
+
+    Args:
+        rows: of `benchmarks/networks/by_cpu_time.py`, of one algorithm.
+        start_cp: regret of a policy that has not learned, the top of the axis.
+    """
+    evaluators = list(dict.fromkeys(row["evaluator"] for row in rows))
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    with drawing("by_cpu_time", (4.4 * len(evaluators), 3.2), STYLE) as figure:
+        panels = figure.subplots(1, len(evaluators), squeeze=False, sharey=True)[0]
+        ticks = sorted({row["minutes"] for row in rows})
+        for axes, evaluator in zip(panels, evaluators, strict=True):
+            for colour, network in zip(COLOURS, networks, strict=False):
+                own = [r for r in rows if (r["evaluator"], r["network"]) == (evaluator, network)]
+                minutes = sorted({row["minutes"] for row in own})
+                reached = [[r["regret_cp"] for r in own if r["minutes"] == m] for m in minutes]
+                middle = [float(np.median(each)) for each in reached]
+                axes.plot(minutes, middle, "o-", color=colour, lw=1.4, ms=3, label=network)
+                for at, each in zip(minutes, reached, strict=True):
+                    axes.plot([at, at], [min(each), max(each)], color=colour, lw=2.5, alpha=0.4)
+            axes.set(
+                xscale="log",
+                yscale="log",
+                title=evaluator,
+                xlabel="CPU-minutes",
+                ylim=(40, start_cp),
+            )
+            axes.set_xticks(ticks, [f"{each:g}" for each in ticks])
+            axes.set_yticks([50, 100, 200], ["50", "100", "200"])
+            axes.minorticks_off()
+            _grid(axes)
+        panels[0].set_ylabel("held-out regret, cp")
+        panels[0].legend(frameon=False)
         return svg_text(figure)
 
 

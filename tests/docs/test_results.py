@@ -10,19 +10,21 @@ from docs.pages import results
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    return {
-        "games": 200,
-        "greedy_regret_cp": 75.0,
-        "random_score": 0.8,
-        "random_losses": 2,
-        "material_score": 0.65,
-    } | changes
+    values = {"games": 400, "greedy_regret_cp": 50.0, "random_score": 0.99, "material_score": 0.97}
+    return values | changes
+
+
+def against_random(**draws: int) -> list[dict[str, Any]]:
+    other = {"opponent": "material", "draw_causes": {"stalemate": 9, "threefold_repetition": 9}}
+    return [other, {"opponent": "random", "draw_causes": draws}]
 
 
 def test_each_line_of_what_is_wanted_holds_at_its_bound_and_fails_beyond_it() -> None:
-    assert [held for _, _, held in results.wanted(row())] == [True] * 4
-    beyond = row(greedy_regret_cp=75.1, random_score=0.79, random_losses=3, material_score=0.64)
-    assert [held for _, _, held in results.wanted(beyond)] == [False] * 4
+    at_bounds = results.wanted(row(), against_random(threefold_repetition=2))
+    assert [held for _, _, held in at_bounds] == [True] * 5
+    beyond = row(greedy_regret_cp=50.1, random_score=0.989, material_score=0.969)
+    draws = against_random(threefold_repetition=3, stalemate=1)
+    assert [held for _, _, held in results.wanted(beyond, draws)] == [False] * 5
 
 
 def test_the_arms_of_a_comparison_are_lines_with_a_figure_for_each_seed() -> None:

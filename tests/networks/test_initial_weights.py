@@ -151,22 +151,28 @@ def test_another_network_is_refused_and_the_policy_left_as_it_was(
 
 
 @pytest.mark.parametrize(
-    ("source", "configured", "said"),
+    ("source", "configured", "made_with", "said"),
     [
-        ("warm", NetworkConfig(), "give --policy.network resnet"),
-        ("example", NetworkConfig(), "give --policy.network resnet --policy.size large"),
-        ("example", NetworkConfig(size="large"), "give --policy.network resnet"),
+        ("warm", NetworkConfig(), "resnet", "give --policy.network resnet"),
+        ("example", NetworkConfig(network="resnet"), "move_net", "give --policy.network move_net"),
+        (
+            "example",
+            NetworkConfig(size="large"),
+            "move_net",
+            "give --policy.network move_net --policy.size medium",
+        ),
         (
             "warm",
             SMALL,
+            "resnet",
             "give --policy.network resnet --policy.channels 64 --policy.blocks 4 --policy.head-dim 32",
         ),
     ],
 )
 def test_weights_of_another_network_are_refused_with_its_name_and_the_options_that_ask_for_it(
-    source: str, configured: NetworkConfig, said: str
+    source: str, configured: NetworkConfig, made_with: str, said: str
 ) -> None:
-    with pytest.raises(ValueError, match="resnet of channels 64") as caught:
+    with pytest.raises(ValueError, match=f"{made_with} of channels 64") as caught:
         initialise(policy_with(0, config=configured), source)
     assert str(caught.value).endswith(said) and configured.network in str(caught.value)
 

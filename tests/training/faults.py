@@ -23,6 +23,7 @@ from algorithms.training.session import Session
 from tests.env.material import MaterialEvaluator
 
 SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
+FACTS = NetworkConfig(network="move_net", size="tiny")
 ROLLOUT = RolloutConfig(num_envs=8, num_plies=2)
 BUILTIN = EnvConfig(evaluator="builtin")
 
@@ -219,6 +220,17 @@ def undefined_logprob(session: Session) -> RolloutBatch:
     return batch
 
 
+def facts_of_another_move(session: Session) -> RolloutBatch:
+    """A rollout in one of whose states two moves have each other's facts."""
+    batch = rolled(session)
+    assert batch.move_facts is not None
+    facts, legal = batch.move_facts.flatten(0, -3), batch.legal_ids.flatten(0, -2) >= 0
+    different = legal[:, 1] & (facts[:, 0] != facts[:, 1]).any(-1)
+    row = int(different.nonzero()[0])
+    facts[row, :2] = facts[row, [1, 0]]
+    return dataclasses.replace(batch, move_facts=facts.reshape(batch.move_facts.shape))
+
+
 @dataclasses.dataclass(frozen=True)
 class Fault:
     """What is done, and what must be found: `cause` with `severity`, in words that match `says`."""
@@ -239,6 +251,8 @@ FAULTS = {
     "move removed": Fault(move_removed, "legal_mask", "fail", "1 moves missing, 0 illegal"),
     "illegal move": Fault(illegal_move_added, "legal_mask", "fail", "0 moves missing, 1 illegal"),
     "move twice": Fault(move_listed_twice, "legal_mask", "fail", "1 listed twice"),
+    "facts of another move": Fault(
+        facts_of_another_move, "move_facts", "fail", "2 of .* have wrong facts", {"policy": FACTS}),
     "dropout": Fault(dropout_everywhere, "dropout", "fail", "dropout is active", _DROPS),
     "dropout in rollout": Fault(
         dropout_in_the_rollout, "dropout", "fail", "while the moves were sampled", _DROPS),

@@ -73,6 +73,9 @@ def _random_state_kept(session: Session) -> AbstractContextManager[None]:
 def _preflight(session: Session, batch: RolloutBatch) -> Report:
     config, done, learner = session.config, session.progress, session.learner
     metrics, findings = first_rollout.check_moves(batch)
+    findings = findings or first_rollout.check_move_facts(batch)
+    if any(finding.cause == "move_facts" for finding in findings):
+        return Report(tuple(findings), metrics)  # sampler and learner differ by them
     found: list[first_rollout.Checked] = [
         check_sampler(
             session.worker.sampling_policy(done.update),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chess
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from algorithms.rollouts.dynamic_sampling import live_groups
 from algorithms.rollouts.planes import positions_of
 from algorithms.training.preflight.findings import Finding
 from chess_env.evaluators import CachedEvaluator, Evaluator
-from chess_env.moves import NUM_ACTIONS
+from chess_env.move_facts import FACT_INDEX, MOVE_FACTS, move_facts_batch
+from chess_env.moves import NUM_ACTIONS, action_to_move
 from chess_env.positions.start_positions import StartPositions
 from chess_env.rules.fen import to_fen
 from chess_env.rules.rules import hash_batch, legal_actions_batch, position_hash
@@ -21,6 +23,8 @@ RESCORED_POSITIONS = 32
 DRAWN_STARTS = 256
 MAX_VISITS = 4.0
 """A run that starts from each of its positions more often than this can learn them by heart."""
+
+_FACTS_OF_THE_PAST = [FACT_INDEX.repeats, FACT_INDEX.repeats_twice, FACT_INDEX.rule50_limit]
 
 Checked = tuple[dict[str, float], list[Finding]]
 
@@ -98,6 +102,38 @@ def _other_boards(batch: RolloutBatch, packed: NDArray[np.uint64], used: Tensor)
             "0",
             "the network was shown other boards than the moves were made on",
             "store planes and position_hash of the same board and ply",
+        )
+    ]
+
+
+def check_move_facts(batch: RolloutBatch) -> list[Finding]:
+    """A finding where the stored facts are not those of the stored moves; only of lists that the rules allow.
+
+    What a game's past decides is left out, because the planes do not show it.
+    """
+    flat = batch.flat()
+    if flat.move_facts is None:
+        return []
+    packed, used = positions(batch)
+    listed = flat.legal_ids[used].cpu().numpy().astype(np.int16)
+    other = flat.move_facts[used].cpu().numpy() != move_facts_batch(packed, listed)
+    other[..., _FACTS_OF_THE_PAST] = False
+    wrong = other.any(-1)
+    if not wrong.any():
+        return []
+    state, slot, fact = (int(each[0]) for each in other.nonzero())
+    fen = to_fen(packed[state])
+    move = action_to_move(int(listed[state, slot]), chess.Board(fen)).uci()
+    return [
+        Finding(
+            "move_facts",
+            "fail",
+            f"{int(wrong.sum())} of {int((listed >= 0).sum()):,} legal moves have wrong facts (first: "
+            f"{MOVE_FACTS[fact].name} of {move} in {fen})",
+            "0: the facts are those of chess_env.move_facts for the stored positions",
+            "the network was shown facts of other moves than those that its logits stand for",
+            "take move_facts and legal_ids from the environment's info of the same board and ply, unchanged "
+            "(see chess_env.move_facts.move_facts_batch)",
         )
     ]
 
