@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,9 @@ def test_an_example_runs_uninstalled_from_another_folder(path: Path, tmp_path: P
     run_dir = tmp_path / "a run"
     printed = run_alone(path, tmp_path, "--run-dir", str(run_dir), timeout=110)
     assert f"run folder: {run_dir}" in printed
+    assert re.search(
+        r"^  policy      move_net tiny, [\d,]+ parameters on \w+ \(1 thread\)$", printed, re.M
+    )
     assert (run_dir / "metrics.jsonl").read_text().count("\n") > 2
     assert json.loads((run_dir / "environment.json").read_text())["evaluator"]
 

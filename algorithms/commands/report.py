@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:
+    from algorithms.reports.page import Claims, Group
     from algorithms.reports.run_files import RunRecord
 
 EXAMPLES = (
@@ -60,7 +61,7 @@ def make_page(root: Path) -> tuple[int, str]:
         ReportError: there is no run, or none that can be read.
         ValueError: `root` is no folder.
     """
-    from algorithms.reports.page import PageNotes, build_page, read_claims
+    from algorithms.reports.page import PageNotes, build_page, group_columns
     from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 
     folders, notes = find_run_folders(root)
@@ -80,16 +81,12 @@ def make_page(root: Path) -> tuple[int, str]:
     if not runs:
         raise ReportError("; ".join(broken))
     notes += [f"Left out: {reason}" for reason in broken]
-    try:
-        claims = read_claims(root)
-    except RunFileError as error:
-        claims = []
-        notes.append(f"No claims: {error}")
+    groups = group_columns(runs)
     page_notes = PageNotes(
         diagnoses=_diagnoses(runs, notes),
         probes=_probes(runs, notes),
-        presets=_presets(runs),
-        claims=claims,
+        presets=_presets(groups),
+        claims=_claims(root, groups, notes),
         notes=notes,
     )
     return len(runs), build_page(root.resolve().name or str(root), runs, page_notes)
@@ -130,21 +127,51 @@ def _probes(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Any]:
     return found
 
 
-def _presets(runs: Sequence[RunRecord]) -> dict[str, Mapping[str, str]]:
-    """The preset's settings as it comes, by the first run's folder; empty where columns are compared."""
-    from algorithms.reports.page import flatten, group_runs
+def _claims(root: Path, groups: Sequence[Group], notes: list[str]) -> list[Claims]:
+    """What the comparison that made the folder came to; without one, an analysis of each group's runs.
 
-    if len(group_runs(runs)) > 1:
+    The runs of a comparison are not analysed a second time: it said beforehand which columns are
+    compared, and corrected for their number.
+    """
+    from algorithms.comparison.found_runs import MAX_COLUMNS, compare_found
+    from algorithms.reports.page import comparison_file, family_claims, read_claims
+    from algorithms.reports.run_files import RunFileError
+
+    path = comparison_file(root)
+    if path is not None:
+        try:
+            return read_claims(path, groups)
+        except RunFileError as error:
+            notes.append(f"No claims: {error}")
+            return []
+    claims = []
+    for group in groups:
+        family = compare_found({column.name: column.runs for column in group.columns})
+        if family is not None:
+            claims += family_claims(family, group)
+        elif len(group.columns) > MAX_COLUMNS:
+            notes.append(
+                f"Nothing is claimed of the {len(group.columns)} columns of one task: with more than "
+                f"{MAX_COLUMNS} the correction for their number leaves next to nothing. Give a folder of fewer."
+            )
+    return claims
+
+
+def _presets(groups: Sequence[Group]) -> dict[str, Mapping[str, str]]:
+    """The preset's settings as it comes, by the first run's folder, for each group of a single column."""
+    alone = [group.columns[0].runs[0] for group in groups if len(group.columns) == 1]
+    if not alone:
         return {}
     from algorithms import PRESETS
     from algorithms.config.files import to_dict
     from algorithms.config.run import TrainConfig
+    from algorithms.reports.tasks import flatten
 
-    first = runs[0]
-    if first.label not in PRESETS:
-        return {}
-    algorithm, regularizer = PRESETS[first.label]
-    return {str(first.path): flatten(to_dict(TrainConfig(algorithm, regularizer)))}
+    return {
+        str(run.path): flatten(to_dict(TrainConfig(*PRESETS[run.label])))
+        for run in alone
+        if run.label in PRESETS
+    }
 
 
 def _checked_target(out: Path) -> Path:

@@ -198,7 +198,8 @@ class _Comparison:
                     variant.base, plain.with_settings({"regularizer.ent_coef_final": None})
                 )
         self.say("tuning of the learning rates, on seeds that are never reported")
-        return tune(list(first.values()), self.out / "tuning", self._run_all)
+        rates = self.plan.tried_rates
+        return tune(list(first.values()), rates, self.out / "tuning", self._run_all)
 
     def _tuning_says(self, rates: dict[str, dict[str, Any]]) -> str:
         if not rates:

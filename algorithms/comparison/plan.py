@@ -16,8 +16,12 @@ from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, NetworkConfig
 Treatment = Literal["none", "equal", "share", "preset"]
 TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
 
-LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3)
-"""Among these --tune chooses; the third is what resnet has by itself."""
+TRIED_RATES = {
+    "move_net": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
+    "resnet": (5e-4, 1e-3, 2e-3, 4e-3),
+    "transformer": (5e-4, 1e-3, 2e-3, 4e-3),
+}
+"""Network -> the step sizes among which --tune chooses, on both sides of the one that it has by itself."""
 
 TUNING_SEEDS = (1000, 1001)
 """Learning rates and coefficients are chosen on these seeds, which are never reported."""
@@ -121,6 +125,11 @@ class Plan:
     def seeds(self) -> tuple[int, ...]:
         """The reported seeds."""
         return tuple(range(self.first_seed, self.first_seed + self.num_seeds))
+
+    @property
+    def tried_rates(self) -> tuple[float, ...]:
+        """Among these --tune chooses; a network of a user's own has those of `resnet`."""
+        return TRIED_RATES["resnet" if ":" in self.network else self.network]
 
     @property
     def shared_gamma(self) -> float:

@@ -6,20 +6,18 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algorithms.comparison.grid_runs import GridRun, stopped_by
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
+from algorithms.reports.tasks import START_TOLERANCE
 from algorithms.run_folder.files import read_json
 
 LEVELS = (70, 60, 50, 40, 35)
 """Percentages of the starting regret at which runs are matched; the deepest that all reach counts."""
-
-START_TOLERANCE = 1e-6
-"""Relative difference of two held-out start values that is still rounding."""
 
 
 class UnreadableError(ValueError):
@@ -107,20 +105,38 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
             listed = ", ".join(f"{k} {new!r}, not {old!r}" for k, (old, new) in others.items())
             raise UnreadableError(f"it was run with other settings: {listed}; remove its folder")
     environment = read_json(grid_run.folder / "environment.json")
+    evaluator = str(environment.get("evaluator", result.get("evaluator")))
+    return dataclasses.replace(
+        summary_of(rows, column, seed, evaluator),
+        budget_moves=own.total_moves,
+        commit=(environment.get("git") or {}).get("commit"),
+        ended_by=stopped_by(result),
+    )
+
+
+def summary_of(
+    rows: Sequence[Mapping[str, float | None]], column: str, seed: int, evaluator: str
+) -> RunSummary:
+    """The reading of a run's rows alone: its budget is what it spent, its commit and its end are unknown.
+
+    Raises:
+        UnreadableError: too few evaluations, or one that is not finite.
+    """
     looks = [row for row in rows if "eval/regret_cp" in row]
     curves = {
         name: [_number(row, name) for row in looks] for name in ("eval/regret_cp", "eval/entropy")
     }
     if len(looks) < 2 or not curves["eval/regret_cp"][0] > 0:
         raise UnreadableError(f"it has {len(looks)} evaluations; at least 2 are needed")
+    scored_moves = tuple(int(_number(row, "scored_moves")) for row in looks)
     return RunSummary(
         column=column,
         seed=seed,
-        evaluator=str(environment.get("evaluator", result.get("evaluator"))),
-        budget_moves=own.total_moves,
-        commit=(environment.get("git") or {}).get("commit"),
-        ended_by=stopped_by(result),
-        scored_moves=tuple(int(_number(row, "scored_moves")) for row in looks),
+        evaluator=evaluator,
+        budget_moves=scored_moves[-1],
+        commit=None,
+        ended_by=None,
+        scored_moves=scored_moves,
         regret_cp=tuple(curves["eval/regret_cp"]),
         entropy=tuple(curves["eval/entropy"]),
         grad_share=share_of_bonus(rows),
@@ -134,13 +150,13 @@ def _in_numbers(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config.settled(), policy=policy)
 
 
-def share_of_bonus(rows: Sequence[dict[str, float | None]]) -> float | None:
+def share_of_bonus(rows: Sequence[Mapping[str, float | None]]) -> float | None:
     """Median of entropy / (entropy + policy) gradient norms over a run's looks; None without any."""
     found = [bonus / (bonus + policy) for bonus, policy in gradient_norms(rows)]
     return statistics.median(found) if found else None
 
 
-def gradient_norms(rows: Sequence[dict[str, float | None]]) -> list[tuple[float, float]]:
+def gradient_norms(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[float, float]]:
     """(bonus, policy) gradient norms of every look that has both and is not all zero."""
     pairs = [
         (row.get("grad_share/entropy_norm"), row.get("grad_share/policy_norm")) for row in rows
@@ -179,7 +195,7 @@ def matched_level(ours: Sequence[RunSummary], theirs: Sequence[RunSummary]) -> i
     return min(common, default=None)
 
 
-def _number(row: dict[str, float | None], name: str) -> float:
+def _number(row: Mapping[str, float | None], name: str) -> float:
     """A finite metric of a row; UnreadableError where it is null or missing."""
     value = row.get(name)
     if value is None:

@@ -38,7 +38,7 @@ def analyse(columns: Sequence[str], readings: Readings, seeds: Sequence[int]) ->
              for name in columns if name not in kept]  # fmt: skip
     lost = [seed for seed in seeds if seed not in common]
     if kept and lost:
-        notes.append(f"seeds {lost} are left out of all columns: a cell is broken there")
+        notes.append(f"seeds {lost} are left out of all columns: a run is missing or broken there")
     chosen = {name: [own[name][seed] for seed in common] for name in kept}
     return {
         "seeds": common,

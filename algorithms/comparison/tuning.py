@@ -10,7 +10,7 @@ from typing import Any
 
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import variant_runs
-from algorithms.comparison.plan import LEARNING_RATES, TUNING_SEEDS
+from algorithms.comparison.plan import TUNING_SEEDS
 from algorithms.comparison.readings import UnreadableError, gradient_norms, read_run
 from algorithms.comparison.variants import (
     Variant,
@@ -29,13 +29,16 @@ class TuningError(RuntimeError):
     """Nothing could be chosen; the message says for what, and where to look."""
 
 
-def tune(variants: Sequence[Variant], out: Path, run_all: RunAll) -> dict[str, dict[str, Any]]:
+def tune(
+    variants: Sequence[Variant], rates: Sequence[float], out: Path, run_all: RunAll
+) -> dict[str, dict[str, Any]]:
     """{base: {"learning_rate": chosen, "percent_of_start": {rate: mean over the tuning seeds}}}.
 
     The rate with the lowest last held-out regret; a rate that breaks on a seed is out.
 
     Args:
         variants: one for each base, without an entropy bonus.
+        rates: the step sizes that are tried.
         out: folder of these runs.
         run_all: runs a grid.
 
@@ -47,14 +50,14 @@ def tune(variants: Sequence[Variant], out: Path, run_all: RunAll) -> dict[str, d
             variant, name=f"{variant.base}+learning_rate={rate:g}"
         ).with_settings({"optimizer.learning_rate": rate})
         for variant in variants
-        for rate in LEARNING_RATES
+        for rate in rates
     }
     grid_runs = {key: variant_runs(each, TUNING_SEEDS, out) for key, each in candidates.items()}
     run_all([grid_run for row in grid_runs.values() for grid_run in row], out)
     chosen: dict[str, dict[str, Any]] = {}
     for variant in variants:
         found: dict[float, float] = {}
-        for rate in LEARNING_RATES:
+        for rate in rates:
             key = variant.base, rate
             config = candidates[key].config
             pairs = zip(grid_runs[key], TUNING_SEEDS, strict=True)
@@ -64,9 +67,7 @@ def tune(variants: Sequence[Variant], out: Path, run_all: RunAll) -> dict[str, d
                 continue  # run_all has named the broken run
             found[rate] = statistics.mean(ends)
         if not found:
-            raise TuningError(
-                f"{variant.base}: no learning rate of {LEARNING_RATES} ran; see {out}"
-            )
+            raise TuningError(f"{variant.base}: no learning rate of {tuple(rates)} ran; see {out}")
         chosen[variant.base] = {
             "learning_rate": min(found, key=lambda rate: (found[rate], rate)),
             "percent_of_start": {f"{rate:g}": value for rate, value in found.items()},

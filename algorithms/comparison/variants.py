@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require
 from algorithms.integrations.loops import LOOPS
+from algorithms.reports.tasks import TASK
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
 # must take a single step (RLOO) would otherwise make fewer steps than the others.
@@ -31,12 +33,8 @@ ROLLOUTS: dict[str, dict[str, int]] = {
     "games": {"num_envs": 4, "num_plies": 16},
 }
 
-SHARED = (
-    "total_moves", "init_from", "policy.", "rollout.form", "rollout.temperature",
-    "env.evaluator", "env.reward", "env.start_positions", "env.max_plies", "env.opponent",
-    "algorithm.gamma", "algorithm.credit",
-)  # fmt: skip
-"""Beginnings of what all variants share where they have it: budget, network, starts, credit horizon."""
+SHARED = (*itertools.chain(*TASK.values()), "algorithm.gamma", "algorithm.credit")
+"""Beginnings of what all variants share where they have it: the task, and the credit horizon."""
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""

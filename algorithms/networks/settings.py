@@ -104,6 +104,19 @@ class NetworkConfig:
         return ":" in self.network
 
     @property
+    def label(self) -> str:
+        """The network for people: "move_net medium", with the numbers given in brackets behind it.
+
+        A network of a user's own is shown without a size that nobody chose: it may read none.
+        """
+        name = f"{self.network} {self.size}"
+        if self.is_custom and self.size == NetworkConfig.size:
+            name = self.network
+        numbers = {field: getattr(self, field) for field in Dimensions._fields}
+        given = ", ".join(f"{field} {n}" for field, n in numbers.items() if n is not None)
+        return f"{name} ({given})" if given else name
+
+    @property
     def dimensions(self) -> Dimensions:
         """The numbers that hold: those given, and the size's for those that are None."""
         sizes = SIZES["resnet" if self.is_custom else self.network]

@@ -20,6 +20,7 @@ from algorithms.pretraining.minibatches import Stream
 from algorithms.pretraining.result import PretrainResult, result_of
 from algorithms.pretraining.sources import Labels, opened, prepare
 from algorithms.run_folder import checkpoint, environment
+from algorithms.run_folder.console import policy_fact
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.record import Recorder
@@ -136,8 +137,12 @@ def _describe(
         + (f", resumed at step {session.progress.update}" if resumed else ""),
         {
             "labels": labels.name,
-            "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
-            f" ({threads} thread{'s' if threads > 1 else ''})",
+            "policy": policy_fact(
+                config.policy.label,
+                session.policy.num_parameters,
+                device=str(session.device),
+                num_threads=threads,
+            ),
             "run folder": str(run_dir),
         },
     )

@@ -93,6 +93,12 @@ def sparkline(values: list[float]) -> str:
     return "".join(SPARK[round(max(0.0, v) / top * (len(SPARK) - 1))] for v in values)
 
 
+def policy_fact(network: str, num_parameters: int, *, device: str, num_threads: int) -> str:
+    """What learns and where: "move_net medium, 148,679 parameters on cpu (1 thread)"."""
+    threads = f"{num_threads} thread{'s' if num_threads > 1 else ''}"
+    return f"{network}, {num_parameters:,} parameters on {device} ({threads})"
+
+
 def fact_lines(facts: Mapping[str, str]) -> list[str]:
     """A line for each fact, or two where one would pass 80 columns (an engine's id, a long folder)."""
     lines = []

@@ -15,7 +15,7 @@ from algorithms.config.custom import custom_names
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret
 from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
-from algorithms.run_folder.console import WIDTH, Display, duration
+from algorithms.run_folder.console import WIDTH, Display, duration, policy_fact
 from algorithms.training.record import TrainingSession
 
 
@@ -152,8 +152,12 @@ def describe(
         + (f", resumed at update {session.progress.update}" if resumed else ""),
         {
             "rewards": session.evaluator.id,
-            "policy": f"{session.policy.num_parameters:,} parameters on {session.device}"
-            f" ({threads} thread{'s' if threads > 1 else ''})",
+            "policy": policy_fact(
+                config.policy.label,
+                session.policy.num_parameters,
+                device=str(session.device),
+                num_threads=threads,
+            ),
             "run folder": str(run_dir),
         },
     )

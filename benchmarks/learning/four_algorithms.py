@@ -1,9 +1,12 @@
 """Runs the comparison of GRPO, PPO, RLOO and Delightful PG: who keeps most entropy at equal regret?
 
     python -m benchmarks.learning.four_algorithms --out runs/four --json benchmarks/results/four_algorithms.json
+    python -m benchmarks.learning.four_algorithms --network move_net --out runs/four_move_net \
+        --json benchmarks/results/four_algorithms_move_net.json
 
 The same as the `chess-lab compare` that it prints; calling again continues it. `python -m
-docs.pages findings` writes docs/findings.md from the JSON, which is the comparison's own with figures of 6 digits.
+docs.pages findings` writes docs/findings.md from both JSON files, which are the comparisons' own with figures of
+6 digits.
 """
 
 from __future__ import annotations
@@ -15,35 +18,48 @@ from pathlib import Path
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.plan import Plan
 from benchmarks.records.causes import write
+from benchmarks.records.four_algorithms import tuning_runs
 
-PLAN = Plan(
-    presets=("grpo", "ppo", "rloo", "delightful_pg"),
-    num_seeds=8,
-    budget_moves=65_536,
-    treatments=("none", "equal", "share"),
-    tune=True,
-    network="resnet",
-)
-COMMAND = (
-    f"chess-lab compare {' '.join(PLAN.presets)} --seeds {PLAN.num_seeds} --budget-moves "
-    f"{PLAN.budget_moves} --regularization {','.join(PLAN.treatments)} --tune --jobs 2 --out runs/four "
-    f"--network {PLAN.network}"
-)
+FOLDERS = {"resnet": "runs/four", "move_net": "runs/four_move_net"}
+"""Network -> where its documented command puts the comparison."""
+
+
+def plan(network: str) -> Plan:
+    """The comparison on one network; its step sizes are tried around the network's own."""
+    return Plan(
+        presets=("grpo", "ppo", "rloo", "delightful_pg"),
+        num_seeds=8,
+        budget_moves=65_536,
+        treatments=("none", "equal", "share"),
+        tune=True,
+        network=network,
+    )
+
+
+def command(network: str) -> str:
+    """The command line that makes the same comparison."""
+    asked = plan(network)
+    return (
+        f"chess-lab compare {' '.join(asked.presets)} --seeds {asked.num_seeds} --budget-moves "
+        f"{asked.budget_moves} --regularization {','.join(asked.treatments)} --tune --jobs 2 "
+        f"--out {FOLDERS[network]} --network {network}"
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("--network", choices=FOLDERS, default="resnet", help="of all runs")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--out", type=Path, required=True, help="folder of the comparison")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    print(COMMAND, flush=True)
+    print(command(options.network), flush=True)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     try:
-        result = compare(PLAN, options.out, jobs=options.jobs)
+        result = compare(plan(options.network), options.out, jobs=options.jobs)
     except StoppedError as stopped:
         print(f"{stopped}: the same command continues; nothing is written")
         return stopped.exit_code
@@ -51,8 +67,11 @@ def main() -> int:
     if options.json is not None:
         # Without the command line as it was given: its paths mean nothing elsewhere.
         provenance = {k: v for k, v in result.values["provenance"].items() if k != "command"}
-        values = result.values | {"provenance": provenance}
-        write(options.json, {"benchmark": "four_algorithms", "command": COMMAND, **values})
+        rates = plan(options.network).tried_rates
+        runs = tuning_runs(options.out / "tuning", rates)
+        values = result.values | {"provenance": provenance, "tuning_runs": runs}
+        shown = {"benchmark": "four_algorithms", "command": command(options.network)}
+        write(options.json, shown | values)
     return 1 if result.broken else 0
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from algorithms.reports.probe_files import ProbeSheet, write_probe
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
 from tests.commands.lab import chess_lab
+from tests.reports.page_text import text_of
 from tests.reports.run_folders import config, write_run
 
 FENS = ["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "7k/8/8/8/8/8/p7/7K b - - 0 1"]
@@ -138,3 +140,50 @@ def test_a_certain_policy_has_entropy_zero_without_a_minus(tmp_path: Path) -> No
     after = probe_pictures(tmp_path)[0].after
     assert f"{after.entropy:.2f}" == "0.00"
     assert after.moves[0].probability == 1.0
+
+
+def test_real_runs_are_grouped_by_their_task_and_compared_within_it(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    for preset, *settings in (
+        ("grpo", "--seed", 1),
+        ("rloo", "--seed", 1),
+        ("grpo", "--seed", 1, "--rollout.temperature", 1.5),
+    ):
+        name = "-".join(map(str, (preset, *settings)))
+        code, _, error = chess_lab("train", preset, "--smoke", *settings, "--run-dir", out / name)
+        assert code == 0, error
+    assert chess_lab("report", out).code == 0
+    page = (out / "report.html").read_text()
+    text = text_of(page)
+    assert "they differ in temperature of sampling and evaluation. A has “grpo” and" in text
+    assert "(2 runs); B has “grpo” (1 run). So no winner is named" in text
+    assert "Lowest held-out regret at the end:" in text
+    assert text.count("Nothing nothing: a comparison needs two columns, and two seeds") == 1
+    assert "is left out" not in text
+
+
+def test_the_runs_of_a_comparison_have_the_claims_that_it_made(tmp_path: Path) -> None:
+    for name in ("grpo", "rloo"):
+        for seed in (1, 2):
+            write_run(tmp_path / "runs" / f"{name}+none" / f"seed-{seed}", None, config(name, seed))
+    family = {"seeds": [1, 2], "quantities": [], "left_out": ["grpo+none is left out: so"],
+              "columns": [{"name": "grpo+none"}, {"name": "rloo+none"}]}  # fmt: skip
+    values = {"families": {"none": family}, "broken": [], "mixed": [], "controls": [],
+              "tuning_says": "not tuned"}  # fmt: skip
+    (tmp_path / "comparison.json").write_text(json.dumps(values))
+    for folder in (tmp_path, tmp_path / "runs"):
+        assert chess_lab("report", folder).code == 0
+        text = text_of((folder / "report.html").read_text())
+        assert "Left out (2 seeds) grpo is left out: so Learning rates not tuned" in text
+        assert "nothing: a comparison needs" not in text
+    (tmp_path / "comparison.json").write_text("{")
+    assert chess_lab("report", tmp_path).code == 0
+    assert "No claims:" in text_of((tmp_path / "report.html").read_text())
+
+
+def test_more_columns_than_can_be_corrected_for_are_named(tmp_path: Path) -> None:
+    for at in range(13):
+        write_run(tmp_path / f"{at}", None, config(ent_coef=float(at)))
+    assert chess_lab("report", tmp_path).code == 0
+    page = text_of((tmp_path / "report.html").read_text())
+    assert "Nothing is claimed of the 13 columns of one task" in page

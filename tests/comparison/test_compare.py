@@ -12,9 +12,10 @@ import pytest
 from algorithms.comparison import compare as comparing
 from algorithms.comparison.compare import Result, compare
 from algorithms.comparison.jobs import MixedError
-from algorithms.comparison.plan import Plan
+from algorithms.comparison.plan import TRIED_RATES, Plan
 from algorithms.comparison.tuning import TuningError
 from algorithms.config.run import TrainConfig
+from algorithms.networks.settings import DEFAULT_NETWORK, LEARNING_RATES, SIZES
 from tests.comparison.fake_grid import Curve, FakeGrid
 
 BROADER = {"delightful_pg": 1.0}
@@ -96,7 +97,9 @@ def test_a_broken_cell_is_named_and_its_seed_is_left_out_of_every_column(grid: F
     assert broken["cell"] == "rloo+none/seed-3" and "seed-3.log" in broken["reason"]
     family = result.values["families"]["regularization none"]
     assert family["seeds"] == [1, 2, 4]
-    assert family["left_out"] == ["seeds [3] are left out of all columns: a cell is broken there"]
+    assert family["left_out"] == [
+        "seeds [3] are left out of all columns: a run is missing or broken there"
+    ]
     assert all(each["seeds"] == 3 for each in family["quantities"][1]["comparisons"])
     assert "BROKEN rloo+none/seed-3" in "\n".join(result.lines())
 
@@ -194,17 +197,29 @@ def test_tuning_chooses_on_seeds_that_are_not_reported(grid: FakeGrid) -> None:
     result = compared(grid, "grpo", "rloo", num_seeds=2, tune=True)
     tuning = result.values["tuning"]
     assert {name: each["learning_rate"] for name, each in tuning.items()} == best
-    assert list(tuning["rloo"]["percent_of_start"]) == ["0.0005", "0.001", "0.004"]
+    assert list(tuning["rloo"]["percent_of_start"]) == ["0.001", "0.004", "0.008", "0.016", "0.032"]
     assert tuning["grpo"]["percent_of_start"]["0.002"] == pytest.approx(100 * 210 / 400)
     assert {each["seed"] for each in result.values["cells"]} == {1, 2}
     assert {each["percent_of_start"] for each in result.values["cells"]} == {50.0}
     assert "grpo 0.001, rloo 0.004" in "\n".join(result.lines())
     assert [each["cell"] for each in result.broken] == ["tuning/rloo+learning_rate=0.002/seed-1001"]
     grid.breaks = frozenset(
-        f"cispo+learning_rate={rate}/seed-1000" for rate in ("0.0005", "0.001", "0.002", "0.004")
+        f"cispo+learning_rate={rate:g}/seed-1000" for rate in TRIED_RATES[DEFAULT_NETWORK]
     )
     with pytest.raises(TuningError, match="cispo: no learning rate"):
         compared(grid, "cispo", tune=True)
+
+
+@pytest.mark.parametrize("network", SIZES)
+def test_a_networks_own_step_size_lies_between_those_that_are_tried(network: str) -> None:
+    tried = Plan(("grpo",), network=network).tried_rates
+    assert tried == TRIED_RATES[network] and list(tried) == sorted(tried)
+    assert tried[0] < LEARNING_RATES[network] < tried[-1]
+
+
+def test_a_network_of_ones_own_tries_the_step_sizes_of_resnet() -> None:
+    named = "tests.config.custom_parts:Linear"
+    assert Plan(("grpo",), network=named).tried_rates == TRIED_RATES["resnet"]
 
 
 def test_equal_shares_come_from_norms_that_are_linear_in_the_coefficient(grid: FakeGrid) -> None:

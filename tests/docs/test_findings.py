@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.learning.four_algorithms import COMMAND
+from benchmarks.learning.four_algorithms import command
 from benchmarks.learning.questions import QUESTIONS
+from benchmarks.records.four_algorithms import Judgement
 from docs.pages import findings, result
 from docs.pages.figures import phases, prices
 from docs.pages.markdown import with_network
@@ -33,7 +34,8 @@ def test_a_recorded_command_without_a_network_is_shown_with_resnet() -> None:
 
 
 def test_the_pages_show_the_commands_that_their_benchmarks_print() -> None:
-    assert with_network(result("four_algorithms")["command"]) == COMMAND
+    for network, name in findings.COMPARISONS.items():
+        assert with_network(result(name)["command"]) == command(network)
     recorded = result("questions")["questions"]
     for question in QUESTIONS:
         assert with_network(recorded[question.name]["command"]) == question.command()
@@ -44,6 +46,58 @@ def test_a_difference_is_bold_where_its_interval_excludes_zero() -> None:
     assert findings.difference(away) == "**-0.50 (-0.70 to -0.30)**"
     assert findings.difference(away | {"high": 0.1}) == "-0.50 (-0.70 to +0.10)"
     assert findings.difference(None) == "–"
+
+
+def test_a_claim_on_both_networks_stands_first_and_one_on_a_single_network_names_it() -> None:
+    recorded = result("four_algorithms")
+    # The same runs with the names of two algorithms exchanged, as if from another network.
+    swapped = {"grpo": "ppo", "ppo": "grpo"}
+    cells = []
+    for cell in recorded["cells"]:
+        name, _, treatment = cell["column"].partition("+")
+        cells.append(cell | {"column": f"{swapped.get(name, name)}+{treatment}"})
+    claims = findings.judged({"resnet": recorded, "other": recorded | {"cells": cells}})
+    where = [each.where for each in claims]
+    assert where == sorted(where, key=["both", "only on resnet", "only on other", "neither"].index)
+    assert set(where) == {"both", "only on resnet", "only on other", "neither"}
+    says = "PPO keeps more entropy than GRPO at equal regret"
+    own = [each for each in claims if each.claim.says == says]
+    assert [each.where for each in own] == ["only on resnet"] * 3
+    assert "| only on resnet |" in findings.both_table(claims)
+    assert findings.counts(claims)[0] == f"{where.count('both')} hold on both"
+    assert findings.counts(claims)[-1].endswith("are reversed on one of them")
+
+
+def test_the_margin_of_a_claim_is_bold_where_it_holds() -> None:
+    holds = Judgement("holds", 0.5, 0.3, 0.7, level=40)
+    assert findings.margin(holds, 2) == "**+0.50 (+0.30 to +0.70)** at 40 %"
+    turned = Judgement("reversed", -5.0, -7.0, -3.0)
+    assert findings.margin(turned, 1) == "-5.0 (-7.0 to -3.0) reversed"
+    assert findings.margin(Judgement("cannot tell"), 1) == "not compared"
+
+
+def test_a_step_size_that_broke_is_said_in_the_table_of_tuning() -> None:
+    tuned = {"learning_rate": 1e-3, "percent_of_start": {"0.001": 40.0, "0.002": 50.0}}
+    broke = {"learning_rate": 1e-3, "percent_of_start": {"0.001": 41.0}}
+    text = findings.tuning_table({"tuning": {"grpo": tuned, "rloo": broke}})
+    assert "| grpo | 0.001 | 40.0 | 50.0 |" in text and "| rloo | 0.001 | 41.0 | broken |" in text
+
+
+def test_entropy_at_every_step_size_is_bold_where_the_step_size_was_chosen() -> None:
+    four = {
+        "families": {"regularization none": {"quantities": [{"level_percent": {"a": 40, "b": 35, "c": None}}]}},
+        "tuning": {"grpo": {"learning_rate": 0.002}},
+        "tuning_runs": {
+            "grpo": {
+                "0.001": [{"entropy_at_percent": {"35": 0.5}}, {"entropy_at_percent": {"35": None}}],
+                "0.002": [{"entropy_at_percent": {"35": 0.5}}, {"entropy_at_percent": {"35": 0.7}}],
+                "0.004": [],
+            }
+        },
+    }  # fmt: skip
+    text = findings.rate_table(four)
+    assert "| entropy at 35 %, nats | 0.001 | 0.002 | 0.004 |" in text
+    assert "| grpo | not reached | **0.60** | not reached |" in text
 
 
 def test_prices_are_read_where_all_columns_of_one_pass_have_one() -> None:

@@ -29,6 +29,27 @@ def test_a_size_gives_the_numbers_and_a_number_that_is_given_goes_before_it() ->
     assert NetworkConfig(network="move_net", size="large", blocks=0).dimensions.blocks == 0
 
 
+@pytest.mark.parametrize(
+    ("settings", "label"),
+    [
+        ({"network": "move_net"}, "move_net medium"),
+        ({"network": "resnet", "size": "large"}, "resnet large"),
+        (
+            {"network": "resnet", "channels": 32, "blocks": 2},
+            "resnet medium (channels 32, blocks 2)",
+        ),
+        ({"network": "move_net", "blocks": 0}, "move_net medium (blocks 0)"),
+        ({"network": "mine:Net"}, "mine:Net"),
+        ({"network": "mine:Net", "size": "small"}, "mine:Net small"),
+        ({"network": "mine:Net", "head_dim": 8}, "mine:Net (head_dim 8)"),
+    ],
+)
+def test_the_label_names_the_network_its_size_and_the_numbers_that_were_given(
+    settings: dict[str, Any], label: str
+) -> None:
+    assert NetworkConfig(**settings).label == label
+
+
 def test_every_network_has_the_same_sizes_and_larger_ones_have_more_parameters() -> None:
     assert list(SIZES) == list(NETWORKS)
     for network, sizes in SIZES.items():

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algorithms.reports.run_files import RunRecord, read_run
+
 ENVIRONMENT = {
     "started": "2026-11-20T20:00:00+00:00",
     "command": ["chess-lab", "train", "grpo", "--seed", "1"],
@@ -60,3 +62,8 @@ def write_run(
         (folder / "config.json").write_text(json.dumps(config))
     (folder / "environment.json").write_text(json.dumps(ENVIRONMENT | dict(environment or {})))
     return folder
+
+
+def run_of(folder: Path, **settings: Any) -> RunRecord:
+    """The record of a run with these settings, written to `folder`."""
+    return read_run(write_run(folder, config=config(**settings)))

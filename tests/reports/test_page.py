@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,51 +13,22 @@ from algorithms.reports.page import (
     PolicyPicture,
     Probe,
     build_page,
-    flatten,
-    group_runs,
+    comparison_file,
     read_claims,
 )
 from algorithms.reports.run_files import RunFileError, RunRecord, read_run
-from tests.reports.run_folders import ENVIRONMENT, config, learning_rows, row, write_run
+from algorithms.reports.tasks import flatten
+from tests.reports.page_text import Tags, text_of
+from tests.reports.run_folders import (
+    ENVIRONMENT,
+    config,
+    learning_rows,
+    row,
+    run_of,
+    write_run,
+)
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
-VOID = {"meta", "input", "br", "link"}
-
-
-class Tags(HTMLParser):
-    """Every element with its attributes, and whether each is closed in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def count(self, tag: str) -> int:
-        return sum(name == tag for name, _ in self.found)
-
-
-def text_of(page: str) -> str:
-    """What a reader sees: no markup, entities resolved, white space as single spaces."""
-    import html
-
-    body = page[page.index("</style>") :]
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
-
-
-def run_of(folder: Path, **settings: object) -> RunRecord:
-    return read_run(write_run(folder, config=config(**settings)))
 
 
 @pytest.fixture
@@ -142,38 +112,6 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     assert not any("onerror" in found for _, found in tags.found)
 
 
-def test_seeds_are_one_column_and_settings_set_columns_of_one_label_apart(tmp_path: Path) -> None:
-    runs = [
-        run_of(tmp_path / "a", seed=2, ent_coef=0.1, run_dir="x"),
-        run_of(tmp_path / "b", seed=1, ent_coef=0.1, run_dir="y"),
-        run_of(tmp_path / "c", seed=1, ent_coef=0.3),
-        run_of(tmp_path / "d", preset="rloo", ent_coef=0.7),
-    ]
-    columns = group_runs(runs)
-    assert [(c.name, c.seeds) for c in columns] == [
-        ("grpo, ent_coef 0.1", "1, 2"), ("grpo, ent_coef 0.3", "1"), ("rloo", "1"),
-    ]  # fmt: skip
-    assert not any(column.repeated_seeds for column in columns)
-    twice = group_runs([runs[0], run_of(tmp_path / "e", seed=2, ent_coef=0.1)])
-    assert twice[0].repeated_seeds
-    assert "two runs have the same seed (2, 2)" in text_of(build_page("x", list(twice[0].runs)))
-
-
-@pytest.mark.parametrize(
-    ("coefficients", "shown"),
-    [
-        ((0.5402657583388303, 0.03), ["0.5403", "0.03"]),
-        ((0.5402657583388303, 0.5402657583388304), ["0.5402657583388303", "0.5402657583388304"]),
-    ],
-)
-def test_a_name_shows_four_digits_of_a_number_where_they_tell_columns_apart(
-    tmp_path: Path, coefficients: tuple[float, float], shown: list[str]
-) -> None:
-    runs = [run_of(tmp_path / f"{at}", ent_coef=value) for at, value in enumerate(coefficients)]
-    names = [column.name for column in group_runs(runs)]
-    assert names == [f"grpo, ent_coef {text}" for text in shown]
-
-
 def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "a", [row(0), row(1, other__metric=1.0)], config()))
     page = build_page("a", [run])
@@ -229,12 +167,10 @@ def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: 
     assert "a, seed 1 healthy none found" in text
 
 
-def test_runs_of_other_lengths_or_evaluators_are_pointed_out(tmp_path: Path) -> None:
+def test_runs_of_other_lengths_are_pointed_out(tmp_path: Path) -> None:
     short = read_run(write_run(tmp_path / "a", learning_rows()[:3], config(seed=1)))
-    other = write_run(tmp_path / "b", None, config(seed=2), {"evaluator": "stockfish"})
-    text = text_of(build_page("x", [short, read_run(other)]))
+    text = text_of(build_page("x", [short, run_of(tmp_path / "b", seed=2)]))
     assert "its runs have 2 to 5 updates" in text
-    assert "rewarded by different evaluators: builtin-v1, stockfish" in text
 
 
 def test_gradient_shares_leave_out_the_norms_and_predictions_say_their_correlation(
@@ -253,15 +189,17 @@ def test_a_page_without_a_run_is_an_error() -> None:
 
 
 def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    assert read_claims(tmp_path) == []
+    assert comparison_file(tmp_path) is None
     quantity = {"quantity": "final regret", "claims": ["nothing: <b>"], "not_compared": ["a | b"]}
     family = {"seeds": [1, 2], "quantities": [quantity], "left_out": []}
     values = {"families": {"none": family}, "broken": [{"cell": "c", "reason": "r"}], "mixed": [],
               "controls": [], "tuning_says": "not tuned"}  # fmt: skip
     import json
 
-    (tmp_path / "comparison.json").write_text(json.dumps(values))
-    claims = read_claims(tmp_path)
+    path = tmp_path / "comparison.json"
+    path.write_text(json.dumps(values))
+    assert comparison_file(tmp_path) == path
+    claims = read_claims(path)
     assert [(c.subject, list(c.sentences)) for c in claims] == [
         ("final regret (2 seeds)", ["nothing: <b>", "a | b"]),
         ("Broken runs", ["c: r"]),
@@ -270,9 +208,9 @@ def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: P
     page = build_page("a", [run_of(tmp_path / "a")], PageNotes(claims=claims))
     assert "nothing: &lt;b&gt;" in page
     for damaged in ("{", '{"families": 3}', "[]"):
-        (tmp_path / "comparison.json").write_text(damaged)
+        path.write_text(damaged)
         with pytest.raises(RunFileError, match=r"comparison\.json"):
-            read_claims(tmp_path)
+            read_claims(path)
 
 
 def test_ten_long_runs_stay_below_two_megabytes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from algorithms.run_folder.console import (
     duration,
     make_display,
     number,
+    policy_fact,
     sparkline,
 )
 
@@ -46,6 +47,14 @@ def test_the_table_fits_80_columns_with_its_largest_numbers() -> None:
     for shown in ("3.21 nats", "0.95", "0.0021", "3 %", "5 %", "12,345", "87,654", "13 %",
                   "12:34:56", "987,654 of 1,000,000 moves", "1,362.5", "100 %", "1,298.2"):  # fmt: skip
         assert shown in text, shown
+
+
+def test_the_policy_is_said_with_its_network_and_where_it_computes() -> None:
+    one = policy_fact("move_net medium", 148_679, device="cpu", num_threads=1)
+    assert one == "move_net medium, 148,679 parameters on cpu (1 thread)"
+    assert policy_fact("mine:Net", 9, device="cuda", num_threads=16).endswith(
+        "on cuda (16 threads)"
+    )
 
 
 def test_a_pipe_gets_plain_lines_and_a_terminal_the_table() -> None:

@@ -2,18 +2,21 @@
 
 from algorithms.reports.page.boards import MoveChance, PolicyPicture, Probe
 from algorithms.reports.page.build import PageNotes, build_page
-from algorithms.reports.page.claims import Claims, read_claims
-from algorithms.reports.page.columns import Column, flatten, group_runs
+from algorithms.reports.page.claims import Claims, comparison_file, family_claims, read_claims
+from algorithms.reports.page.columns import Column, Group, group_columns, group_runs
 
 __all__ = [
     "Claims",
     "Column",
+    "Group",
     "MoveChance",
     "PageNotes",
     "PolicyPicture",
     "Probe",
     "build_page",
-    "flatten",
+    "comparison_file",
+    "family_claims",
+    "group_columns",
     "group_runs",
     "read_claims",
 ]

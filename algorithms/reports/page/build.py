@@ -15,9 +15,10 @@ from markupsafe import Markup
 from algorithms.reports.page import boards, figures, mechanism, summary, tables
 from algorithms.reports.page.boards import Probe
 from algorithms.reports.page.claims import Claims
-from algorithms.reports.page.columns import Column, group_runs
+from algorithms.reports.page.columns import Column, Group, group_columns
 from algorithms.reports.page.summary import Diagnoses
 from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.tasks import differing_parts
 
 _HERE = Path(__file__).parent
 _TEMPLATE, _STYLE = "page.html.j2", "page.css"
@@ -52,6 +53,37 @@ class _Section:
     sentences: Sequence[str]
 
 
+@dataclass(frozen=True)
+class _View:
+    """What the page shows of one group of columns.
+
+    Attributes:
+        letter: of the group.
+        title: its task, where it differs from that of the other groups.
+        several: whether it has more than one column.
+        headline: sentences.
+        cards: one for each column.
+        claims: of the group.
+        curves: learning first, then the others.
+        mechanism: sections.
+        boards: of the probe positions.
+        settings: that differ between the columns, or from the preset.
+        common: the settings that do not differ.
+    """
+
+    letter: str
+    title: str
+    several: bool
+    headline: Sequence[str]
+    cards: Sequence[summary.Card]
+    claims: Sequence[Claims]
+    curves: Sequence[_Section]
+    mechanism: Sequence[_Section]
+    boards: Sequence[dict]
+    settings: tables.Table
+    common: tables.Table
+
+
 def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | None = None) -> str:
     """The HTML of the page; the same files give the same page, byte for byte.
 
@@ -66,26 +98,44 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
     if not runs:
         raise ValueError("0 runs: a page needs at least one")
     page_notes = PageNotes() if page_notes is None else page_notes
-    columns = group_runs(runs)
+    groups = group_columns(runs)
+    columns = [column for group in groups for column in group.columns]
     template, style = _sources()
+    several = len(groups) > 1
+    parts = differing_parts([group.task for group in groups])
+    views = [_view(group, parts, page_notes) for group in groups]
     return template.render(
         title=printable(title),
         style=Markup(style),  # our own file
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        headline=summary.headline(columns),
-        cards=summary.cards(columns, page_notes.diagnoses),
-        claims=page_notes.claims,
-        sections=[*_curves(columns)],
+        headline=summary.headline_of_groups(groups) if several else views[0].headline,
+        groups=views,
+        groups_table=tables.groups_table(groups),
+        claims=[one for one in page_notes.claims if not one.group],
         causes=summary.cause_rows(columns, page_notes.diagnoses),
         cause_notes=summary.diagnosis_notes(columns, page_notes.diagnoses),
-        mechanism=[*_mechanism(columns)],
         definitions=boards.definitions() if page_notes.probes else "",
-        boards=_boards(columns, page_notes.probes),
-        settings=_settings(columns, page_notes),
-        several=len(columns) > 1,
         provenance=tables.provenance_table(columns),
         machine=tables.machine_table(columns),
         notes=_notes(columns, page_notes),
+    )
+
+
+def _view(group: Group, parts: Sequence[str], page_notes: PageNotes) -> _View:
+    columns = group.columns
+    claims = [one for one in page_notes.claims if one.group == group.letter]
+    return _View(
+        letter=group.letter,
+        title="; ".join(f"{part}: {group.task.get(part, tables.UNKNOWN)}" for part in parts),
+        several=len(columns) > 1,
+        headline=summary.headline(columns, claims),
+        cards=summary.cards(columns, page_notes.diagnoses),
+        claims=claims,
+        curves=_curves(columns),
+        mechanism=_mechanism(columns),
+        boards=_boards(columns, page_notes.probes),
+        settings=_settings(columns, page_notes),
+        common=tables.common_table(columns),
     )
 
 
@@ -101,7 +151,13 @@ def _sources() -> tuple[Template, str]:
         keep_trailing_newline=True,
     )
     environment.globals["swatch"] = figures.swatch
+    environment.filters["breakable"] = _breakable
     return environment.get_template(_TEMPLATE), (_HERE / _STYLE).read_text(encoding="utf-8")
+
+
+def _breakable(name: str) -> Markup:
+    """The name, which a narrow column may break after an underscore."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def _curves(columns: Sequence[Column]) -> list[_Section]:

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.reports.page.columns import Column
+from algorithms.reports.page.claims import Claims
+from algorithms.reports.page.columns import Column, Group
 from algorithms.reports.page.svg import colour
 from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.tasks import differing_parts
 
+FEW_GROUPS = 4  # up to here a sentence lists what is in each
 NO_VERDICT = "not diagnosed"
 FEW_SEEDS = 8  # below this, no claim about columns is made on this page
 
@@ -75,32 +78,64 @@ def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
     return [_card(column, diagnoses) for column in columns]
 
 
-def headline(columns: Sequence[Column]) -> list[str]:
-    """Sentences: how many runs there are, who ended where, and what a reader must not conclude."""
+def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[str]:
+    """Sentences on columns of one task: who ended where, and what a reader must not conclude."""
     runs = sum(len(column.runs) for column in columns)
     sentences = [f"{_counted(runs, 'run')} in {_counted(len(columns), 'column')}."]
     ends = {c: e for c in columns if (e := _ends(c.runs, "eval/regret_cp")) is not None}
     entropies = {c: e for c in columns if (e := _ends(c.runs, "eval/entropy")) is not None}
     if len(columns) == 1:
         return [*sentences, *_one_column(ends.get(columns[0]), entropies.get(columns[0]))]
+    tested = False
     if ends:
         best = min(ends, key=lambda column: ends[column][1])
         sentences.append(
             f"Lowest held-out regret at the end: {best.name}, {ends[best][1]:.0f} centipawns "
             f"(start {ends[best][0]:.0f})."
         )
+        pairs = [cell for one in claims if one.matrix is not None and one.matrix.lower_is_better
+                 for cell in one.matrix.pairs_of(best.name)]  # fmt: skip
+        tested = bool(pairs)
+        if tested:
+            held = sum(cell.claimed for cell in pairs)
+            which = {0: "none", len(pairs): "all"}.get(held, str(held))
+            sentences.append(
+                f"Of its {_counted(len(pairs), 'difference')} in regret from other columns {which} "
+                "may be claimed."
+                if len(pairs) > 1
+                else f"That it is lower {'may' if held else 'may not'} be claimed."
+            )
     if entropies:
         widest = max(entropies, key=lambda column: entropies[column][1])
         sentences.append(
             f"Most held-out entropy left: {widest.name}, {entropies[widest][1]:.2f} nats."
         )
     fewest = min(len(column.runs) for column in columns)
-    if fewest < FEW_SEEDS:
+    if fewest < FEW_SEEDS and not tested:
         sentences.append(
             f"With {_counted(fewest, 'seed')} in a column, a difference between columns may be chance: "
             "the curves describe, chess-lab compare tests."
         )
     return sentences
+
+
+def headline_of_groups(groups: Sequence[Group]) -> list[str]:
+    """Sentences on runs of several tasks: that nobody won, in what the groups differ, and what is in each."""
+    runs = sum(group.runs for group in groups)
+    parts = differing_parts([group.task for group in groups])
+    held = [
+        f"{group.letter} has {_listed([f'“{column.name}”' for column in group.columns])} "
+        f"({_counted(group.runs, 'run')})"
+        for group in groups
+    ]
+    where = (
+        f"{'; '.join(held)}." if len(groups) <= FEW_GROUPS else "The table says what is in each."
+    )
+    return [
+        f"{_counted(runs, 'run')} in {len(groups)} groups that cannot be compared: "
+        f"they differ in {_listed(parts)}. {where}",
+        "So no winner is named across the groups; each has its own headline.",
+    ]
 
 
 def cause_rows(columns: Sequence[Column], diagnoses: Diagnoses) -> list[CauseRow]:
@@ -190,6 +225,10 @@ def _ends(runs: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
     if not all(len(found) for found in values):
         return None
     return float(np.mean([v[0] for v in values])), float(np.mean([v[-1] for v in values]))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -6,10 +6,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from algorithms.reports.page.columns import BOOKKEEPING, MISSING, Column, differing_settings
+from algorithms.reports.page.columns import (
+    BOOKKEEPING,
+    MISSING,
+    Column,
+    Group,
+    common_settings,
+    differing_settings,
+)
 from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.tasks import differing_parts
 
 UNKNOWN = "not on record"
+MAX_NAMES = 8  # of one group's columns in the table of groups
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,29 @@ def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) 
         cells = [Cell(text, text != values[0], _is_number(text)) for text in values]
         rows.append([Cell(key), *cells])
     return Table(["setting", *names], rows)
+
+
+def common_table(columns: Sequence[Column]) -> Table:
+    """The settings that are the same in all columns, a row each."""
+    common = common_settings([column.settings for column in columns])
+    rows = [[Cell(key), Cell(text)] for key, text in common.items()]
+    return Table(["setting", "in every column" if len(columns) > 1 else "value"], rows)
+
+
+def groups_table(groups: Sequence[Group]) -> Table:
+    """A row per group: in what the tasks differ, and the columns of each."""
+    parts = differing_parts([group.task for group in groups])
+    rows = []
+    for group in groups:
+        told = [group.task.get(part, UNKNOWN) for part in parts]
+        base = [groups[0].task.get(part, UNKNOWN) for part in parts]
+        cells = [Cell(text, text != first) for text, first in zip(told, base, strict=True)]
+        rest = len(group.columns) - MAX_NAMES
+        names = [column.name for column in group.columns[:MAX_NAMES]]
+        names += [f"and {rest} more"] if rest > 0 else []
+        own = [Cell(group.letter), Cell(str(group.runs), is_number=True), Cell("; ".join(names))]
+        rows.append([*own, *cells])
+    return Table(["group", "runs", "columns", *parts], rows)
 
 
 def provenance_table(columns: Sequence[Column]) -> Table:
