@@ -21,6 +21,7 @@ from docs.pages.causes_elsewhere import (
     held_on,
     other_bounds,
     other_settings,
+    signatures,
 )
 from docs.pages.figures import pair
 from docs.pages.markdown import filled, number, spread, table
@@ -45,7 +46,10 @@ CHANGED: dict[str, str] = {
 """Cause -> what of its predicates was changed in view of an earlier matrix, and why."""
 
 
-NOT_ELSEWHERE: dict[str, str] = {}
+NOT_ELSEWHERE: dict[str, str] = {
+    "sampled_entropy_bonus": "the collapse comes as on `resnet`: entropy is spent, and regret ends above its start. "
+    "What does not come is the logged number: it falls with the entropy, and never leaves the range of an entropy.",
+}
 """Cause -> what of it does not hold on the other network, and why."""
 
 
@@ -99,7 +103,7 @@ def page(first: Matrix, second: Matrix | None, other: Matrix | None) -> str:
     said = (
         number, share, false_alarms, confusion, overview, sharing, switched_on, in_both,
         signature, verdict, published, doctor_says, found_and_missed, both_networks, other_bounds,
-        other_settings, held_on,
+        other_settings, held_on, signatures,
     )  # fmt: skip
     return filled(
         "causes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,21 +25,33 @@ def check_predicates(cause: Cause, found: Mapping[str, Any]) -> None:
 
 
 def both_networks(first: Matrix, other: Matrix) -> str:
-    """A row for each cause: seeds on which its predicates hold and the doctor is right, on either network."""
+    """A row for each cause: seeds on which its predicates hold and the doctor is right, and regret, on either."""
     classes = {name: cause.doctor_class for name, cause in CAUSES.items()}
-    pairs = zip(*(summary(each["causes"], classes) for each in (first, other)), strict=True)
-    columns = ("predicates held (all)", "doctor right")
-    rows = [
-        (f"[{a['cause']}](#{a['cause']})", *(row[name] for name in columns for row in (a, b)))
-        for a, b in pairs
-    ]
-    networks = (FIRST, other["settings"]["network"])
-    said = [
-        f"{what}, {name}"
-        for what in ("all predicates held", "doctor right first")
-        for name in networks
-    ]
-    return table(["cause", *said], rows)
+    matrices = {FIRST: first, other["settings"]["network"]: other}
+    rows = []
+    for a, b in zip(*(summary(each["causes"], classes) for each in matrices.values()), strict=True):
+        name = a["cause"]
+        said = [row[what] for what in ("predicates held (all)", "doctor right") for row in (a, b)]
+        beyond = [f"{regret_gap(each['causes'][name]):+.0f}" for each in matrices.values()]
+        rows.append((f"[{name}](#{name})", *said, *beyond))
+    columns = ("held", "doctor right", "cp over the twin")
+    return table(["cause", *(f"{what}: {name}" for what in columns for name in matrices)], rows)
+
+
+def regret_gap(found: Mapping[str, Any]) -> float:
+    """cp by which a cause's run ends at a higher regret than its twin of the same seed; median over the seeds."""
+    runs = zip(found["curves"]["on"], found["curves"]["cured"], strict=True)
+    ends = [(on["regret_cp"][-1], cured["regret_cp"][-1]) for on, cured in runs if on and cured]
+    return statistics.median(on - cured for on, cured in ends)
+
+
+def signatures(found: Mapping[str, Any]) -> str:
+    """What was measured of the predicates of a cause, with how many seeds they held on."""
+    return "; ".join(
+        f"`{each['predicate'].split(',')[0]}`: {spread(values['on'])}, {sum(each['holds'])} of {len(each['holds'])}"
+        for each in found["predicates"]
+        for values in [found["readings"][" ".join(each["predicate"].split()[:2])]]
+    )
 
 
 def held_on(matrix: Matrix) -> list[str]:

@@ -13,6 +13,7 @@ from algorithms.collapse.causes.cause import Cause
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
 from docs.pages import causes as page
+from docs.pages.causes_elsewhere import regret_gap
 from docs.pages.figures import median_curve, pair
 
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
@@ -158,11 +159,28 @@ def test_the_second_matrix_is_published_beside_the_first() -> None:
     assert "In the doctor's matrix: temperature_mismatch 2; of the twins none 2." in text
 
 
+def test_the_regret_over_the_twins_is_the_median_of_the_seeds_that_have_both() -> None:
+    def curves(*ends: float | None) -> list[Any]:
+        return [None if end is None else {"regret_cp": [300.0, end]} for end in ends]
+
+    found = {
+        "curves": {
+            "on": curves(150.0, 90.0, None, 140.0),
+            "cured": curves(100.0, 100.0, 1.0, 120.0),
+        }
+    }
+    assert regret_gap(found) == 20.0
+
+
 def test_the_matrix_on_another_network_stands_beside_the_first() -> None:
     text = page.page(matrix(), None, matrix("move_net"))
     section = text.split("## On a second architecture")[1].split("\n## ")[0]
-    row = "| [low_precision](#low_precision) | 0 of 2 | 0 of 2 | 2 of 2 | 2 of 2 |"
+    row = "| [low_precision](#low_precision) | 0 of 2 | 0 of 2 | 2 of 2 | 2 of 2 | +0 | +0 |"
     assert row in section
+    measured = (
+        "Measured: `max reg/entropy_sampled above 5.385`: 0, 0 of 2; `last eval/entropy below"
+    )
+    assert measured in section
     assert "False alarms on 2.9% of 34" in section
     assert "## On a second architecture" not in page.page(matrix(), None, None)
     old = matrix("move_net")
