@@ -20,9 +20,14 @@ EXAMPLES = (
     "chess-lab causes list",
     "chess-lab causes show temperature_mismatch",
     "chess-lab causes run sampled_entropy_bonus --smoke",
+    "chess-lab causes run fixed_positions --cured --network move_net",
 )
-MATRIX = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "causes.json"
-"""What the runs of all causes came to; committed."""
+_RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+MATRICES = {
+    "resnet": _RESULTS / "causes.json",
+    "move_net": _RESULTS / "causes_move_net.json",
+}
+"""Network -> what the runs of all causes on it came to; committed."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,18 +40,21 @@ def run(arguments: Sequence[str]) -> int:
         print("\n".join(listed()))
         return 0
     from algorithms.collapse.causes import CAUSES, COMPOSITES
+    from algorithms.collapse.causes.architectures import ARCHITECTURES
 
     known = CAUSES | COMPOSITES
     try:
         require_choice("NAME", options.name, known)
+        if options.command == "run":
+            require_choice("--network", options.network, ARCHITECTURES)
     except ValueError as error:
         print(f"chess-lab causes: {error}", file=sys.stderr)
         return 2
     cause = known[options.name]
     if options.command == "show":
-        print("\n".join(shown(cause, measured(cause.name))))
+        print("\n".join(shown(cause, {name: measured(name, cause.name) for name in MATRICES})))
         return 0
-    return _start(cause, options)
+    return _start(cause.on_network(options.network), options)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -62,6 +70,8 @@ def make_parser() -> argparse.ArgumentParser:
     start = commands.add_parser("run", help="run one, or its cured twin")
     start.add_argument("name", metavar="NAME", help="a cause, as `list` names it")
     start.add_argument("--cured", action="store_true", help="run the twin without the cause")
+    # The names are checked later: to offer them here would load torch for --help.
+    start.add_argument("--network", default="resnet", help="resnet (default) or move_net")
     start.add_argument("--seed", type=int, default=0, help="of everything that is random")
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(
@@ -73,6 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _start(cause: Cause, options: argparse.Namespace) -> int:
+    from algorithms.collapse.causes.architectures import FIRST
     from algorithms.collapse.causes.experiment import run_cause
     from algorithms.training.preflight.findings import PreflightError
 
@@ -96,6 +107,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     print("\n".join(["", *outcome.lines(), f"  run folder: {outcome.result.run_dir}"]))
     run = str(outcome.result.run_dir)
     twin = ("causes", "run", cause.name, *(() if options.cured else ("--cured",)))
+    twin += () if options.network == FIRST else ("--network", options.network)
     print("\n".join(next_commands(
         (("diagnose", run), "the cause, from the record alone"),
         (("report", run), "one HTML page"),
@@ -130,24 +142,26 @@ def _members(causes: Iterable[Cause]) -> dict[str, list[str]]:
     return members
 
 
-def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
+def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """All that is known of a cause.
 
     Args:
         cause: which.
-        runs: its entry in the committed matrix; empty where there is none.
+        runs: network -> its entry in the committed matrix; empty where there is none.
     """
-    from algorithms.collapse.causes.cause import baseline
-    from algorithms.config.files import differences
+    from algorithms.collapse.causes.architectures import FIRST
 
-    with_it = cause.config(cured=False, seed=0)
-    without = baseline() if cause.composite else cause.config(cured=True, seed=0)
-    changed = differences(without, with_it)
+    others = {} if cause.composite else {n: cause.on_network(n) for n in runs if n != FIRST}
+    changed = _changed(cause)
     lines = [f"{cause.name}: {cause.title}", "", *_wrapped(cause.because), ""]
     lines += ["switched on, against the cured twin:"]
-    lines += [
-        f"  {name}: {was} -> {now}" for name, (was, now) in changed.items() if name != "cause"
-    ]
+    lines += [f"  {name}: {was} -> {now}" for name, (was, now) in changed.items()]
+    for network, other in others.items():
+        lines += [
+            f"  {name} on {network}: {was} -> {now}"
+            for name, (was, now) in _changed(other).items()
+            if changed.get(name) != (was, now)
+        ]
     if cause.fault is not None:
         lines.append(f"  fault: {cause.fault_says}")
     called = ", ".join(cause.composite) or cause.doctor_class
@@ -156,29 +170,49 @@ def shown(cause: Cause, runs: Mapping[str, Any]) -> list[str]:
         lines.append("the preflight stops it before the first update; --no-preflight lets it run")
     if cause.predicates:
         lines += ["", "predicates (all must hold, and fail for the twin of the same seed):"]
-    for predicate in cause.predicates:
+    for position, predicate in enumerate(cause.predicates):
         lines.append(f"  {predicate}")
-        ours = _median(runs, predicate.reading)
+        ours = _median(runs[FIRST], predicate.reading)
         lines += [f"    ours{ours}"] if ours else []
+        for network, other in others.items():
+            there = other.predicates[position]
+            wanted = "" if there == predicate else f", {there.beyond} and {there.margin:g} apart"
+            ours = _median(runs[network], predicate.reading)
+            lines += [f"    on {network}{wanted}{ours}"] if wanted or ours else []
     if cause.published:
         lines += ["", "published, and ours:"]
     for figure in cause.published:
         lines += [f"  {figure.quantity}:", f"    {figure.theirs} ({figure.source})"]
         lines.append(
-            f"    ours, {figure.reading}{_median(runs, figure.reading) or ': not run yet'}"
+            f"    ours, {figure.reading}{_median(runs[FIRST], figure.reading) or ': not run yet'}"
         )
+        for network in others:
+            ours = _median(runs[network], figure.reading)
+            lines += [f"    ours on {network}{ours}"] if ours else []
     lines += ["", "remedy:", *_wrapped(cause.remedy)]
     lines += ["", f"chess-lab causes run {cause.name} --no-preflight"]
     if not cause.composite:
         lines.append(f"chess-lab causes run {cause.name} --cured")
+        lines += [f"on another network: --network {network}" for network in others]
     return lines
 
 
-def measured(name: str) -> dict[str, Any]:
-    """The cause's readings in the committed matrix; empty where it has none."""
-    if not MATRIX.exists():
+def _changed(cause: Cause) -> dict[str, tuple[Any, Any]]:
+    """{setting: (its value without the cause, with it)}."""
+    from algorithms.collapse.causes.cause import baseline
+    from algorithms.config.files import differences
+
+    without = baseline(cause.network) if cause.composite else cause.config(cured=True, seed=0)
+    found = differences(without, cause.config(cured=False, seed=0))
+    return {name: values for name, values in found.items() if name != "cause"}
+
+
+def measured(network: str, name: str) -> dict[str, Any]:
+    """A cause's readings in the committed matrix of a network; empty where it has none."""
+    path = MATRICES[network]
+    if not path.exists():
         return {}
-    matrix: dict[str, Any] = json.loads(MATRIX.read_text(encoding="utf-8"))
+    matrix: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return dict((matrix["causes"] | matrix.get("composites", {})).get(name, {}))
 
 

@@ -72,7 +72,9 @@ def words(command: str, text: str) -> Words:
         names = tuple(shipped_names())
     elif command == "causes":
         from algorithms.collapse.causes import CAUSES, COMPOSITES
+        from algorithms.collapse.causes.architectures import ARCHITECTURES
 
+        flags["--network"] = tuple(ARCHITECTURES)
         return Words(text, names, flags, (*CAUSES, *COMPOSITES))
     return Words(text, names, flags)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from algorithms.networks.layers import SquareEmbedding
 from algorithms.networks.move_head import MoveHead, ScoredMoves, padded
-from algorithms.networks.policy_net import PolicyNet, require_move_facts
+from algorithms.networks.policy_net import LogitFactors, PolicyNet, require_move_facts
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 
 
@@ -91,6 +91,14 @@ class MoveNet(PolicyNet):
         with torch.autocast(obs.device.type, enabled=False):
             moves = self.head(squares, legal_ids, move_facts, DTYPES[self.precision.head_dtype])
             return moves.logits, self.state_values(squares, legal_ids, moves)
+
+    def logit_factors(self) -> LogitFactors:
+        """The biases, the weights of the moves' features, and what makes the to vectors."""
+        head = self.head
+        return LogitFactors(
+            head.action_bias,
+            (head.score.weight, *head.to_vector.parameters(), head.promotion_bias),
+        )
 
     def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""

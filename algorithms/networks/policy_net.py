@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,18 @@ class Outputs:
 
     dist: MaskedCategorical
     values: Tensor | None
+
+
+class LogitFactors(NamedTuple):
+    """Parameters of a network that are a factor of its logits: all of them twice as large, and so is every logit.
+
+    Attributes:
+        action_bias: `[NUM_ACTIONS]` what is added to the logit of each action.
+        others: the rest.
+    """
+
+    action_bias: Tensor
+    others: tuple[Tensor, ...]
 
 
 class PolicyNet(nn.Module, abc.ABC):
@@ -59,6 +72,17 @@ class PolicyNet(nn.Module, abc.ABC):
             legal_ids: integers `[N, L]`, action ids padded with -1; logits on padding mean nothing.
             move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`), where the network reads them.
         """
+
+    def logit_factors(self) -> LogitFactors:
+        """The parameters that all logits together are linear in.
+
+        Raises:
+            ValueError: the network does not say which these are.
+        """
+        raise ValueError(
+            f"policy.network is {self.config.network!r}: it does not say which parameters its logits are "
+            "linear in; expected a network with a method logit_factors, such as resnet or move_net"
+        )
 
     def values(
         self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None

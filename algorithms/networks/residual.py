@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.networks.layers import INITIAL_LOGIT_STD, linear_in, plane_scale
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.policy_net import LogitFactors, PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
@@ -105,6 +105,10 @@ class ResidualPolicy(PolicyNet):
     ) -> Tensor | None:
         """`[N]` the critic's values alone, side to move's view, from the planes alone; None without a critic."""
         return None if self.value_head is None else self.state_values(self.squares(obs))
+
+    def logit_factors(self) -> LogitFactors:
+        """The biases and what makes the to vectors."""
+        return LogitFactors(self.action_bias, (*self.to_vector.parameters(), self.promotion_bias))
 
     def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""

@@ -2,12 +2,15 @@
 
     python -m benchmarks.learning.causes --runs runs/causes --json benchmarks/results/causes.json
     python -m benchmarks.learning.causes --seeds-from HEAD --runs runs/doctor --json benchmarks/results/doctor.json
+    python -m benchmarks.learning.causes --network move_net --runs runs/move_net \\
+        --json benchmarks/results/causes_move_net.json
 
 The first is the matrix that the predicates are judged by. The second is the one that the doctor is
 judged by, on seeds that nobody chose: the first five different groups of four hexadecimal digits in
-the commit's full SHA-1, read as numbers. Each run is a process with one thread in a folder of its
-own under --runs; calling again with the same arguments runs what is not finished. A broken run is
-named, and its predicates count as not held.
+the commit's full SHA-1, read as numbers. The third is the first on another network.
+
+Each run is a process with one thread in a folder of its own under --runs; calling again with the same
+arguments runs what is not finished. A broken run is named, and its predicates count as not held.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json
@@ -70,13 +74,14 @@ def seeds_of(digits: str) -> list[int]:
     return list(groups)[:NUM_SEEDS]
 
 
-def grid_run(out: Path, name: str, side: str, seed: int, *, smoke: bool) -> GridRun:
+def grid_run(options: argparse.Namespace, name: str, side: str, seed: int) -> GridRun:
     """One run of a cause ("on") or of its twin ("cured")."""
     cured = ("--cured",) if side == "cured" else ()
-    small = ("--smoke",) if smoke else ()
-    arguments = ("causes", "run", name, *cured, "--no-preflight", "--seed", str(seed), *small)
+    small = ("--smoke",) if options.smoke else ()
+    network = () if options.network == FIRST else ("--network", options.network)
+    what = (name, *cured, *network, "--no-preflight", "--seed", str(seed), *small)
     label = f"{name}-{side}-{seed}"
-    return GridRun(label, arguments, out / label, resume=False)
+    return GridRun(label, ("causes", "run", *what), options.runs / label, resume=False)
 
 
 def planned(options: argparse.Namespace) -> dict[tuple[str, str, int], GridRun]:
@@ -85,7 +90,7 @@ def planned(options: argparse.Namespace) -> dict[tuple[str, str, int], GridRun]:
     if options.composites is not None:
         seeds = options.composites or options.seeds
         keys += [(name, "on", seed) for seed in seeds for name in COMPOSITES]
-    return {key: grid_run(options.runs, *key, smoke=options.smoke) for key in keys}
+    return {key: grid_run(options, *key) for key in keys}
 
 
 def measured(
@@ -100,7 +105,8 @@ def measured(
             side: [result for key, result in results.items() if key[:2] == (name, side)]
             for side in sides
         }
-        return causes_record.record((CAUSES | COMPOSITES)[name], runs)
+        cause = (CAUSES | COMPOSITES)[name].on_network(options.network)
+        return causes_record.record(cause, runs)
 
     causes = {name: record(name, ("on", "cured")) for name in options.causes}
     wanted = COMPOSITES if options.composites is not None else {}
@@ -110,6 +116,7 @@ def measured(
     return {
         "benchmark": "causes",
         "settings": {
+            "network": options.network,
             "seeds": options.seeds,
             "seeds_from": options.seeds_from,
             "composite_seeds": (options.composites or options.seeds) if wanted else [],
@@ -181,6 +188,7 @@ def main() -> int:
         "--composites", nargs="*", type=int, metavar="SEED",
         help="run the four replays too; with their own seeds, or those of the causes",
     )  # fmt: skip
+    parser.add_argument("--network", choices=ARCHITECTURES, default=FIRST, help="what learns")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     which.add_argument("--seeds-from", metavar="COMMIT", help="derive five seeds from its SHA-1")

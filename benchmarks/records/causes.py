@@ -164,6 +164,11 @@ def wall(found: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     }
 
 
+def held_together(found: Mapping[str, Any]) -> int:
+    """Seeds for which all predicates of a cause hold."""
+    return sum(map(all, zip(*(each["holds"] for each in found["predicates"]), strict=True)))
+
+
 def summary(causes: Mapping[str, Mapping[str, Any]], classes: Mapping[str, str]) -> list[Any]:
     """A row for each cause: predicates held, doctor right, alarms on the twins."""
     rows = []
@@ -174,7 +179,7 @@ def summary(causes: Mapping[str, Mapping[str, Any]], classes: Mapping[str, str])
         rows.append(
             {
                 "cause": name,
-                "predicates held (all)": f"{sum(map(all, zip(*holds, strict=True)))} of {len(on)}",
+                "predicates held (all)": f"{held_together(found)} of {len(on)}",
                 "each": ", ".join(str(sum(each)) for each in holds),
                 "doctor right": f"{right} of {len(on)}",
                 "twin false alarms": f"{sum(map(bool, cured))} of {len(cured)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,19 @@ def tables(records: Iterable[Mapping[str, Any]]) -> str:
     """A table of the records, their keys for its header; neighbours with equal keys share one."""
     groups = itertools.groupby(records, key=tuple)
     return "\n\n".join(table(names, [list(row.values()) for row in own]) for names, own in groups)
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, from a thousand on without a fraction."""
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """Median [lowest, highest] of what was measured."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "not measured"
+    middle, low, high = map(number, (statistics.median(known), min(known), max(known)))
+    return middle if low == high else f"{middle} [{low}, {high}]"

@@ -116,8 +116,10 @@ def test_the_training_benchmarks_run(module: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", ["resnet", "move_net"])
+def test_the_matrix_of_causes_runs_and_is_not_run_twice(network: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
+    command += ["--network", network]
     command += ["--causes", "temperature_mismatch", "fixed_positions"]
     command += ["--runs", str(tmp_path / "runs")]
     command += ["--json", str(tmp_path / "causes.json")]
@@ -126,7 +128,7 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
     assert b"0 finished before, 4 to run" in first.stdout
     assert b"4 finished before, 0 to run" in second.stdout
     record = json.loads((tmp_path / "causes.json").read_text())
-    assert record["failed"] == []
+    assert record["failed"] == [] and record["settings"]["network"] == network
     mismatch = record["causes"]["temperature_mismatch"]
     assert mismatch["predicates"][0]["holds"] == [True]
     assert mismatch["diagnoses"] == {"on": [["temperature_mismatch"]], "cured": [[]]}

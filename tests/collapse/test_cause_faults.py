@@ -15,35 +15,22 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment, faults
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import PrecisionConfig
+from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.training.session import Session
+from tests.collapse.bits import differing, equal, weights
 from tests.training.faults import SMALL, session_of
 
 ROOT = Path(__file__).parents[2]
-Batch = dict[str, Any]
-
-
-def fields(batch: RolloutBatch) -> Batch:
-    return {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}
-
-
-def differing(one: RolloutBatch, other: RolloutBatch) -> set[str]:
-    """Names of the fields in which two batches differ by a bit at least."""
-
-    def same(a: Any, b: Any) -> bool:
-        return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
-
-    b = fields(other)
-    return {name for name, value in fields(one).items() if not same(value, b[name])}
-
-
-def weights(policy: PolicyNet) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in policy.state_dict().items()}
-
-
-def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> set[str]:
-    """Names of the parameters that are equal to the bit."""
-    return {name for name in a if torch.equal(a[name], b[name])}
+POLICIES = {"resnet": SMALL, "move_net": NetworkConfig(network="move_net", size="tiny")}
+ACTION_BIAS = {"resnet": "action_bias", "move_net": "head.action_bias"}
+LINEAR_IN = {
+    "resnet": {"to_vector.weight", "to_vector.bias", "action_bias", "promotion_bias"},
+    "move_net": {
+        "head.score.weight", "head.to_vector.weight", "head.to_vector.bias", "head.action_bias",
+        "head.promotion_bias",
+    },
+}  # fmt: skip
+"""Network -> the names of the parameters that its logits are linear in."""
 
 
 def moved(session: Session) -> None:
@@ -78,8 +65,12 @@ SAMPLERS: dict[str, Callable[[Session], None]] = {
 
 
 @pytest.mark.parametrize("name", list(SAMPLERS))
-def test_a_samplers_fault_leaves_the_learner_alone_and_follows_its_weights(name: str) -> None:
-    with session_of(3, spread=1.0) as session:
+@pytest.mark.parametrize("network", POLICIES)
+def test_a_samplers_fault_leaves_the_learner_alone_and_follows_its_weights(
+    name: str, network: str
+) -> None:
+    bias = ACTION_BIAS[network]
+    with session_of(3, spread=1.0, policy=POLICIES[network]) as session:
         config, before = session.policy.config, weights(session.policy)
         SAMPLERS[name](session)
         session.rollout()
@@ -91,22 +82,26 @@ def test_a_samplers_fault_leaves_the_learner_alone_and_follows_its_weights(name:
         session.progress.update += 1
         session.rollout()
         own, learner = weights(session.learner.behaviour), weights(session.policy)
-        assert not equal(learner, before) & {"action_bias", "stem.weight"}
-        assert set(own) - equal(own, learner) == ({"action_bias"} if name == "noise" else set())
+        assert not equal(learner, before)
+        assert set(own) - equal(own, learner) == ({bias} if name == "noise" else set())
 
 
 def recomputed(policy: PolicyNet, batch: RolloutBatch) -> torch.Tensor:
     """float32 `[P, T, L]` log-probabilities ply by ply, in the shapes in which they were sampled."""
-    plies = range(batch.obs.shape[1])
+    facts = batch.move_facts
     with torch.no_grad():
         found = [
-            policy.outputs(batch.obs[:, t], batch.legal_ids[:, t], 1.0).dist.logprobs for t in plies
+            policy.outputs(
+                batch.obs[:, t], batch.legal_ids[:, t], 1.0, None if facts is None else facts[:, t]
+            ).dist.logprobs
+            for t in range(batch.obs.shape[1])
         ]
     return torch.stack(found, 1)
 
 
-def test_a_coarser_head_samples_and_its_logprobs_are_kept() -> None:
-    with session_of(3, spread=1.0) as session:
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_a_coarser_head_samples_and_its_logprobs_are_kept(policy: NetworkConfig) -> None:
+    with session_of(3, spread=1.0, policy=policy) as session:
         faults.sampler_precision(head_dtype="bfloat16")(session)
         batch = session.rollout().batch
         assert session.learner.behaviour.precision == PrecisionConfig(head_dtype="bfloat16")
@@ -117,8 +112,9 @@ def test_a_coarser_head_samples_and_its_logprobs_are_kept() -> None:
         assert 1e-5 < off < 0.1
 
 
-def test_dropout_is_drawn_anew_in_every_pass_of_the_sampler_alone() -> None:
-    policy = dataclasses.replace(SMALL, dropout=0.5)
+@pytest.mark.parametrize("plain", POLICIES.values(), ids=POLICIES)
+def test_dropout_is_drawn_anew_in_every_pass_of_the_sampler_alone(plain: NetworkConfig) -> None:
+    policy = dataclasses.replace(plain, dropout=0.5)
     with session_of(3, spread=1.0, policy=policy) as session:
         faults.sampler_drops_features(session)
         batch = session.rollout().batch
@@ -131,13 +127,20 @@ def test_dropout_is_drawn_anew_in_every_pass_of_the_sampler_alone() -> None:
 
 
 def noise(session: Session) -> torch.Tensor:
-    return session.learner.behaviour.action_bias.detach() - session.policy.action_bias.detach()
+    sampler, learner = (
+        policy.logit_factors().action_bias.detach()
+        for policy in (session.learner.behaviour, session.policy)
+    )
+    return sampler - learner
 
 
-def test_noise_is_the_same_in_every_rollout_and_of_the_size_that_it_says() -> None:
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_noise_is_the_same_in_every_rollout_and_of_the_size_that_it_says(
+    policy: NetworkConfig,
+) -> None:
     found = []
     for seed in (3, 3, 4):
-        with session_of(seed) as session:
+        with session_of(seed, policy=policy) as session:
             faults.sampler_keeps_noise(0.8)(session)
             batch = session.rollout().batch
             found.append(noise(session))
@@ -191,23 +194,22 @@ def test_a_squashed_reward_changes_nothing_but_the_rewards() -> None:
 
 
 @pytest.mark.parametrize("factor", [8.0, 3.0])
-def test_a_sharpened_start_multiplies_every_logit(factor: float) -> None:
-    with session_of(3, spread=1.0) as session:
+@pytest.mark.parametrize("network", POLICIES)
+def test_a_sharpened_start_multiplies_every_logit(factor: float, network: str) -> None:
+    with session_of(3, spread=1.0, policy=POLICIES[network]) as session:
         with torch.no_grad():
-            session.policy.promotion_bias.normal_(generator=torch.Generator().manual_seed(0))
-            session.policy.to_vector.bias.normal_(generator=torch.Generator().manual_seed(1))
+            for seed, parameter in enumerate(session.policy.logit_factors().others):
+                parameter.normal_(generator=torch.Generator().manual_seed(seed))
         flat = session.rollout().batch.flat()
         legal, before = flat.legal_ids >= 0, weights(session.policy)
         with torch.no_grad():
-            plain = session.policy(flat.obs, flat.legal_ids)[legal]
+            plain = session.policy(flat.obs, flat.legal_ids, flat.move_facts)[legal]
             faults.sharpened_start(factor)(session)
-            sharp = session.policy(flat.obs, flat.legal_ids)[legal]
+            sharp = session.policy(flat.obs, flat.legal_ids, flat.move_facts)[legal]
         if factor == 8.0:  # a power of two rounds nowhere
             assert torch.equal(sharp, 8.0 * plain)
         torch.testing.assert_close(sharp, factor * plain)
-        assert set(before) - equal(before, weights(session.policy)) == {
-            "to_vector.weight", "to_vector.bias", "action_bias", "promotion_bias",
-        }  # fmt: skip
+        assert set(before) - equal(before, weights(session.policy)) == LINEAR_IN[network]
         assert session.learner.behaviour is session.policy and "rollout" not in vars(session)
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
+from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
 from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
+from algorithms.collapse.causes.warm import WARM
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 from algorithms.reports.summaries import READINGS
@@ -20,12 +22,16 @@ ALL = CAUSES | COMPOSITES
 
 
 @pytest.mark.parametrize("name", list(CAUSES))
-def test_a_cause_differs_from_its_twin_only_in_the_settings_that_it_names(name: str) -> None:
-    cause = CAUSES[name]
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_a_cause_differs_from_its_twin_only_in_the_settings_that_it_names(
+    name: str, network: str
+) -> None:
+    cause = CAUSES[name].on_network(network)
     on, cured = (cause.config(cured=cured, seed=3) for cured in (False, True))
     for config in (on, cured):
         check_settings(config)
-        assert config.seed == 3 and config.init_from == "warm"
+        assert config.seed == 3 and config.init_from == WARM[network].name
+        assert config.policy.network == network
         assert config_file.from_dict(config_file.to_dict(config)) == config
     changed = config_file.differences(cured, on)
     assert changed.pop("cause") == (f"{name}-cured", name)
@@ -38,10 +44,13 @@ def test_a_cause_differs_from_its_twin_only_in_the_settings_that_it_names(name: 
 
 
 @pytest.mark.parametrize("name", list(CAUSES))
-def test_a_twin_differs_from_the_baseline_only_in_what_the_cause_names(name: str) -> None:
-    cause = CAUSES[name]
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_a_twin_differs_from_the_baseline_only_in_what_the_cause_names(
+    name: str, network: str
+) -> None:
+    cause = CAUSES[name].on_network(network)
     named = {**cause.shared, **cause.cured}
-    start = applied(baseline(), {k: v for k, v in named.items() if k == "preset"})
+    start = applied(baseline(network), {k: v for k, v in named.items() if k == "preset"})
     changed = config_file.differences(start, cause.config(cured=True, seed=0))
     assert set(changed) <= {*named, "cause"} and changed["cause"] == (None, f"{name}-cured")
 
@@ -57,6 +66,32 @@ def test_a_composite_is_a_run_of_at_most_300_updates_with_known_classes(name: st
     assert cause.doctor_class in cause.composite and not cause.predicates
     with pytest.raises(ValueError, match=f"{name} is a composite .* leave --cured out"):
         cause.config(cured=True, seed=1)
+
+
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_a_network_changes_only_numbers_of_settings_and_bounds_that_the_causes_have(
+    network: str,
+) -> None:
+    own = ARCHITECTURES[network]
+    assert set(own.settings) == {"policy.network", "init_from", "optimizer.learning_rate"}
+    assert set(own.changed) | set(own.bounds) <= set(CAUSES)
+    for name, sides in own.changed.items():
+        for side, settings in sides.items():
+            assert set(settings) <= set(getattr(CAUSES[name], side)), name
+    for name, bounds in own.bounds.items():
+        assert set(bounds) <= {each.reading for each in CAUSES[name].predicates}
+        there = CAUSES[name].on_network(network).predicates
+        for first, other in zip(CAUSES[name].predicates, there, strict=True):
+            assert (first.reading, first.direction) == (other.reading, other.direction)
+            number = bounds.get(first.reading, (first.bound, first.margin))
+            assert (other.bound, other.margin) == number
+
+
+def test_a_cause_is_that_of_the_first_network_unless_another_is_asked_for() -> None:
+    for cause in ALL.values():
+        assert cause.network == FIRST and cause.on_network(FIRST) == cause
+    with pytest.raises(ValueError, match="network is 'transformer': .*'resnet', 'move_net'"):
+        CAUSES["kl_trap"].on_network("transformer")
 
 
 def test_there_are_the_causes_of_the_plan_and_at_most_twelve_classes() -> None:

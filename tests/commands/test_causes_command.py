@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
+from algorithms.collapse.causes.architectures import ARCHITECTURES
 from algorithms.collapse.causes.cause import baseline
 from algorithms.commands import causes as command
 from algorithms.config.files import differences
@@ -20,7 +21,8 @@ ALL = CAUSES | COMPOSITES
 
 @pytest.fixture
 def no_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "MATRIX", tmp_path / "no-such.json")
+    nowhere = dict.fromkeys(command.MATRICES, tmp_path / "no-such.json")
+    monkeypatch.setattr(command, "MATRICES", nowhere)
 
 
 def smoke(name: str, folder: Path, *more: Any) -> Answer:
@@ -63,12 +65,16 @@ def test_show_puts_the_measured_medians_beside_predicates_and_published_figures(
     on, cured = [0.5, 0.1, 0.625, 0.4, 0.5], [0.0, None, None, None, None]
     readings = {"first step0/clip_fraction": {"on": on, "cured": cured},
                 "first policy/entropy": {"on": [None] * 5, "cured": [2.0] * 5}}  # fmt: skip
-    matrix = tmp_path / "causes.json"
-    matrix.write_text(json.dumps({"causes": {"temperature_mismatch": {"readings": readings}}}))
-    monkeypatch.setattr(command, "MATRIX", matrix)
+    matrices = {name: tmp_path / f"{name}.json" for name in command.MATRICES}
+    elsewhere = {"first step0/clip_fraction": {"on": [0.75] * 3, "cured": [0.0] * 3}}
+    for network, found in (("resnet", readings), ("move_net", elsewhere)):
+        causes = {"temperature_mismatch": {"readings": found}}
+        matrices[network].write_text(json.dumps({"causes": causes}))
+    monkeypatch.setattr(command, "MATRICES", matrices)
     code, out, _ = chess_lab("causes", "show", "temperature_mismatch")
     assert code == 0 and out.count("first step0/clip_fraction above 0.3") == 1
     assert out.count(": 0.5, cured 0 (medians of 5 seeds)") == 2
+    assert out.count("on move_net: 0.75, cured 0 (medians of 3 seeds)") == 2
     assert "ours, first policy/entropy: not measured, cured 2 (medians of 5 seeds)" in out
     code, out, _ = chess_lab("causes", "show", "kl_trap")  # which that matrix does not have
     assert code == 0 and ": not run yet" in out
@@ -79,6 +85,31 @@ def test_an_unknown_name_gets_the_nearest_one(verb: str) -> None:
     out = chess_lab("causes", verb, "temperature_missmatch")
     assert out.code == 2
     assert out.out == "" and "did you mean 'temperature_mismatch'?" in out.err
+
+
+def test_a_network_that_the_causes_are_not_run_on_is_refused_with_those_that_they_are(
+    tmp_path: Path, no_training: None
+) -> None:
+    code, out, err = smoke("kl_trap", tmp_path / "run", "--network", "movenet")
+    assert (code, out) == (2, "")
+    assert "--network is 'movenet': expected one of 'resnet', 'move_net'" in err
+    assert "did you mean 'move_net'?" in err
+
+
+def test_a_cause_runs_on_move_net_and_its_record_and_the_next_commands_name_it(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "outcome.json"
+    arguments = ["--network", "move_net", "--no-preflight", "--json", str(target)]
+    code, out, _ = smoke("temperature_mismatch", tmp_path / "run", *arguments)
+    assert code == 0 and "temperature_mismatch (cause) on move_net, seed 0" in out
+    assert "--cured" in out.split("next:")[1] and "--network move_net" in out.split("next:")[1]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["policy"]["network"], config["init_from"]) == ("move_net", "warm_move_net")
+    outcome = json.loads(target.read_text())
+    assert outcome["network"] == "move_net"
+    assert outcome["readings"]["first step0/clip_fraction"] > 0.3
+    assert outcome["diagnosis"]["causes"][0]["name"] == "temperature_mismatch"
 
 
 @pytest.mark.parametrize("arguments", [[], ["lst"], ["run"], ["run", "kl_trap", "--seed", "x"]])
@@ -128,7 +159,9 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
     arguments = ["--no-preflight", "--seed", "2", "--json", str(target)]
     code, out, _ = smoke("temperature_mismatch", run_dir, *arguments)
     assert code == 0
-    assert "temperature_mismatch (cause), seed 2" in out and f"run folder: {run_dir}" in out
+    assert (
+        "temperature_mismatch (cause) on resnet, seed 2" in out and f"run folder: {run_dir}" in out
+    )
     outcome = json.loads(target.read_text())
     told = (outcome["cause"], outcome["cured"], outcome["seed"])
     assert told == ("temperature_mismatch", False, 2)
@@ -148,10 +181,13 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(ALL))
-def test_every_cause_and_replay_runs(name: str, tmp_path: Path) -> None:
-    target = tmp_path / "outcome.json"
-    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", target).code == 0
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [*((name, "resnet") for name in ALL), *((name, "move_net") for name in CAUSES)],
+)
+def test_every_cause_and_replay_runs(name: str, network: str, tmp_path: Path) -> None:
+    target, where = tmp_path / "outcome.json", ("--network", network)
+    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", target, *where).code == 0
     outcome = json.loads(target.read_text())
     # Every reading has a number already in this short run: its metric is in the record.
     assert None not in outcome["readings"].values()
@@ -159,8 +195,9 @@ def test_every_cause_and_replay_runs(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CAUSES))
-def test_every_twin_runs_with_the_preflight(name: str, tmp_path: Path) -> None:
-    assert smoke(name, tmp_path / "run", "--cured").code == 0
+@pytest.mark.parametrize("network", ARCHITECTURES)
+def test_every_twin_runs_with_the_preflight(name: str, network: str, tmp_path: Path) -> None:
+    assert smoke(name, tmp_path / "run", "--cured", "--network", network).code == 0
 
 
 @pytest.mark.slow

@@ -55,8 +55,9 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("causes ", {"list", "show", "run"}),
         ("causes show ", {*CAUSES, *COMPOSITES}),
         ("causes run temperature_mismatch --cu", {"--cured"}),
+        ("causes run temperature_mismatch --network ", {"resnet", "move_net"}),
         ("compare grpo rlo", {"rloo"}),
-        ("uci ", {"example", "warm"}),
+        ("uci ", {"example", "warm", "warm_move_net"}),
         ("completion ", {"bash", "zsh", "fish"}),
     ],
 )

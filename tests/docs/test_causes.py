@@ -13,6 +13,7 @@ from algorithms.collapse.causes.cause import Cause
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
 from docs.pages import causes as page
+from docs.pages.causes_elsewhere import regret_gap
 from docs.pages.figures import median_curve, pair
 
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
@@ -31,10 +32,11 @@ def result(cause: Cause, named: list[str], **readings: float | None) -> dict[str
     }
 
 
-def matrix() -> dict[str, Any]:
+def matrix(network: str = "resnet") -> dict[str, Any]:
     """All causes on two seeds; the doctor is right, except for one alarm on a twin."""
     causes = {}
-    for name, cause in CAUSES.items():
+    for name, first in CAUSES.items():
+        cause = first.on_network(network)
         alarm = ["no_signal"] if name == "low_precision" else []
         sides = {
             "on": [result(cause, [cause.doctor_class]) for _ in range(2)],
@@ -48,7 +50,8 @@ def matrix() -> dict[str, Any]:
     classes = {name: cause.doctor_class for name, cause in CAUSES.items()}
     return {
         "settings": {
-            "seeds": [1, 2], "seeds_from": None, "composite_seeds": [1, 2], "jobs": 2, "commit": "abc",
+            "network": network, "seeds": [1, 2], "seeds_from": None, "composite_seeds": [1, 2],
+            "jobs": 2, "commit": "abc",
         },
         "machine": {"processor": "a processor", "cores": 2},
         "failed": ["xkbkwo4s-on-2"],
@@ -135,12 +138,12 @@ def test_a_figure_comes_out_the_same_twice_and_is_small() -> None:
 
 def test_every_class_of_several_causes_is_explained() -> None:
     classes = [cause.doctor_class for cause in CAUSES.values()]
-    explained = re.findall(r"^\*\*(\w+)\*\* \(`", page.page(matrix(), None), re.MULTILINE)
+    explained = re.findall(r"^\*\*(\w+)\*\* \(`", page.page(matrix(), None, None), re.MULTILINE)
     assert {name for name in classes if classes.count(name) > 1} == set(explained)
 
 
 def test_the_page_says_what_failed_what_alarmed_and_what_was_missed() -> None:
-    text = page.page(matrix(), None)
+    text = page.page(matrix(), None, None)
     assert "34 pairs of 17 causes, seeds 1, 2;" in text
     assert "Broken runs: xkbkwo4s-on-2." in text
     assert "False alarms on 2.9% of 34 cured twins: `low_precision`, seed 2: no_signal." in text
@@ -151,17 +154,47 @@ def test_the_page_says_what_failed_what_alarmed_and_what_was_missed() -> None:
 
 
 def test_the_second_matrix_is_published_beside_the_first() -> None:
-    text = page.page(matrix(), matrix())
+    text = page.page(matrix(), matrix(), None)
     assert "**The doctor's matrix**, run once to judge it" in text
     assert "In the doctor's matrix: temperature_mismatch 2; of the twins none 2." in text
+
+
+def test_the_regret_over_the_twins_is_the_median_of_the_seeds_that_have_both() -> None:
+    def curves(*ends: float | None) -> list[Any]:
+        return [None if end is None else {"regret_cp": [300.0, end]} for end in ends]
+
+    found = {
+        "curves": {
+            "on": curves(150.0, 90.0, None, 140.0),
+            "cured": curves(100.0, 100.0, 1.0, 120.0),
+        }
+    }
+    assert regret_gap(found) == 20.0
+
+
+def test_the_matrix_on_another_network_stands_beside_the_first() -> None:
+    text = page.page(matrix(), None, matrix("move_net"))
+    section = text.split("## On a second architecture")[1].split("\n## ")[0]
+    row = "| [low_precision](#low_precision) | 0 of 2 | 0 of 2 | 2 of 2 | 2 of 2 | +0 | +0 |"
+    assert row in section
+    measured = (
+        "Measured: `max reg/entropy_sampled above 5.385`: 0, 0 of 2; `last eval/entropy below"
+    )
+    assert measured in section
+    assert "False alarms on 2.9% of 34" in section
+    assert "## On a second architecture" not in page.page(matrix(), None, None)
+    old = matrix("move_net")
+    old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
+    with pytest.raises(ValueError, match="kl_trap: the matrix on move_net was made with other"):
+        page.page(matrix(), None, old)
 
 
 def test_a_matrix_of_other_causes_or_predicates_is_refused() -> None:
     short = matrix()
     del short["causes"]["kl_trap"]
     with pytest.raises(ValueError, match=r"causes.json and the code differ .*kl_trap"):
-        page.page(short, None)
+        page.page(short, None, None)
     old = matrix()
     old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
-    with pytest.raises(ValueError, match="kl_trap: causes.json was made with other predicates"):
-        page.page(old, None)
+    with pytest.raises(ValueError, match="kl_trap: the matrix on resnet was made with other pred"):
+        page.page(old, None, None)

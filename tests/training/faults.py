@@ -70,10 +70,7 @@ def session_of(
     try:
         with torch.no_grad():
             bias = torch.randn(1858, generator=torch.Generator().manual_seed(seed))
-            (biases,) = (
-                p for n, p in session.policy.named_parameters() if n.endswith("action_bias")
-            )
-            biases.add_(spread * bias)
+            session.policy.logit_factors().action_bias.add_(spread * bias)
         session.worker.start()
         yield session
     finally:

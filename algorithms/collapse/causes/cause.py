@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from algorithms import PRESETS
+from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST, Settings
 from algorithms.collapse.causes.faults import Fault
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.networks.settings import NetworkConfig
+from algorithms.core.checks import require_choice
 from algorithms.regularization import RegularizerConfig
-
-Settings = Mapping[str, Any]
-"""Dotted names of a run's settings and their values; "preset" brings its algorithm along."""
-
 
 UNSCALED: Settings = {"preset": "dr_grpo", "regularizer.ent_coef": 0.0}
 """Advantages in reward units and no bonus."""
@@ -99,6 +95,7 @@ class Cause:
         remedy: what to change.
         blocked_by_preflight: the run starts only with `--no-preflight`.
         composite: the classes of a run with several causes; it has no twin and no predicates.
+        network: what it is run on, a name of `ARCHITECTURES`.
     """
 
     name: str
@@ -116,6 +113,31 @@ class Cause:
     published: tuple[Published, ...] = ()
     blocked_by_preflight: bool = False
     composite: tuple[str, ...] = ()
+    network: str = FIRST
+
+    def on_network(self, network: str) -> Cause:
+        """The same cause on another network, with the settings and bounds that it has there.
+
+        Raises:
+            ValueError: the causes are not run on that network.
+        """
+        require_choice("network", network, ARCHITECTURES)
+        own = ARCHITECTURES[network]
+        changed = own.changed.get(self.name, {})
+        bounds = own.bounds.get(self.name, {})
+        return dataclasses.replace(
+            self,
+            network=network,
+            shared={**self.shared, **changed.get("shared", {})},
+            settings={**self.settings, **changed.get("settings", {})},
+            cured={**self.cured, **changed.get("cured", {})},
+            predicates=tuple(
+                dataclasses.replace(each, **bounds[each.reading]._asdict())
+                if each.reading in bounds
+                else each
+                for each in self.predicates
+            ),
+        )
 
     def config(self, *, cured: bool, seed: int) -> TrainConfig:
         """The run's settings: the baseline's, those of both runs, and those of this one.
@@ -130,25 +152,24 @@ class Cause:
             )
         own = self.cured if cured else self.settings
         label = f"{self.name}-cured" if cured else self.name
-        return applied(baseline(), {**self.shared, **own, "seed": seed, "cause": label})
+        return applied(baseline(self.network), {**self.shared, **own, "seed": seed, "cause": label})
 
 
-def baseline() -> TrainConfig:
-    """The healthy run that every cause differs from: 40 updates from the policy `warm`."""
-    return TrainConfig(
+def baseline(network: str = FIRST) -> TrainConfig:
+    """The healthy run on a network that every cause differs from: 40 updates from its warm policy."""
+    common = TrainConfig(
         PRESETS["grpo"][0],
         RegularizerConfig(ent_coef=0.2),
-        policy=NetworkConfig(network="resnet"),
         rollout=RolloutConfig(num_envs=32, num_plies=4),
         env=EnvConfig(evaluator="builtin"),
-        optimizer=OptimizerConfig(learning_rate=5e-4, lr_final=None, warmup_updates=5),
+        optimizer=OptimizerConfig(lr_final=None, warmup_updates=5),
         total_moves=40 * 1024,
         eval_interval_updates=5,
         diagnostics_interval_updates=5,
         checkpoint_interval_updates=1000,
         preset="grpo",
-        init_from="warm",
     )
+    return applied(common, ARCHITECTURES[network].settings)
 
 
 def applied(config: Any, settings: Settings) -> Any:

@@ -44,6 +44,7 @@ class Outcome:
         return {
             "cause": self.cause.name,
             "doctor_class": self.cause.doctor_class,
+            "network": self.cause.network,
             "cured": self.cured,
             "seed": self.seed,
             "readings": {k: v if math.isfinite(v) else None for k, v in self.readings.items()},
@@ -54,7 +55,7 @@ class Outcome:
     def lines(self) -> list[str]:
         """The outcome for people."""
         who = "cured twin" if self.cured else "cause"
-        lines = [f"{self.cause.name} ({who}), seed {self.seed}"]
+        lines = [f"{self.cause.name} ({who}) on {self.cause.network}, seed {self.seed}"]
         for predicate in self.cause.predicates:
             value = self.readings[predicate.reading]
             says = "holds" if predicate.holds(value) else "does not hold"
@@ -85,7 +86,7 @@ def run_cause(
     """Runs the cause, or its cured twin, and returns what came of it.
 
     Args:
-        cause: from `CAUSES`.
+        cause: from `CAUSES`, or what its `on_network` gives.
         cured: run the twin.
         seed: of everything that is random.
         run_dir: a new folder; None makes one under runs/.

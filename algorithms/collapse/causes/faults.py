@@ -10,7 +10,6 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.residual import ResidualPolicy
 from algorithms.training.session import Session, copy_of
 
 Fault = Callable[[Session], None]
@@ -52,13 +51,13 @@ def sampler_keeps_noise(std: float) -> Fault:
     """The sampler's head is off the learner's by fixed noise, as another inference engine's would be."""
 
     def fault(session: Session) -> None:
-        shape = _residual(_separate_sampler(session)).action_bias.shape
+        shape = _separate_sampler(session).logit_factors().action_bias.shape
         generator = torch.Generator().manual_seed(session.config.seed)
         noise = std * torch.randn(shape, generator=generator).to(session.device)
 
         @torch.no_grad()
         def disturb(sampler: PolicyNet) -> None:
-            _residual(sampler).action_bias.add_(noise)
+            sampler.logit_factors().action_bias.add_(noise)
 
         session.worker.after_sync.append(disturb)
 
@@ -82,18 +81,9 @@ def sharpened_start(factor: float) -> Fault:
     """The policy starts with its logits multiplied: sure of itself, and no wiser."""
 
     def fault(session: Session) -> None:
-        policy = _residual(session.policy)
+        factors = session.policy.logit_factors()
         with torch.no_grad():
-            for parameter in (
-                *policy.to_vector.parameters(),
-                policy.action_bias,
-                policy.promotion_bias,
-            ):
+            for parameter in (factors.action_bias, *factors.others):
                 parameter.mul_(factor)
 
     return fault
-
-
-def _residual(policy: PolicyNet) -> ResidualPolicy:
-    assert isinstance(policy, ResidualPolicy)  # a cause decides the network
-    return policy

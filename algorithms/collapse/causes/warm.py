@@ -1,7 +1,7 @@
-"""Makes the policy `warm`, from which the runs of causes.py start: `python -m algorithms.collapse.causes.warm`.
+"""Makes the policies from which the runs of the causes start: `python -m algorithms.collapse.causes.warm`.
 
-A policy a little better than chance, with 2.3 nats of entropy where uniform has 3.4: its logits begin
-nine times as large as usual and are then trained for nine updates. At random initialisation all logits
+Each is a little better than chance, with 2.3 nats of entropy where uniform has 3.4: its logits begin nine
+or ten times as large as usual and are then trained for nine updates. At random initialisation all logits
 are so nearly equal that several faults cannot be seen.
 """
 
@@ -11,6 +11,7 @@ import argparse
 import math
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -27,15 +28,29 @@ from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from chess_env.positions.heldout import load_heldout
 
-NAME = "warm"
+
+class Warm(NamedTuple):
+    """A shipped policy that is a little better than chance.
+
+    Attributes:
+        name: what it is shipped as.
+        sharpened: what its first logits are multiplied by.
+    """
+
+    name: str
+    sharpened: float
 
 
-def settings(run_dir: Path) -> TrainConfig:
-    """The run that makes it; the same on every machine up to the rounding of float32."""
+WARM = {"resnet": Warm("warm", 9.0), "move_net": Warm("warm_move_net", 10.0)}
+"""Network -> its policy. The factor of move_net was chosen for the regret and the entropy of `warm`."""
+
+
+def settings(network: str, run_dir: Path) -> TrainConfig:
+    """The run that makes a network's; the same on every machine up to the rounding of float32."""
     return TrainConfig(
         PRESETS["dr_grpo"][0],
         RegularizerConfig(ent_coef=0.03),
-        policy=NetworkConfig(network="resnet"),
+        policy=NetworkConfig(network=network),
         env=EnvConfig(evaluator="builtin"),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
@@ -44,23 +59,24 @@ def settings(run_dir: Path) -> TrainConfig:
     )
 
 
-def _sharp_session(config: TrainConfig) -> Session:
-    session = Session(config)
-    sharpened_start(9.0)(session)
-    return session
-
-
-def rebuild(folder: Path) -> None:
+def rebuild(network: str, folder: Path) -> None:
     """None; trains it and writes its weights and their SHA-256 into `folder`."""
+    warm = WARM[network]
+
+    def sharp_session(config: TrainConfig) -> Session:
+        session = Session(config)
+        sharpened_start(warm.sharpened)(session)
+        return session
+
     with tempfile.TemporaryDirectory() as scratch:
-        run_dir = Path(scratch) / NAME
-        train(settings(run_dir), make_session=_sharp_session)
-        ship(run_dir / "checkpoints" / "latest" / "model.safetensors", NAME, folder)
+        run_dir = Path(scratch) / warm.name
+        train(settings(network, run_dir), make_session=sharp_session)
+        ship(run_dir / "checkpoints" / "latest" / "model.safetensors", warm.name, folder)
 
 
 @torch.no_grad()
 def describe(policy: PolicyNet) -> dict[str, float]:
-    """What makes a policy `warm`, on the held-out slice random_2_40.
+    """What makes a policy warm, on the held-out slice random_2_40.
 
     `logit_std` is the mean over positions of the standard deviation of the legal logits;
     `entropy_<T>` the mean entropy at temperature T, nats; `uniform` the mean of ln(legal moves);
@@ -86,15 +102,19 @@ def describe(policy: PolicyNet) -> dict[str, float]:
 def main() -> None:
     """None; the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m algorithms.collapse.causes.warm", description="The shipped policy `warm`."
+        prog="python -m algorithms.collapse.causes.warm",
+        description="The shipped policies that the causes start from.",
     )
+    parser.add_argument("--network", choices=WARM, default="resnet", help="whose policy")
     parser.add_argument("--rebuild", action="store_true", help="make it anew (half a minute)")
     parser.add_argument("--out", type=Path, default=SHIPPED, help="folder to write or read")
     arguments = parser.parse_args()
+    network = arguments.network
     if arguments.rebuild:
-        rebuild(arguments.out)
-    path = arguments.out / f"{NAME}.safetensors"
-    policy = build_policy(settings(arguments.out).policy, seed=0, device=torch.device("cpu"))
+        rebuild(network, arguments.out)
+    path = arguments.out / f"{WARM[network].name}.safetensors"
+    config = settings(network, arguments.out).policy
+    policy = build_policy(config, seed=0, device=torch.device("cpu"))
     initialise(policy, str(path))
     print(f"{path}: {path.stat().st_size:,} bytes")
     for name, value in describe(policy.eval()).items():
