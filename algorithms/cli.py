@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
         print("loading ...", file=sys.stderr)
     try:
-        code: int = command.run(arguments[1:])
+        code: int = command.run([_with_dashes(argument) for argument in arguments[1:]])
         if asked_for_help and code == 0:
             _print_examples(command)
         return code
@@ -61,6 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JsonPathError as error:
         print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
         return 1
+
+
+def _with_dashes(argument: str) -> str:
+    """The argument with dashes in a flag's name, where settings of the Python interface have underscores.
+
+    The parsers then know the flag, or suggest the one that its name is the last part of.
+    """
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
 def _print_examples(command: ModuleType) -> None:

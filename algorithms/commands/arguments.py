@@ -49,6 +49,8 @@ def parse(
     """
     import tyro
 
+    from algorithms.commands.completion import settings_of
+
     try:
         check_choices(arguments, options.config)  # type: ignore[attr-defined]
     except ValueError as error:
@@ -56,12 +58,22 @@ def parse(
         raise SystemExit(2) from None  # the parser's own code for a line that makes no sense
     return tyro.cli(
         type(options),
-        args=list(arguments),
+        args=_unknown_apart(arguments, {each.flag for each in settings_of(options)}),
         default=options,
         prog=prog,
         description=description,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def _unknown_apart(arguments: Sequence[str], known: set[str]) -> list[str]:
+    """The arguments with `--flag=value` in two where the flag is none: the parser then suggests one."""
+    found: list[str] = []
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        apart = flag.startswith("--") and equals and flag not in known
+        found += [flag, value] if apart else [argument]
+    return found
 
 
 def check_choices(arguments: Sequence[str], config: Any) -> None:
