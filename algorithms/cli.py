@@ -9,6 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from algorithms.commands import COMMANDS
@@ -21,7 +22,10 @@ Chess self-play as a laboratory for entropy collapse.
 commands:
 {commands}
 
-`chess-lab COMMAND --help` lists the options of a command."""
+`chess-lab COMMAND --help` lists the options of a command, `chess-lab --version` says
+which version this is."""
+
+DISTRIBUTION = "chess-selfplay-lab"
 
 # They import torch, which takes seconds in which nothing would be seen.
 SLOW_TO_LOAD = ("train", "pretrain", "eval")
@@ -35,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         listed = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
         return 0 if arguments else 2
+    if arguments[0] == "--version":
+        return _print_version()
     if arguments[0] not in COMMANDS:
         known = ", ".join(COMMANDS)
         print(f"chess-lab: unknown command {arguments[0]!r}; known: {known}", file=sys.stderr)
@@ -61,6 +67,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JsonPathError as error:
         print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
         return 1
+
+
+def _print_version() -> int:
+    try:
+        print(f"chess-lab {version(DISTRIBUTION)}")
+    except PackageNotFoundError:  # run from a clone's files alone
+        print(f"chess-lab: {DISTRIBUTION} is not installed: pip install -e .", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _with_dashes(argument: str) -> str:
