@@ -9,6 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from algorithms.commands import COMMANDS
@@ -21,7 +22,10 @@ Chess self-play as a laboratory for entropy collapse.
 commands:
 {commands}
 
-`chess-lab COMMAND --help` lists the options of a command."""
+`chess-lab COMMAND --help` lists the options of a command, `chess-lab --version` says
+which version this is."""
+
+DISTRIBUTION = "chess-selfplay-lab"
 
 # They import torch, which takes seconds in which nothing would be seen.
 SLOW_TO_LOAD = ("train", "pretrain", "eval")
@@ -35,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         listed = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
         return 0 if arguments else 2
+    if arguments[0] == "--version":
+        return _print_version()
     if arguments[0] not in COMMANDS:
         known = ", ".join(COMMANDS)
         print(f"chess-lab: unknown command {arguments[0]!r}; known: {known}", file=sys.stderr)
@@ -44,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
         print("loading ...", file=sys.stderr)
     try:
-        code: int = command.run(arguments[1:])
+        code: int = command.run([_with_dashes(argument) for argument in arguments[1:]])
         if asked_for_help and code == 0:
             _print_examples(command)
         return code
@@ -61,6 +67,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JsonPathError as error:
         print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
         return 1
+
+
+def _print_version() -> int:
+    try:
+        print(f"chess-lab {version(DISTRIBUTION)}")
+    except PackageNotFoundError:  # run from a clone's files alone
+        print(f"chess-lab: {DISTRIBUTION} is not installed: pip install -e .", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _with_dashes(argument: str) -> str:
+    """The argument with dashes in a flag's name, where settings of the Python interface have underscores.
+
+    The parsers then know the flag, or suggest the one that its name is the last part of.
+    """
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
 def _print_examples(command: ModuleType) -> None:

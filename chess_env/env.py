@@ -72,7 +72,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     occurrence of a position since `reset` (`info["status"]`, a code of `chess_env.rules.STATUS_NAMES`), or
     an illegal action. `truncated`: `max_plies` plies were played; the reward then still counts the engine's
     score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase`
-    (0 opening, 1 middlegame, 2 endgame).
+    (0 opening, 1 middlegame, 2 endgame). Its numbers have the dtypes of the vector environment's arrays.
 
     ## Arguments
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
@@ -141,7 +141,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         self._done = True
         self._score_cp = 0
         self._game = ReferenceGame(parse_fen(chess.STARTING_FEN), self.settings)
-        self._no_terms = dict.fromkeys(self.settings.reward.names, 0.0)
+        self._no_terms = dict.fromkeys(self.settings.reward.names, np.float32(0))
 
     @property
     def board(self) -> chess.Board:
@@ -197,8 +197,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         # Should an engine fail from here on, the half-made step needs a reset.
         self._done = True
         game.play(action)
-        opponent = self.settings.opponent
-        reply = -1
+        opponent, reply = self.settings.opponent, -1
         if opponent is not None and game.status == ONGOING:
             reply = game.reply(opponent, self.np_random)
         self._score_cp = self._score()
@@ -213,7 +212,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         max_plies = self.settings.max_plies
         truncated = not terminated and max_plies is not None and len(game.actions) >= max_plies
         self._done = terminated or truncated
-        raw = {name: float(term[0]) for name, term in terms.items()}
+        raw = {name: np.float32(term[0]) for name, term in terms.items()}
         info = self._info(raw, illegal=illegal, action=action, reply=reply)
         return game.observation(), float(total[0]), terminated, truncated, info
 
@@ -287,14 +286,15 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         return [scores_cp.max()], [scores_cp[np.searchsorted(legal, action)]]
 
     def _info(
-        self, terms: dict[str, float], *, illegal: bool = False, action: int = -1, reply: int = -1
+        self, terms: dict[str, Any], *, illegal: bool = False, action: int = -1, reply: int = -1
     ) -> dict[str, Any]:
         """The game's info and what `step` or `reset` adds; each key exists always or never for an env."""
-        info = self._game.info() | {"reward_terms": dict(terms), "illegal_action": illegal}
+        info = self._game.info() | {"reward_terms": dict(terms)}
+        info["illegal_action"] = np.array(illegal)  # Gymnasium batches np.bool_ only in an array
         if self.evaluator is not None:
-            info["score_cp"] = self._score_cp
+            info["score_cp"] = np.int32(self._score_cp)
         if self.settings.illegal_action == "resample":
-            info["action"] = action
+            info["action"] = np.int16(action)
         if self.settings.opponent is not None:
-            info |= {"opponent_action": reply, "learner_turn": int(self._learner)}
+            info |= {"opponent_action": np.int16(reply), "learner_turn": np.int8(self._learner)}
         return info

@@ -130,6 +130,12 @@ def test_every_command_is_documented_with_its_own_words() -> None:
     assert {line.split()[1] for line in COMMAND_LINES} == set(COMMANDS)
 
 
+def test_the_start_page_says_how_the_bare_command_gets_on_the_path_before_it_uses_it() -> None:
+    start = (DOCS / "start.md").read_text(encoding="utf-8")
+    before = start.partition("\nchess-lab ")[0]
+    assert "`source .venv/bin/activate`" in before and "`python -P -m algorithms.cli`" in before
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_front_page_lead_to_a_compared_collapse(tmp_path: Path) -> None:
     page = (DOCS / "index.md").read_text(encoding="utf-8")

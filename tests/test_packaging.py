@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 import chess_env
-from algorithms.comparison.grid import COMMAND
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("chess_env", "algorithms")
+ENTRANCE = "chess_lab.py"
 SHIPPED = "algorithms/networks/shipped"
 
 HELP = """
@@ -91,7 +91,7 @@ def copy_sources(source: Path) -> None:
         shutil.copytree(
             ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", ENTRANCE):
         shutil.copy(ROOT / name, source)
 
 
@@ -109,9 +109,25 @@ def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return zipfile.ZipFile(build_wheel(source, tmp_path_factory.mktemp("wheel"))).namelist()
 
 
-def test_the_wheel_has_two_packages_and_nothing_else_at_its_top(wheel_names: list[str]) -> None:
+def test_the_wheel_has_two_packages_and_the_entrance_at_its_top(wheel_names: list[str]) -> None:
     top = {name.split("/")[0] for name in wheel_names}
-    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+    assert {name for name in top if not name.endswith(".dist-info")} == {*PACKAGES, ENTRANCE}
+
+
+def test_an_editable_install_puts_the_clone_on_the_path_and_copies_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys; from hatchling.build import build_editable; print(build_editable(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        files = [name for name in wheel.namelist() if ".dist-info/" not in name]
+        assert [wheel.read(name).decode().split() for name in files] == [[str(ROOT)]]
+        assert files[0].endswith(".pth")
+        (scripts,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+        assert "chess-lab = chess_lab:main" in wheel.read(scripts).decode()
 
 
 def test_the_wheel_has_every_module_and_data_file_of_the_packages(wheel_names: list[str]) -> None:
@@ -156,6 +172,16 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"\n  version = {{{version}}},\n" in (ROOT / "README.md").read_text()
 
 
+VERSION = "from algorithms.cli import main; main(['--version'])"
+
+
+def test_the_version_is_said_by_the_command_without_loading_torch() -> None:
+    report = "; import sys; print('torch' in sys.modules or 'gymnasium' in sys.modules)"
+    said = run_python(VERSION + report).stdout
+    assert said == f"chess-lab {PROJECT['project']['version']}\nFalse\n"
+    assert least_cpu_seconds(VERSION) < 1.0
+
+
 def needed_by(roots: list[str]) -> set[str]:
     """The distributions that pip would install for these requirements, by their names here."""
     names: set[str] = set()
@@ -183,39 +209,6 @@ def link_distributions(names: set[str], folder: Path) -> None:
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (folder / top).exists():
                 (folder / top).symlink_to(here / top)
-
-
-PRESETS = "import algorithms; print(*algorithms.PRESETS)"
-
-
-@pytest.mark.parametrize(
-    ("package", "command", "works"),
-    [
-        (False, ["-c", PRESETS], True),
-        (False, ["-m", "algorithms.cli", "--help"], True),
-        (True, ["-m", "algorithms.cli", "--help"], False),
-        (True, ["-P", "-m", "algorithms.cli", "--help"], True),
-        (True, [*COMMAND[1:], "--help"], True),
-    ],
-)
-def test_a_folder_of_the_same_name_is_not_taken_for_the_package_or_fails_loudly(
-    tmp_path: Path, package: bool, command: list[str], works: bool
-) -> None:
-    other = tmp_path / "algorithms"
-    other.mkdir()
-    (other / ("__init__.py" if package else "sorting.py")).touch()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode == 0) == works, done.stderr
-    assert works or re.search("No module named '?algorithms.cli", done.stderr)
-    assert not works or "grpo" in done.stdout or "usage: chess-lab" in done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 import typing
-from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from algorithms.core.checks import require_choice
+
+if TYPE_CHECKING:
+    from tyro.constructors import ConstructorRegistry
 
 Options = TypeVar("Options")
 
@@ -49,6 +52,8 @@ def parse(
     """
     import tyro
 
+    from algorithms.commands.completion import settings_of
+
     try:
         check_choices(arguments, options.config)  # type: ignore[attr-defined]
     except ValueError as error:
@@ -56,12 +61,65 @@ def parse(
         raise SystemExit(2) from None  # the parser's own code for a line that makes no sense
     return tyro.cli(
         type(options),
-        args=list(arguments),
+        args=_unknown_apart(arguments, {each.flag for each in settings_of(options)}),
         default=options,
         prog=prog,
         description=description,
         config=(tyro.conf.FlagCreatePairsOff,),
+        registry=_negated_help(),
     )
+
+
+def negated(text: str) -> str:
+    """What `--no-X` does, from what X does."""
+    return f"turn this off: {text}"
+
+
+def _negated_help() -> ConstructorRegistry:
+    """A rule for the parser: a switch that is on has only the flag `--no-X`, whose help says what X does."""
+    import tyro
+    from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
+
+    registry, asking = ConstructorRegistry(), False
+
+    @registry.struct_rule
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        nonlocal asking
+        if asking or not dataclasses.is_dataclass(info.type):
+            return None
+        asking = True  # for the parser's own rules, which are asked inside this one
+        try:
+            spec = ConstructorRegistry.get_struct_spec(info)
+        finally:
+            asking = False
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        hint = tyro.conf.arg(help_behavior_hint="(on without this flag)")
+        fields = []
+        for field in spec.fields:
+            if field.default is True:
+                kind: Any = Annotated[field.type, hint]
+                text = _negated_later(field.helptext)
+                field = dataclasses.replace(field, type=kind, helptext=text)
+            fields.append(field)
+        return dataclasses.replace(spec, fields=tuple(fields))
+
+    return registry
+
+
+def _negated_later(text: str | Callable[[], str | None] | None) -> Callable[[], str]:
+    """`negated` of a text that may be found only when it is shown."""
+    return lambda: negated((text() if callable(text) else text) or "")
+
+
+def _unknown_apart(arguments: Sequence[str], known: set[str]) -> list[str]:
+    """The arguments with `--flag=value` in two where the flag is none: the parser then suggests one."""
+    found: list[str] = []
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        apart = flag.startswith("--") and equals and flag not in known
+        found += [flag, value] if apart else [argument]
+    return found
 
 
 def check_choices(arguments: Sequence[str], config: Any) -> None:

@@ -116,6 +116,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--allow-mixed", action="store_true", help="compare runs that are not comparable")
     add("--retry-failed", action="store_true", help="run cells that failed before once more")
     add("--smoke", action="store_true",
-        help="tiny networks, 2048 moves, 2 seeds: to see that it works")  # fmt: skip
+        help="tiny networks, 2048 moves, 2 seeds, half a minute: to see that it works")  # fmt: skip
     add("--json", type=Path, help="also write the result to this file")
     return parser

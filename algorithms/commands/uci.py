@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from algorithms.playing.uci.engine import Thinker
 
+_SHIPPED = Path(__file__).parents[1] / "networks" / "shipped"
+_HOW = "give `chess-lab uci CHECKPOINT` to a chess GUI, which writes UCI commands to it"
 EXAMPLES = (
     "chess-lab uci warm",
     "chess-lab uci runs/mine/checkpoints/best",
@@ -23,7 +25,7 @@ EXAMPLES = (
 def run(arguments: Sequence[str]) -> NoReturn:
     """Speaks UCI and ends the process.
 
-    Its exit code is 0 after `quit` or the end of input, 1 where no policy could be loaded, 130
+    Its exit code is 0 after `quit` or the end of input, 1 where there is no policy or no input, 130
     after Ctrl-C, 143 after SIGTERM.
     """
     source = make_parser().parse_args(list(arguments)).checkpoint
@@ -34,12 +36,14 @@ def run(arguments: Sequence[str]) -> NoReturn:
     from algorithms.playing.uci.engine import serve
 
     try:
-        serve(
-            f"chess-lab {_plain(source)}",
-            lambda: _load(source),
-            sys.stdin.buffer,
-            sys.stdout.buffer,
-        )
+        if sys.stdin is None or sys.stdout is None:
+            raise ValueError(f"standard input or output is closed: {_HOW}")
+        name, output = f"chess-lab {_plain(source)}", sys.stdout.buffer
+        if not serve(name, lambda: _load(source), sys.stdin.buffer, output):
+            raise ValueError(f"the input ended before any command: {_HOW}")
+        # The input may have ended before it was tried to load what is not there.
+        if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
+            raise ValueError(f"{source!r} cannot be read: there is no such file, folder or policy")
         code = 0
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         print(f"chess-lab uci: {error}", file=sys.stderr)

@@ -17,13 +17,7 @@ from typing import Any
 from algorithms.comparison.controls import Control, judge, make_controls
 from algorithms.comparison.grid import lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
-from algorithms.comparison.jobs import (
-    MixedError,
-    cured,
-    make_jobs,
-    read_jobs,
-    refuse_other_runs,
-)
+from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
 from algorithms.comparison.readings import RunSummary, mixed_readings
 from algorithms.comparison.result import analyse, family_lines
@@ -31,6 +25,7 @@ from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.run_folder import environment
 from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.forks import Forks, kept_forks
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"
@@ -108,19 +103,20 @@ def compare(
         make_controls(plan, variants, cache=cache) if plan.controls and variants else ((), ())
     )
     out.mkdir(parents=True, exist_ok=True)
-    with lock_grid(out):
+    with lock_grid(out), kept_forks(plan.smoke) as forks:
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
-        return _Comparison(plan, out, jobs, say, retry_failed).run(variants, extra, pairs)
+        return _Comparison(plan, out, jobs, say, retry_failed, forks).run(variants, extra, pairs)
 
 
 class _Comparison:
     """One call of `compare`."""
 
     def __init__(
-        self, plan: Plan, out: Path, jobs: int, say: Callable[[str], None], retry_failed: bool
-    ) -> None:
+        self, plan: Plan, out: Path, jobs: int, say: Callable[[str], None], retry_failed: bool,
+        forks: list[Forks] | None,
+    ) -> None:  # fmt: skip
         self.plan, self.out, self.jobs, self.say = plan, out, jobs, say
-        self.retry_failed = retry_failed
+        self.retry_failed, self.forks = retry_failed, forks
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.broken: list[dict[str, str]] = []
 
@@ -169,8 +165,9 @@ class _Comparison:
 
     def _run_all(self, grid_runs: Sequence[GridRun], folder: Path) -> GridResult:
         grid = run_grid(
-            grid_runs, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed
-        )
+            grid_runs, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed,
+            forks=self.forks,
+        )  # fmt: skip
         for line in grid.lines():
             self.say(line)
         if grid.stopped_by is not None:

@@ -11,7 +11,6 @@ one, otherwise begun anew. A failed one is reported and left alone, and the othe
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import signal
@@ -27,24 +26,13 @@ from typing import IO, Any
 from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Outcome, State
 from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 from algorithms.run_folder.files import lock_folder, read_json, replace_json
+from algorithms.run_folder.forks import Forks, environment_of_runs, launcher
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
 # -P: a folder called `algorithms` where the grid is started is not taken for this package.
 COMMAND = (sys.executable, "-P", "-m", "algorithms.cli")
 CELLS_FILE = "cells.json"
 TAIL_LINES = 8
-
-# A grid that is killed outright cannot tell its children, so the kernel does (Linux only; elsewhere
-# they train on to their end, and the lock of their run folder keeps a second process out). It is set
-# in a process between, because code run between fork and exec of a threaded process may hang.
-_DIES_WITH_PARENT = """
-import ctypes, os, signal, sys
-if sys.platform.startswith("linux"):
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
-    if os.getppid() != int(sys.argv[1]):
-        sys.exit(1)  # the grid was gone before
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class GridError(RuntimeError):
@@ -64,6 +52,7 @@ def run_grid(
     say: Callable[[str], None] = print,
     command: Sequence[str] = COMMAND,
     retry_failed: bool = False,
+    forks: list[Forks] | None = None,
 ) -> GridResult:
     """Runs the runs that are not finished yet, and returns what became of all of them.
 
@@ -77,6 +66,7 @@ def run_grid(
         say: is given a line at the start and the end of every run.
         command: what takes the runs' arguments.
         retry_failed: run runs that failed in an earlier call once more.
+        forks: processes that fork for each run, in place of `command`; those that are missing are added.
 
     Raises:
         ValueError: `jobs` is below 1, or two runs share a name or a folder, or one lies outside.
@@ -85,7 +75,7 @@ def run_grid(
     _check(grid_runs, out, jobs)
     out.mkdir(parents=True, exist_ok=True)
     with lock_grid(out):
-        return _Grid(grid_runs, out, say, command, retry_failed).run(jobs)
+        return _Grid(grid_runs, out, say, command, retry_failed, forks).run(jobs)
 
 
 class _Grid:
@@ -98,12 +88,14 @@ class _Grid:
         say: Callable[[str], None],
         command: Sequence[str],
         retry_failed: bool,
+        forks: list[Forks] | None,
     ) -> None:
-        self.grid_runs, self.out, self.say, self.command = grid_runs, out, say, command
+        self.grid_runs, self.out, self.say = grid_runs, out, say
+        self.command, self.forks = command, forks
         self.records: dict[str, dict[str, Any]] = read_json(out / CELLS_FILE)
         self.stop = Stop()
         self._lock = threading.Lock()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes] | Forks] = {}
         self._ran: list[str] = []
         for grid_run in grid_runs:
             self._admit(grid_run, retry_failed)
@@ -144,6 +136,10 @@ class _Grid:
         waiting = [grid_run for grid_run in self.grid_runs if self._state(grid_run) == "waiting"]
         done = sum(self._state(grid_run) == "finished" for grid_run in self.grid_runs)
         self.say(f"{len(self.grid_runs)} cells, {done} finished before, {len(waiting)} to run")
+        if self.forks is not None:
+            self.forks[:] = [each for each in self.forks if each.alive]
+            while len(self.forks) < min(jobs, len(waiting)):
+                self.forks.append(Forks())
         with stop_on_signal() as self.stop, ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(self._run_one, grid_run) for grid_run in waiting]
             try:
@@ -179,28 +175,37 @@ class _Grid:
     def _run_one(self, grid_run: GridRun) -> None:
         """None; runs one run to its end, in a thread."""
         arguments = self._prepare(grid_run)
-        launcher = [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid())]
         began = time.monotonic()
-        with grid_run.log.open("ab") as log:
-            with self._lock:
-                if self.stop.name is not None:
-                    return
-                self._ran.append(grid_run.name)
-                self._record(grid_run, state="running")
-                # A session of its own: Ctrl-C in the terminal reaches the grid alone, which passes
-                # on one SIGTERM; a second signal would end the run without its checkpoint.
-                process = self._processes[grid_run.name] = subprocess.Popen(
-                    [*launcher, *self.command, *arguments],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                    env=_environment(), start_new_session=True,
-                )  # fmt: skip
-            code = process.wait()
+        with self._lock:
+            if self.stop.name is not None:
+                return
+            self._ran.append(grid_run.name)
+            self._record(grid_run, state="running")
+            process = self._processes[grid_run.name] = self._begin(arguments, grid_run.log)
+        code = process.wait()
         with self._lock:
             del self._processes[grid_run.name]
+            if self.forks is not None and isinstance(process, Forks):
+                self.forks.append(process if process.alive else Forks())
             state = _state_after(grid_run, code, killed=self.stop.name is not None)
             tail = _last_lines(grid_run.log) if state == "failed" else []
             self._record(grid_run, state=state, exit_code=code, log_tail=tail)
         self.say(f"{grid_run.name}: {state} after {time.monotonic() - began:.0f} s")
+
+    def _begin(self, arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes] | Forks:
+        """The process that makes a run."""
+        if self.forks is not None:
+            process = self.forks.pop()
+            process.begin(arguments, log)
+            return process
+        with log.open("ab") as file:
+            # A session of its own: Ctrl-C in the terminal reaches the grid alone, which passes
+            # on one SIGTERM; a second signal would end the run without its checkpoint.
+            return subprocess.Popen(
+                [*launcher(), *self.command, *arguments],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                env=environment_of_runs(), start_new_session=True,
+            )  # fmt: skip
 
     def _prepare(self, grid_run: GridRun) -> list[str]:
         """What the command is given; the folder of a run that starts anew is removed before."""
@@ -268,10 +273,3 @@ def _has_checkpoint(folder: Path) -> bool:
     return any((folder / "checkpoints").glob("update-*")) and bool(
         read_json(folder / "config.json")
     )
-
-
-def _environment() -> dict[str, str]:
-    """The environment of the runs: they find this package wherever the grid was started."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -39,6 +39,9 @@ SHARED = (*itertools.chain(*TASK.values()), "algorithm.gamma", "algorithm.credit
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
 
+EVALUATIONS, SMOKE_EVALUATIONS = 10, 2
+"""Evaluations of a run at least, beside that of its start."""
+
 CONTROL = "control"
 """Family of the variants that are there to coincide with others."""
 
@@ -90,7 +93,9 @@ def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ..
                 label = "+".join([name, *(f"{last_part(k)}={v}" for k, v in settings.items())])
                 label = re.sub(r"[^\w.,=+-]", "-", label)
                 values = {**_treatment_settings(plan, treatment), **settings}
-                config = with_intervals(applied(base, values))
+                config = with_intervals(
+                    applied(base, values), SMOKE_EVALUATIONS if plan.smoke else EVALUATIONS
+                )
                 variants.append(Variant(f"{label}+{treatment}", label, treatment, config))
     names = [variant.name for variant in variants]
     require(
@@ -152,18 +157,18 @@ def moves_per_update(config: TrainConfig) -> int:
     return int(rollout.num_envs * rollout.num_plies * samples)
 
 
-def with_intervals(config: TrainConfig) -> TrainConfig:
-    """The run with an evaluation every 2,048 scored moves, but 10 at least and 40 at most.
+def with_intervals(config: TrainConfig, least: int = EVALUATIONS) -> TrainConfig:
+    """The run with an evaluation every 2,048 scored moves, but `least` at least and 40 at most.
 
-    It is looked at the gradient half as often, and has 10 checkpoints.
+    It is looked at the gradient half as often, and has as many checkpoints as `least`.
     """
     updates = config.total_moves // moves_per_update(config)
-    evaluations = min(40, max(10, config.total_moves // MOVES_PER_EVALUATION))
+    evaluations = min(40, max(least, config.total_moves // MOVES_PER_EVALUATION))
     return dataclasses.replace(
         config,
         eval_interval_updates=max(1, updates // evaluations),
         diagnostics_interval_updates=max(1, 2 * updates // evaluations),
-        checkpoint_interval_updates=max(1, updates // 10),
+        checkpoint_interval_updates=max(1, updates // least),
     )
 
 

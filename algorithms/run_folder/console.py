@@ -218,7 +218,7 @@ class LiveDisplay:
         columns = (
             ("policy", 22, [
                 ("entropy", f"{number(value('policy/entropy'), 2)} nats"),
-                ("H / ln(legal)", number(value("policy/entropy_normalized"), 2)),
+                ("normalized", number(value("policy/entropy_normalized"), 2)),
                 ("kl", number(value("policy/approx_kl"), 4)),
                 ("clip low", percent(value("policy/clip_fraction_low"))),
                 ("clip high", percent(value("policy/clip_fraction_high"))),
@@ -227,7 +227,7 @@ class LiveDisplay:
                 ("reward", number(value("rollout/reward_mean"), 3)),
                 ("loss", number(value("train/loss"), 3)),
                 ("grad norm", number(value("train/grad_norm"), 2)),
-                ("step size", number(value("train/learning_rate"), 5)),
+                ("learning rate", number(value("train/learning_rate"), 5)),
                 ("update", number(value("step"))),
             ]),
             ("speed", 25, [
@@ -252,7 +252,7 @@ class LiveDisplay:
 
     def _history(self) -> RenderableType:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold cyan", pad_edge=False)
-        names = ("update", "moves", "regret_cp", "of start", "greedy_cp", "entropy", "H/ln(legal)")
+        names = ("update", "moves", "regret_cp", "of start", "greedy_cp", "entropy", "normalized")
         for name in names:
             table.add_column(name, justify="right")
         start = self._evaluations[0]["eval/regret_cp"] if self._evaluations else math.nan

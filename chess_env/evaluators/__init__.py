@@ -33,6 +33,7 @@ __all__ = [
     "Scores",
     "StockfishEvaluator",
     "find_stockfish",
+    "is_evaluator_name",
     "make_evaluator",
     "pack_positions",
 ]
@@ -79,6 +80,11 @@ def _make_builtin() -> Evaluator:
 
     evaluator: Evaluator = BuiltinEvaluator()
     return evaluator
+
+
+def is_evaluator_name(name: str) -> bool:
+    """Whether a name is one of an evaluator's, whatever its settings: "stockfish:depth=4", "module:Name"."""
+    return name.partition(":")[0] in _KNOWN or is_spec(name)
 
 
 def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = None) -> Evaluator:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators import Evaluator, StockfishEvaluator, make_evaluator
+from chess_env.evaluators import Evaluator, StockfishEvaluator, is_evaluator_name, make_evaluator
+from chess_env.games.function_player import FunctionPlayer
 from chess_env.games.material import MaterialPlayer
-from chess_env.moves import move_to_action
-from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import children, legal_actions_batch
 
 Actions = NDArray[np.int64]
 Generators = Sequence[np.random.Generator]
 
+_NAMES = ("random", "material", "engine:nodes=1", "builtin", "stockfish:nodes=1", "auto")
+_EXPECTED = (
+    "'random', 'material', 'engine:nodes=1' (Stockfish's own move), an evaluator's name such as 'builtin' or "
+    "'stockfish:nodes=1' (the move that it scores best), or any of them with '@random=SHARE' behind it"
+)
 _MIXED = re.compile(r"(?P<player>.+)@random=(?P<share>[^@]+)")
 
 
@@ -216,40 +220,6 @@ class MixedPlayer:
         self.player.close()
 
 
-class FunctionPlayer:
-    """Plays what a function of a python-chess board returns.
-
-    Args:
-        function: (chess.Board, np.random.Generator) -> chess.Move. The board has no move history.
-    """
-
-    def __init__(self, function: Callable[[chess.Board, np.random.Generator], chess.Move]) -> None:
-        self.function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
-
-    def choose(self, positions: Positions, rngs: Generators) -> Actions:
-        """int64 [N].
-
-        Raises:
-            ValueError: The function returned something that is not a legal move; names it and the FEN.
-        """
-        actions = []
-        for position, rng in zip(positions, rngs, strict=True):
-            fen = to_fen(position)
-            board = chess.Board(fen)
-            move = self.function(board.copy(), rng)
-            if not isinstance(move, chess.Move) or not board.is_legal(move):
-                raise ValueError(
-                    f"player {self.name!r} returned {move!r} in {fen!r}: expected a chess.Move "
-                    "from board.legal_moves"
-                )
-            actions.append(move_to_action(move, board.turn))
-        return np.array(actions, np.int64)
-
-    def close(self) -> None:
-        """None."""
-
-
 def make_player(player: Any) -> Player:
     """A player from its name, an evaluator, a function, or a player (returned as it is).
 
@@ -270,8 +240,8 @@ def make_player(player: Any) -> Player:
     if callable(player):
         return FunctionPlayer(player)
     raise ValueError(
-        f"player is {player!r}: expected 'random', 'material', 'engine:nodes=1', an evaluator's name such "
-        "as 'builtin' or 'stockfish:nodes=1', a Player, or a function of (chess.Board, np.random.Generator)"
+        f"player is {player!r}: expected {_EXPECTED}; or a Player, or a function of "
+        "(chess.Board, np.random.Generator)"
     )
 
 
@@ -297,4 +267,8 @@ def _named_player(name: str) -> Player:
         return EnginePlayer(evaluator, owns_evaluator=True)
     if name == "none":
         raise ValueError("player is 'none': use opponent=None for self-play, or 'random'")
+    if not is_evaluator_name(name):
+        known = {each.partition(":")[0]: each for each in _NAMES}
+        near = difflib.get_close_matches(name.partition(":")[0], known, n=1, cutoff=0.0)[0]
+        raise ValueError(f"player is {name!r}: expected {_EXPECTED}; did you mean {known[near]!r}?")
     return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)

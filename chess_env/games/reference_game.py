@@ -185,7 +185,7 @@ class ReferenceGame:
         return observation(self.board, self.repetitions)
 
     def info(self) -> dict[str, Any]:
-        """The part of `info` that describes the position now; fresh arrays."""
+        """The part of `info` that describes the position now; fresh arrays, and numbers with a dtype."""
         legal_ids = np.full(MAX_LEGAL, -1, np.int16)
         legal_ids[: len(self.legal)] = self.legal
         mask = np.zeros(NUM_ACTIONS, np.int8)
@@ -194,12 +194,12 @@ class ReferenceGame:
         return {
             "action_mask": mask,
             "legal_ids": legal_ids,
-            "num_legal": len(self.legal),
+            "num_legal": np.int16(len(self.legal)),
             "fen": self.fen(),
-            "ply": len(self.actions),
-            "turn": int(self.board.turn),
-            "phase": phase(self.board),
-            "status": self.status,
+            "ply": np.int32(len(self.actions)),
+            "turn": np.int8(self.board.turn),
+            "phase": np.int8(phase(self.board)),
+            "status": np.int8(self.status),
             **facts,
         }
 

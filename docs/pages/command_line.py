@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from algorithms.commands import COMMANDS
+from algorithms.commands.arguments import negated
 from algorithms.commands.completion import settings_of
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainOptions
@@ -51,8 +52,9 @@ def settings(record: Any, elsewhere: str | None = None) -> list[Titled]:
     for sections, flag, owner, name in settings_of(record):
         section = ".".join(sections)
         if section != elsewhere:
-            value, text = _shown(getattr(owner, name)), descriptions(type(owner))[name]
-            rows.setdefault(section, []).append((f"`{flag}`", value and f"`{value}`", _line(text)))
+            value, text = getattr(owner, name), _line(descriptions(type(owner))[name])
+            shown, does = _shown(value), negated(text) if value is True else text
+            rows.setdefault(section, []).append((f"`{flag}`", shown and f"`{shown}`", does))
     return [(name, table(["option", "value", "what it does"], own)) for name, own in rows.items()]
 
 

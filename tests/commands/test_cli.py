@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS, cli
+from algorithms.commands.completion import settings_of
 from algorithms.config import files as config_file
-from algorithms.config.names import NAMES
-from algorithms.config.run import TrainConfig
+from algorithms.config.names import NAMES, named_run
+from algorithms.config.run import TrainConfig, TrainOptions
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from tests.commands.lab import ENV, chess_lab
@@ -96,6 +97,13 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
         (["train", "grpo", "--rollout.temperature", "0"], 2, "temperature is 0.0"),
         (["train", "grpo", "--algorithm.group-size", "1"], 2, "group_size is 1"),
         (["train", "grpo", "--total-mvoes", "1"], 2, "--total-moves"),
+        (["train", "grpo", "--learning_rate", "0.1"], 2, "--optimizer.learning-rate"),
+        (["train", "grpo", "--learning-rate", "0.1"], 2, "--optimizer.learning-rate"),
+        (["train", "grpo", "--ent_coef=0.1"], 2, "--regularizer.ent-coef"),
+        (["pretrain", "--head_dim=8"], 2, "--policy.head-dim"),
+        (["train", "grpo", "--rollout.num_evns", "4"], 2, "--rollout.num-envs"),
+        (["train", "grpo", "--total_moves", "10"], 1, "total_moves is 10"),
+        (["eval", "warm", "--num_threads=x"], 2, "argument --num-threads: invalid int value: 'x'"),
         (["train", "grpo", "--total-moves", "10"], 1, "total_moves is 10"),
         (["train", "exact", "--rollout.form", "games"], 1, "set rollout.form to positions"),
         (["train", "grpo", "--rollout.form", "gams"], 2, "games"),
@@ -117,6 +125,24 @@ def test_a_mistake_is_answered_in_one_paragraph(
     answer = chess_lab(*arguments)
     error = " ".join(answer.err.replace("│", " ").split())
     assert answer.code == code and message in error and "Traceback" not in error
+
+
+def test_the_value_of_a_flag_keeps_its_underscores(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    named = ["--env.start_positions=random_plies:2-9", "--run_dir", str(tmp_path / "a_run")]
+    assert cli.main(["train", "grpo", *named]) == 1
+    (config,) = asked
+    assert config.env.start_positions == "random_plies:2-9"
+    assert config.run_dir == tmp_path / "a_run"
+
+
+def test_the_last_part_of_every_setting_gets_its_whole_name() -> None:
+    flags = [each.flag for each in settings_of(TrainOptions(named_run("grpo")))]
+    for flag in (flag for flag in flags if "." in flag):
+        last = "--" + flag.rpartition(".")[2].replace("-", "_")
+        code, _, err = chess_lab("train", "grpo", last, "1")
+        assert code == 2 and flag in err, last
 
 
 def test_train_without_a_name_lists_the_names() -> None:

@@ -95,7 +95,7 @@ def test_a_policy_climbs_the_ladder_and_stays_where_it_is_even(
         (["--games", "3"], "--games is 3: games come in pairs"),
         (["--seed", "-1"], "--seed is -1"),
         (["--opponents", "random", "random"], "names 'random' twice"),
-        (["--opponents", "random", "rndom"], "evaluator 'rndom' is unknown"),
+        (["--opponents", "random", "rndom"], "did you mean 'random'?"),
         (["--opponents", "policy:nowhere"], "'nowhere' cannot be read"),
         (["--openings", "book"], "start_positions is 'book'"),
         (["--openings", "initial", "--opponents", "random"], "about 1 distinct positions"),

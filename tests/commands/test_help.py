@@ -7,12 +7,18 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from algorithms import cli
 from algorithms.commands import COMMANDS
+from algorithms.commands.completion import settings_of
+from algorithms.config.names import named_run
+from algorithms.config.run import TrainOptions
 from algorithms.pretraining import loop
+from algorithms.pretraining.config import PretrainConfig, PretrainOptions
+from docs.pages.settings import descriptions
 from tests.commands.lab import chess_lab
 
 
@@ -38,6 +44,28 @@ def test_the_help_of_a_command_ends_with_its_examples_within_80_columns(
     assert tuple(map(str.strip, shown)) == module_of(command).EXAMPLES
     assert len(shown) in (2, 3)
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (["train", "grpo"], TrainOptions(named_run("grpo"))),
+        (["train", "ppo"], TrainOptions(named_run("ppo"))),
+        (["pretrain"], PretrainOptions(PretrainConfig())),
+    ],
+    ids=["grpo", "ppo", "pretrain"],
+)
+def test_the_help_of_a_flag_that_turns_something_off_says_that(
+    command: list[str], options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = " ".join(chess_lab(*command, "--help").out.replace("│", " ").split())
+    on = [each for each in settings_of(options) if getattr(each.owner, each.name) is True]
+    assert len(on) >= 2 and all(re.search(r"(--|\.)no-", each.flag) for each in on)
+    for setting in on:
+        what = descriptions(type(setting.owner))[setting.name]
+        assert f"{setting.flag} turn this off: {what} (on without this flag)" in text
+    assert text.count("turn this off") == len(on)
 
 
 def test_a_wrong_command_line_gets_no_examples() -> None:

@@ -55,7 +55,14 @@ class FakeGrid:
     arguments: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def __call__(
-        self, grid_runs: Sequence[GridRun], out: Path, *, jobs: int, say: Any, retry_failed: bool
+        self,
+        grid_runs: Sequence[GridRun],
+        out: Path,
+        *,
+        jobs: int,
+        say: Any,
+        retry_failed: bool,
+        forks: Any,
     ) -> GridResult:
         outcomes = []
         out.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ def test_an_illegal_action_ends_the_game_with_minus_1_and_changes_nothing() -> N
     obs, before = env.reset(seed=0)
     after_obs, reward, terminated, truncated, after = env.step(ILLEGAL)
     assert (reward, terminated, truncated) == (-1.0, True, False)
-    assert after.pop("illegal_action") is True and before.pop("illegal_action") is False
+    assert after.pop("illegal_action") and not before.pop("illegal_action")
     assert str(before) == str(after)
     np.testing.assert_array_equal(obs, after_obs)
     with pytest.raises(ResetNeeded):

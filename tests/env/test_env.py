@@ -24,8 +24,9 @@ from chess_env.rules.rules import (
     STALEMATE,
     phase_batch,
 )
+from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
-from tests.env.playing import SHUFFLE, make, play
+from tests.env.playing import ILLEGAL, SHUFFLE, make, play
 
 
 def play_randomly(env: ChessSelfPlayEnv, seed: int, max_plies: int = 400) -> list[Any]:
@@ -55,6 +56,39 @@ def test_gymnasiums_check_env_passes_without_a_warning(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize("illegal_action", ["terminate", "resample"])
+@pytest.mark.parametrize("opponent", [None, "random"])
+@pytest.mark.parametrize("evaluator", ["none", "builtin"])
+def test_every_number_in_info_has_the_dtype_of_the_vector_environment_and_one_shape(
+    evaluator: str, opponent: str | None, illegal_action: str
+) -> None:
+    arguments: dict[str, Any] = {"evaluator": evaluator, "opponent": opponent, "move_facts": True,
+                                 "illegal_action": illegal_action, "max_plies": 12}  # fmt: skip
+    vector = ChessSelfPlayVectorEnv(num_envs=1, **arguments)
+    _, batched = vector.reset(seed=0)
+    vector.close()
+    wanted = {name: (values.dtype, values.shape[1:]) for name, values in flat(batched).items()}
+    env = ChessSelfPlayEnv(**arguments)
+    infos = [step[-1] for seed in range(3) for step in play_randomly(env, seed)]
+    env.reset(options={"fen": chess.STARTING_FEN})
+    for info in [*infos, env.step(ILLEGAL)[-1]]:
+        numbers = {name: value for name, value in flat(info).items() if name != "fen"}
+        found = {name: (value.dtype, value.shape) for name, value in numbers.items()}
+        assert found == wanted
+    # Gymnasium's own vector environment makes arrays of numbers of them.
+    sync = gym.make_vec("ChessSelfPlay-v0", 2, vectorization_mode="sync", **arguments)
+    _, info = sync.reset(seed=0)
+    assert [name for name, values in flat(info).items() if values.dtype == object] == ["fen"]
+    sync.close()
+    env.close()
+
+
+def flat(info: dict[str, Any]) -> dict[str, Any]:
+    """The entries, with those of `reward_terms` among them."""
+    entries = {name: value for name, value in info.items() if name != "reward_terms"}
+    return entries | info["reward_terms"]
 
 
 def test_sb3s_check_env_only_finds_that_the_planes_are_no_photograph() -> None:

@@ -158,7 +158,11 @@ def test_a_function_that_returns_an_illegal_move_is_named() -> None:
     ("player", "message"),
     [
         ("none", "opponent=None"),
-        ("rndom", "rndom"),
+        ("rndom", "expected 'random', 'material', .*did you mean 'random'"),
+        ("materiel@random=0.5", "did you mean 'material'"),
+        ("engin:nodes=10", "did you mean 'engine:nodes=1'"),
+        ("builtn", "did you mean 'builtin'"),
+        ("stokfish:nodes=1", "did you mean 'stockfish:nodes=1'"),
         ("random@random=2", "probability behind '@random='"),
         ("random@random=x", "probability behind '@random='"),
         (12, "player is 12"),

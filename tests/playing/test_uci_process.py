@@ -209,6 +209,27 @@ def test_an_engine_that_is_still_loading_leaves_without_a_crash(run_dir: Path) -
     assert done.stdout.endswith(b"uciok\n")
 
 
+@pytest.mark.parametrize(
+    ("source", "given", "message"),
+    [
+        ("example", b"", "the input ended before any command: give `chess-lab uci CHECKPOINT` to"),
+        ("example", None, "standard input or output is closed: give `chess-lab uci CHECKPOINT`"),
+        ("nowhere", b"uci\n", "'nowhere' cannot be read"),
+    ],
+)
+def test_an_engine_that_nobody_can_speak_to_says_so_and_fails(
+    source: str, given: bytes | None, message: str
+) -> None:
+    closed = (lambda: os.close(0)) if given is None else None
+    done = subprocess.run(
+        command(source), cwd=ROOT, env=ENV, input=given, capture_output=True, timeout=START_S,
+        preexec_fn=closed,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith(f"chess-lab uci: {message}")
+    assert done.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize("last", [b"quit\n", b""])
 def test_an_engine_whose_imports_take_long_exits_soon_after_the_last_line(
     last: bytes, run_dir: Path, tmp_path: Path

@@ -47,6 +47,8 @@ def test_the_table_fits_80_columns_with_its_largest_numbers() -> None:
     for shown in ("3.21 nats", "0.95", "0.0021", "3 %", "5 %", "12,345", "87,654", "13 %",
                   "12:34:56", "987,654 of 1,000,000 moves", "1,362.5", "100 %", "1,298.2"):  # fmt: skip
         assert shown in text, shown
+    # One name for one quantity: entropy_normalized in both tables, and the flag --optimizer.learning-rate.
+    assert text.count("normalized") == 2 and text.count("learning rate") == 1
 
 
 def test_the_policy_is_said_with_its_network_and_where_it_computes() -> None:

@@ -30,6 +30,7 @@ class Outcome:
         result: of the training run.
         readings: reading -> value, of the predicates and of what stands beside published figures.
         diagnosis: the doctor's.
+        smoke: whether the run was a few seconds long, too short for the predicates.
     """
 
     cause: Cause
@@ -38,6 +39,7 @@ class Outcome:
     result: TrainResult
     readings: dict[str, float]
     diagnosis: Diagnosis
+    smoke: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -58,8 +60,11 @@ class Outcome:
         lines = [f"{self.cause.name} ({who}) on {self.cause.network}, seed {self.seed}"]
         for predicate in self.cause.predicates:
             value = self.readings[predicate.reading]
-            says = "holds" if predicate.holds(value) else "does not hold"
+            verdict = "holds" if predicate.holds(value) else "does not hold"
+            says = "not judged" if self.smoke else verdict
             lines.append(f"  {predicate.reading} = {value:.4g}: {predicate.beyond} {says}")
+        if self.smoke:
+            lines.append("  a smoke run is too short to judge a cause: run it without --smoke")
         return [*lines, f"  doctor: {self.diagnosis.line()}"]
 
 
@@ -91,7 +96,7 @@ def run_cause(
         seed: of everything that is random.
         run_dir: a new folder; None makes one under runs/.
         preflight: let the preflight stop a run with a fault.
-        smoke: a few seconds, to see that the parts work; predicates mean nothing then.
+        smoke: a few seconds, to see that the parts work; predicates are not judged then.
 
     Raises:
         PreflightError: the preflight found the fault, as it should.
@@ -121,4 +126,5 @@ def run_cause(
         result,
         {reading: read(rows, reading) for reading in dict.fromkeys(asked)},
         diagnose_run(result.run_dir),
+        smoke,
     )

@@ -62,8 +62,8 @@ class _EndOfInput:
 _Event = Command | Answer | _Loaded | _Failed | _EndOfInput
 
 
-def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> None:
-    """None; speaks UCI until `quit`, the end of the input, or a reader that is gone.
+def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> bool:
+    """Whether any line came; speaks UCI until `quit`, the end of the input, or a reader that is gone.
 
     At most `LAST_WORDS_S` after `quit` or the end of the input it returns, though the speaker may
     be replaying a long game or writing to a pipe that nobody empties. All threads are daemons, and
@@ -83,10 +83,16 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     ended = threading.Event()  # by the last line, or by the speaker
     errors: list[Exception] = []
+    heard = threading.Event()
+
+    def put(event: _Event) -> None:
+        if not isinstance(event, _EndOfInput):
+            heard.set()
+        events.put(event)
 
     def read() -> None:
         try:
-            _read(source, events.put)
+            _read(source, put)
         finally:
             ended.set()
 
@@ -107,6 +113,7 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     speaker.join(LAST_WORDS_S)
     if errors:
         raise errors[0]
+    return heard.is_set()
 
 
 def _start(run: Callable[[], None]) -> threading.Thread:

@@ -1,0 +1,171 @@
+"""Runs of a second without a start of several: a process that has loaded everything forks itself for each.
+
+    python -P -m algorithms.run_folder.forks      reads {"arguments": [...], "log": path}, a line each, and answers
+                                                  each with the exit code of `chess-lab ARGUMENTS`
+
+For `chess-lab compare --smoke`, whose time would go into importing torch. Linux alone: elsewhere the libraries
+do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+_CLI = "algorithms.cli"
+_LOADED = (
+    "tyro",
+    "torch._dynamo",  # the first optimizer imports it
+    _CLI,
+    "algorithms.collapse.doctor",
+    "algorithms.commands.arguments",
+    "algorithms.commands.train",
+    "algorithms.integrations.loops",
+)
+_PR_SET_PDEATHSIG = 1
+
+# A grid that is killed outright cannot tell its children, so the kernel does (Linux only; elsewhere
+# they train on to their end, and the lock of their run folder keeps a second process out). It is set
+# in a process between, because code run between fork and exec of a threaded process may hang.
+_DIES_WITH_PARENT = """
+import ctypes, os, signal, sys
+if sys.platform.startswith("linux"):
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit(1)  # the grid was gone before
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def launcher() -> list[str]:
+    """What stands before a command whose process shall die with this one."""
+    return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid())]
+
+
+def environment_of_runs() -> dict[str, str]:
+    """The environment of the runs: they find this package wherever the grid was started."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+class Forks:
+    """Stands where the `subprocess.Popen` of a run would, for one run after the other."""
+
+    def __init__(self) -> None:
+        # PASSIVE as in `chess-lab train`: torch reads it when it is imported.
+        self._process = subprocess.Popen(
+            [*launcher(), sys.executable, "-P", "-m", "algorithms.run_folder.forks"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+            env={"OMP_WAIT_POLICY": "PASSIVE", **environment_of_runs()},
+        )  # fmt: skip
+
+    def begin(self, arguments: Sequence[str], log: Path) -> None:
+        """None; starts a run, which appends what it prints to `log`."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # `wait` says how the process ended
+            print(
+                json.dumps({"arguments": [*arguments], "log": str(log)}),
+                file=self._process.stdin, flush=True,
+            )  # fmt: skip
+
+    def wait(self) -> int:
+        """Exit code of the run, negative for a signal."""
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        return int(answer) if answer else self._process.wait()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """None; reaches the run, or SIGKILL both."""
+        self._process.send_signal(number)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can make another run."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """None; ends the process."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def kept_forks(wanted: bool) -> Iterator[list[Forks] | None]:
+    """A list for `run_grid`, empty at first, whose processes end with the context; None where they are not wanted."""
+    forks: list[Forks] = []
+    try:
+        yield forks if wanted and sys.platform.startswith("linux") else None
+    finally:
+        for each in forks:
+            each.close()
+
+
+def serve() -> None:
+    """None; makes the runs asked for on standard input until it ends."""
+    for name in _LOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page that it looks at
+    child = 0
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    parent = os.getpid()
+    for line in sys.stdin:
+        request = json.loads(line)
+        # A signal that comes between the fork and the handlers waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        child = os.fork()
+        if child == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+            _run(request["arguments"], request["log"], parent)
+        signal.signal(signal.SIGTERM, pass_on)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        _, status = os.waitpid(child, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _run(arguments: list[str], log: str, parent: int) -> NoReturn:
+    """Ends the process with the exit code of the command."""
+    cli = importlib.import_module(_CLI)  # a command that is run, as in `grid.COMMAND`
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    written = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
+    sys.argv = [str(cli.__file__), *arguments]
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # taking the interpreter down takes as long as the run
+
+
+if __name__ == "__main__":
+    serve()

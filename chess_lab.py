@@ -1,0 +1,29 @@
+"""The command `chess-lab`, beside the package `algorithms`: it can say when another package has that name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Exit code of the command line of this process."""
+    ours = Path(__file__).resolve().with_name("algorithms")
+    spec = importlib.util.find_spec("algorithms")
+    places = [] if spec is None else spec.submodule_search_locations or [str(spec.origin)]
+    found = list(map(str, places))
+    if [Path(place).resolve() for place in found] != [ours]:
+        print(
+            f"chess-lab: `import algorithms` finds {', '.join(found) or 'nothing'}, not {ours}: "
+            "take the folder that it is in out of PYTHONPATH, or give that package another name",
+            file=sys.stderr,
+        )
+        return 1
+    from algorithms.cli import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
