@@ -21,8 +21,8 @@ from benchmarks.records.report import print_table, save
 from chess_env.evaluators.stockfish import StockfishEvaluator
 
 NUM_ENVS = 64
-PLIES = {"none": 200_000, "builtin": 20_000, "stockfish": 1_280}
-"""Evaluator as `gym.make_vec` takes it -> plies of a round; "stockfish" is what "auto" becomes where it is found."""
+PLIES = {"none": 200_000, "builtin": 20_000, "stockfish:depth=4": 1_280}
+"""Evaluator as `gym.make_vec` takes it -> plies of a round; the last is what "auto" becomes with Stockfish."""
 
 
 class RandomPlay:
