@@ -76,8 +76,19 @@ def test_every_make_command_in_the_pages_is_in_the_makefile() -> None:
     assert named - targets == set()
 
 
-def test_the_tree_in_the_readme_names_only_what_exists() -> None:
-    (tree,) = (code for language, code in CODE_BLOCK.findall(README) if "chess_env/  " in code)
+def test_the_readme_is_one_page() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_readme_says_how_to_call_the_command_before_it_uses_it() -> None:
+    first = README.index("source .venv/bin/activate")
+    bare = re.search(r"^chess-lab ", README, re.MULTILINE)
+    assert bare and first < bare.start()
+
+
+def test_the_tree_of_folders_names_only_what_exists() -> None:
+    page = (ROOT / "docs" / "where_does_it_go.md").read_text()
+    (tree,) = (code for language, code in CODE_BLOCK.findall(page) if "chess_env/  " in code)
     missing, parents = [], [ROOT]
     for line in filter(str.strip, tree.splitlines()):
         depth = (len(line) - len(line.lstrip())) // 2
