@@ -67,6 +67,25 @@ def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
 
 
+def test_the_walkthrough_runs_and_its_shapes_are_those_it_states(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(cells) > 5
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "\n".join(cells)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = dict(re.findall(r"^(\w+) +\((\d+, [\d, ]+)\)", done.stdout, re.MULTILINE))
+    assert re.fullmatch(r"12, \d+, 8, 8", shown["obs"])  # a minibatch of the 24 states, printed last
+    assert shown["rewards"] == "8, 3, 4" and shown["slots"] == "12, 4"
+    assert "entropy (12,)" in done.stdout
+
+
 def test_every_make_command_in_the_pages_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
