@@ -81,7 +81,7 @@ def test_the_walkthrough_runs_and_its_shapes_are_those_it_states(tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     shown = dict(re.findall(r"^(\w+) +\((\d+, [\d, ]+)\)", done.stdout, re.MULTILINE))
-    assert re.fullmatch(r"12, \d+, 8, 8", shown["obs"])  # a minibatch of the 24 states, printed last
+    assert re.fullmatch(r"12, \d+, 8, 8", shown["obs"])  # of a minibatch
     assert shown["rewards"] == "8, 3, 4" and shown["slots"] == "12, 4"
     assert "entropy (12,)" in done.stdout
 
