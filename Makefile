@@ -83,7 +83,7 @@ format: $(INSTALLED)
 
 # Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks.md has their commands.
 bench: setup
-	@for name in vector_env match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
+	@for name in vector_env evaluators match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m "benchmarks.speed.$$name" || exit 1; \
 	done
 

@@ -67,6 +67,25 @@ def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
 
 
+def test_the_walkthrough_runs_and_its_shapes_are_those_it_states(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(cells) > 5
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "\n".join(cells)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = dict(re.findall(r"^(\w+) +\((\d+, [\d, ]+)\)", done.stdout, re.MULTILINE))
+    assert re.fullmatch(r"12, \d+, 8, 8", shown["obs"])  # of a minibatch
+    assert shown["rewards"] == "8, 3, 4" and shown["slots"] == "12, 4"
+    assert "entropy (12,)" in done.stdout
+
+
 def test_every_make_command_in_the_pages_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
@@ -76,8 +95,19 @@ def test_every_make_command_in_the_pages_is_in_the_makefile() -> None:
     assert named - targets == set()
 
 
-def test_the_tree_in_the_readme_names_only_what_exists() -> None:
-    (tree,) = (code for language, code in CODE_BLOCK.findall(README) if "chess_env/  " in code)
+def test_the_readme_is_one_page() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_readme_says_how_to_call_the_command_before_it_uses_it() -> None:
+    first = README.index("source .venv/bin/activate")
+    bare = re.search(r"^chess-lab ", README, re.MULTILINE)
+    assert bare and first < bare.start()
+
+
+def test_the_tree_of_folders_names_only_what_exists() -> None:
+    page = (ROOT / "docs" / "where_does_it_go.md").read_text()
+    (tree,) = (code for language, code in CODE_BLOCK.findall(page) if "chess_env/  " in code)
     missing, parents = [], [ROOT]
     for line in filter(str.strip, tree.splitlines()):
         depth = (len(line) - len(line.lstrip())) // 2
