@@ -133,7 +133,8 @@ def test_every_command_is_documented_with_its_own_words() -> None:
 def test_the_start_page_says_how_the_bare_command_gets_on_the_path_before_it_uses_it() -> None:
     start = (DOCS / "start.md").read_text(encoding="utf-8")
     before = start.partition("\nchess-lab ")[0]
-    assert "`source .venv/bin/activate`" in before and "`python -P -m algorithms.cli`" in before
+    assert "source .venv/bin/activate" in before
+    assert "`.venv/bin/chess-lab`" in start and "`python -P -m algorithms.cli`" in start
 
 
 @pytest.mark.slow
