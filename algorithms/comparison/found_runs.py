@@ -26,8 +26,9 @@ def compare_found(columns: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any] 
     Args:
         columns: name -> its runs; all of one task (`algorithms.reports.tasks`).
     """
-    if not 2 <= len(columns) <= MAX_COLUMNS:
-        return None
+    seeds = sorted({run.seed for runs in columns.values() for run in runs if run.seed is not None})
+    if not 2 <= len(columns) <= MAX_COLUMNS or len(seeds) < 2:
+        return None  # of one seed the headline says that a difference may be chance
     readings: dict[str, dict[int, RunSummary]] = {}
     left_out = []
     for name, runs in columns.items():
@@ -39,7 +40,6 @@ def compare_found(columns: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any] 
                 left_out.append(f"{run.name} is left out: {error}")
             else:
                 readings.setdefault(name, {})[reading.seed] = reading
-    seeds = sorted({run.seed for runs in columns.values() for run in runs if run.seed is not None})
     family = analyse(list(columns), readings, seeds)
     return family | {"left_out": [*left_out, *family["left_out"]]}
 

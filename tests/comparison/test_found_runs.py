@@ -80,8 +80,9 @@ def test_a_seed_that_ran_twice_in_a_column_does_not_count_twice() -> None:
     assert family["seeds"] == [1, 2]
 
 
-def test_one_column_and_too_many_are_compared_with_nothing() -> None:
+def test_one_column_one_seed_and_too_many_columns_are_not_compared() -> None:
     assert compare_found({"grpo": column("grpo", 100.0)}) is None
+    assert compare_found({name: column(name, 100.0, 1) for name in ("grpo", "rloo")}) is None
     assert compare_found({str(i): column("grpo", 100.0, 2) for i in range(MAX_COLUMNS + 1)}) is None
 
 
