@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "chess-lab causes list",
-    "chess-lab causes show temperature_mismatch",
     "chess-lab causes run sampled_entropy_bonus --smoke",
     "chess-lab causes run fixed_positions --cured --network move_net",
 )
