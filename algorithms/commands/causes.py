@@ -177,7 +177,11 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
             there = other.predicates[position]
             wanted = "" if there == predicate else f", {there.beyond} and {there.margin:g} apart"
             ours = _median(runs[network], predicate.reading)
-            lines += [f"    on {network}{wanted}{ours}"] if wanted or ours else []
+            if wanted:  # both do not fit into a line
+                lines += [f"    on {network}{wanted}"]
+                lines += [f"      ours{ours}"] if ours else []
+            elif ours:
+                lines += [f"    on {network}{ours}"]
     if cause.published:
         lines += ["", "published, and ours:"]
     for figure in cause.published:

@@ -82,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
-        help="a run folder, a checkpoint in it, a .safetensors file, or a shipped policy: example, warm",
+        help="a run folder, a checkpoint in it, a .safetensors file, or a shipped policy: example, warm, warm_move_net",
     )
     parser.add_argument(
         "--opponents",

@@ -73,7 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
-        help='a run folder, a checkpoint folder, a .safetensors file, or "example" or "warm", which '
+        help='a run folder, a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which '
         "come with the project",
     )
     return parser

@@ -77,7 +77,7 @@ class TrainConfig:
             not start a run that has one.
         track: mirror metrics.jsonl to "wandb" (offline by default) or "tensorboard".
         init_from: weights to start from in place of random ones: a run folder (its newest
-            checkpoint), a checkpoint folder, a .safetensors file, or "example" or "warm", which
+            checkpoint), a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which
             come with the project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         loop: which loop learns: "native" (this project's), or "sb3": MaskablePPO of sb3-contrib on
