@@ -92,7 +92,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       (ValueError), or "resample" (a random legal move instead; `info["action"]` is the one played).
     * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works always.
     * `fifty_move`, `threefold`: False: only 75 moves, only the fifth occurrence end the game.
-    * `num_engines`: Stockfish processes.
+    * `num_engines`: Stockfish processes, or threads of the built-in evaluator.
     * `move_facts`: True: `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
       `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding.
 

@@ -27,6 +27,7 @@ RESUME_MAY_CHANGE = frozenset(
         "checkpoint_interval_updates",
         "track",
         "device",
+        "compile",
         "run_dir",
         "env.num_engines",
         "env.cache",

@@ -71,6 +71,8 @@ class TrainConfig:
         checkpoint_interval_updates: updates between checkpoints.
         seed: seeds weights, sampling, minibatch order and the boards.
         device: "auto" (CUDA where present), "cpu" or "cuda".
+        compile: compute the network's trunk by torch.compile, on CUDA only. It pays for large networks and
+            minibatches; the first updates take up to a minute longer.
         num_threads: CPU threads of the network; a network this small gains little from a second
             one, and the engines need the other cores.
         preflight: look for faults on the first rollout, before anything is learned from it, and do
@@ -103,6 +105,7 @@ class TrainConfig:
     checkpoint_interval_updates: Count = 20
     seed: Seed = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    compile: bool = False
     num_threads: Count = 1
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None

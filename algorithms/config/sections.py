@@ -81,7 +81,7 @@ class EnvConfig:
         evaluator: who scores positions: "auto" (Stockfish where found, otherwise the built-in
             evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
             "module:Name" of your own.
-        num_engines: Stockfish processes; about one for each core is best.
+        num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
             "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
+import torch._functorch.config
 from torch import nn
 
 from algorithms.core.checks import require_choice
@@ -89,6 +90,26 @@ def reads_move_facts(config: NetworkConfig) -> bool:
     if config.is_custom:
         return asks_for_move_facts(config.network)
     return NETWORKS[config.network].reads_move_facts
+
+
+def compile_trunk(policy: PolicyNet) -> None:
+    """None; `policy` computes its trunk by torch.compile from now on, with the same weights under the same names.
+
+    A copy of the policy is not compiled. The first pass of each kind (with and without a gradient, another
+    number of states) takes seconds to tens of seconds.
+
+    Raises:
+        ValueError: the trunk has no weights.
+    """
+    trunk = policy.trunk()
+    if next(trunk.parameters(), None) is None:
+        raise ValueError(
+            f"compile is on and {policy.config.label} has no trunk to compile (blocks is 0): leave compile "
+            "out, or choose a network with blocks"
+        )
+    # The diagnostics take several gradients through one forward pass.
+    torch._functorch.config.donated_buffer = False
+    trunk.compile()
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:

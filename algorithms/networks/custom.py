@@ -66,6 +66,10 @@ class CustomPolicy(PolicyNet):
         self.network = _made(config.network, config, critic)
         self.reads_move_facts = bool(getattr(self.network, "reads_move_facts", False))
 
+    def trunk(self) -> nn.Module:
+        """The user's whole module."""
+        return self.network
+
     def logits_and_values(
         self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:

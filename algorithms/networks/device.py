@@ -21,3 +21,22 @@ def choose_device(name: str) -> torch.device:
             "use --device auto or --device cpu"
         )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def out_of_memory(device: torch.device, *, minibatch_size: int, num_envs: int) -> str:
+    """What to say where the memory of a CUDA device did not suffice, with its numbers and the remedy.
+
+    Args:
+        device: where the network computes.
+        minibatch_size: states of one optimizer step.
+        num_envs: boards of one ply.
+    """
+    gib = 2**30
+    total = torch.cuda.mem_get_info(device)[1] / gib
+    most = torch.cuda.max_memory_allocated(device) / gib
+    return (
+        f"{torch.cuda.get_device_name(device)} has {total:.1f} GiB and this run, which needed up to {most:.1f} "
+        f"GiB so far, does not fit with optimizer.minibatch_size {minibatch_size} and rollout.num_envs "
+        f"{num_envs}: lower the first (it decides the memory of an update), then the second, or end other "
+        "programs on the device"
+    )

@@ -100,6 +100,10 @@ class MoveNet(PolicyNet):
             (head.score.weight, *head.to_vector.parameters(), head.promotion_bias),
         )
 
+    def trunk(self) -> nn.Module:
+        """The blocks; empty where there are none."""
+        return self.body
+
     def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
         enabled = obs.device.type == "cuda" and self.precision.autocast

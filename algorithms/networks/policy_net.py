@@ -73,6 +73,10 @@ class PolicyNet(nn.Module, abc.ABC):
             move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`), where the network reads them.
         """
 
+    @abc.abstractmethod
+    def trunk(self) -> nn.Module:
+        """The part that does most of the arithmetic: what `compile_trunk` compiles."""
+
     def logit_factors(self) -> LogitFactors:
         """The parameters that all logits together are linear in.
 
@@ -143,13 +147,16 @@ class PolicyNet(nn.Module, abc.ABC):
     def reduced_precision(self, device: torch.device) -> bool:
         """True if the forward pass on `device` may round below float32.
 
-        That is autocast and TF32 on CUDA, and a lower `head_dtype` or `logprob_dtype` anywhere. The
+        That is autocast and TF32 on CUDA, which leave float64 weights alone, and a lower `head_dtype` or
+        `logprob_dtype` anywhere. The
         same rows in the same batch shape still give the same numbers; in another batch shape the
         last bit of float32 differs, and where it decides a rounding, so does the coarse result.
         """
         tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
         coarse = {self.precision.head_dtype, self.precision.logprob_dtype} != {"float32"}
-        return coarse or (device.type == "cuda" and (self.precision.autocast or tf32))
+        rounds = self.precision.autocast or tf32
+        double = next(self.parameters()).dtype is torch.float64
+        return coarse or (device.type == "cuda" and rounds and not double)
 
 
 def require_move_facts(legal_ids: Tensor, move_facts: Tensor | None) -> None:

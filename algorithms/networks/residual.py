@@ -110,6 +110,10 @@ class ResidualPolicy(PolicyNet):
         """The biases and what makes the to vectors."""
         return LogitFactors(self.action_bias, (*self.to_vector.parameters(), self.promotion_bias))
 
+    def trunk(self) -> nn.Module:
+        """The residual blocks."""
+        return self.body
+
     def squares(self, obs: Tensor) -> Tensor:
         """`[N, 64, channels]` normalised features of the squares, in the parameters' dtype."""
         on_cuda = obs.device.type == "cuda"
@@ -117,6 +121,10 @@ class ResidualPolicy(PolicyNet):
         enabled = on_cuda and self.precision.autocast
         with torch.autocast(obs.device.type, dtype=dtype, enabled=enabled):
             planes = obs.to(self.plane_scale.dtype) * self.plane_scale
+            if (
+                on_cuda
+            ):  # cuDNN's 16-bit convolutions read the channels of a square next to each other
+                planes = planes.contiguous(memory_format=torch.channels_last)
             x = F.relu(self.stem(planes) + self.square_bias)
             x = self.body(x)
         with torch.autocast(obs.device.type, enabled=False):

@@ -16,6 +16,7 @@ from algorithms.networks.weights import initialise
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.minibatches import Minibatch
 from algorithms.run_folder.progress import Progress
+from algorithms.updates.learner import make_optimizer
 from algorithms.updates.nonfinite import NonFiniteGuard
 
 
@@ -92,7 +93,7 @@ class Pretraining:
         if fresh and config.init_from is not None:
             initialise(self.policy, config.init_from)
         self._trained = trained_parameters(self.policy, config.optimizer.frozen_layers)
-        self.optimizer = torch.optim.Adam(self._trained, lr=config.optimizer.full_learning_rate)
+        self.optimizer = make_optimizer(self._trained, config.optimizer.full_learning_rate)
         self.guard = NonFiniteGuard()
         self.progress = Progress()
         self.plateau = Plateau()

@@ -16,7 +16,8 @@ from algorithms.config.custom import custom_terms
 from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics
-from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.core.checks import require
+from algorithms.networks.build import build_policy, compile_trunk, trained_parameters
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.weights import initialise
@@ -25,7 +26,7 @@ from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
-from algorithms.updates.learner import Learner
+from algorithms.updates.learner import Learner, make_optimizer
 from chess_env.evaluators import make_evaluator
 
 
@@ -55,10 +56,18 @@ class Session:
         check_settings(config)
         self.config = config = config.settled()
         self.device = choose_device(config.device)
+        require(
+            not config.compile or self.device.type == "cuda",
+            f"compile is on and the run computes on {self.device.type}: leave --compile out, or run on CUDA",
+        )
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)
         reference = copy_of(self.policy) if regularizer.needs_reference else None
+        if config.compile:  # all of them, since a compiled pass rounds otherwise in 16 bits
+            for policy in {self.policy, self.learner.behaviour, reference}:
+                if policy is not None:
+                    compile_trunk(policy)
         env = config.env
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
         self.usage = EvaluatorUsage(self.evaluator)
@@ -104,7 +113,7 @@ class Session:
         trained = trained_parameters(policy, config.optimizer.frozen_layers)
         return Learner(
             policy=policy,
-            optimizer=torch.optim.Adam(trained, lr=config.optimizer.full_learning_rate),
+            optimizer=make_optimizer(trained, config.optimizer.full_learning_rate),
             algorithm=algorithm,
             regularizer=regularizer,
             controls=algorithm.controls(),

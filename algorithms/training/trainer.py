@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch_metrics import batch_metrics
@@ -14,6 +16,7 @@ from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.match_play import MatchPlay
+from algorithms.networks.device import out_of_memory
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.console import Display, make_display
@@ -52,6 +55,7 @@ def train(
         ValueError: a setting is out of range or does not fit the run that is continued.
         RunFolderError: the folder holds another run, or another process writes it.
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
+        RuntimeError: the memory of the CUDA device does not suffice.
     """
     if config.loop != "native":
         raise ValueError(
@@ -97,6 +101,11 @@ def train(
             reason = run.loop(stop)
         stopped_by = stop.name or reason
         return result_of(session, recorder.last_regret(), run_dir, stopped_by=stopped_by)
+    except torch.OutOfMemoryError as error:
+        sizes = (config.optimizer.minibatch_size, config.rollout.num_envs)
+        raise RuntimeError(
+            out_of_memory(session.device, minibatch_size=sizes[0], num_envs=sizes[1])
+        ) from error
     finally:
         display.stop()
         if log is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,11 @@ from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
 from algorithms.updates.nonfinite import NonFiniteGuard
+
+
+def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> torch.optim.Adam:
+    """Adam over the parameters; on CUDA one kernel takes the whole step."""
+    return torch.optim.Adam(trained, lr=rate, fused=trained[0].is_cuda or None)
 
 
 @dataclasses.dataclass
@@ -59,7 +65,7 @@ class Learner:
         trained = [
             copies[names[id(p)]] for group in self.optimizer.param_groups for p in group["params"]
         ]
-        optimizer = torch.optim.Adam(trained, lr=self.learning_rate)
+        optimizer = make_optimizer(trained, self.learning_rate)
         optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         shuffling = torch.Generator()
         shuffling.set_state(self.shuffling.get_state())

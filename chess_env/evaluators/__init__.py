@@ -75,10 +75,10 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
     return settings
 
 
-def _make_builtin() -> Evaluator:
+def _make_builtin(num_threads: int) -> Evaluator:
     from chess_env.evaluators.builtin import BuiltinEvaluator
 
-    evaluator: Evaluator = BuiltinEvaluator()
+    evaluator: Evaluator = BuiltinEvaluator(num_threads)
     return evaluator
 
 
@@ -94,7 +94,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
             "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s; or
             "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments.
-        num_engines: Stockfish processes; without meaning for the built-in evaluator.
+        num_engines: Stockfish processes, or threads of the built-in evaluator.
         cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
 
     Raises:
@@ -115,9 +115,9 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
                 "No Stockfish found: the built-in evaluator scores (see chess-lab check)",
                 stacklevel=2,
             )
-        evaluator = _make_builtin()
+        evaluator = _make_builtin(num_engines)
     elif kind == "builtin":
-        evaluator = _make_builtin()
+        evaluator = _make_builtin(num_engines)
     else:
         evaluator = StockfishEvaluator(num_engines=num_engines, **settings)
     return _cached(evaluator, cache)

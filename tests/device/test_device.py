@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from pathlib import Path
@@ -11,15 +12,19 @@ import pytest
 import torch
 
 from algorithms import PRESETS
+from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.networks.build import build_policy
+from algorithms.networks.build import build_policy, compile_trunk
 from algorithms.networks.device import choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.planes import planes_of
+from algorithms.testing.network import states
+from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
+from tests.networks.readers import READERS, make, shaken
 from tests.training.runs import Watcher, tiny
 
 FENS = [
@@ -90,3 +95,96 @@ def test_a_16_bit_trunk_changes_logits_by_little_on_cuda() -> None:
     with torch.no_grad():
         gap = (full(obs, legal_ids) - half(obs, legal_ids)).abs().max()
     assert 0 < float(gap) < 0.05
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("network", READERS)
+def test_cuda_answers_as_the_cpu_does_and_a_16_bit_trunk_nearly_so(network: str) -> None:
+    policy = shaken(make(network))
+    asked = states()
+    expected = policy(*asked)
+    there = [each.cuda() for each in asked]
+    for autocast, bound in ((False, 1e-3), (True, 0.3)):
+        policy.precision = PrecisionConfig(autocast=autocast)
+        logits, values = policy.cuda().logits_and_values(*there)
+        assert values is not None and values.isfinite().all()
+        assert (logits.cpu() - expected).abs().max() < bound
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("network", ["resnet", *READERS])
+def test_a_compiled_trunk_answers_nearly_as_it_does_otherwise_and_a_copy_is_not_compiled(
+    network: str,
+) -> None:
+    config = NetworkConfig(network=network, channels=16, blocks=1, head_dim=8)
+    policy = build_policy(config, seed=0, device=torch.device("cuda"))
+    asked = [each.cuda() for each in states()]
+    expected, names = policy(*asked).detach(), list(policy.state_dict())
+    compile_trunk(policy)
+    found = policy(*asked)
+    found.sum().backward()
+    assert (found - expected).abs().max() < 0.05
+    assert list(policy.state_dict()) == names
+    assert torch.equal(copy.deepcopy(policy)(*asked), expected)
+
+
+@pytest.mark.gpu
+def test_a_compiled_run_learns_and_its_sampler_and_learner_agree(tmp_path: Path) -> None:
+    # The diagnostics take several gradients through one forward pass.
+    config = tiny(tmp_path / "run", device="cuda", compile=True, diagnostics_interval_updates=1)
+    train(config, display=Watcher())
+    rows = [row for row in read_metrics(tmp_path / "run") if "train/loss" in row]
+    assert len(rows) == 4
+    assert all(row["ratio/mismatch"] <= 0.1 and row["train/skipped_steps"] == 0 for row in rows)
+
+
+@pytest.mark.gpu
+def test_a_run_that_does_not_fit_the_memory_says_so_with_numbers(tmp_path: Path) -> None:
+    total = torch.cuda.mem_get_info()[1]
+    large = NetworkConfig(network="resnet", channels=256, blocks=20)
+    optimizer = OptimizerConfig(minibatch_size=1024)
+    rollout = RolloutConfig(num_envs=1024, num_plies=2)
+    config = tiny(
+        tmp_path / "run",
+        device="cuda",
+        policy=large,
+        rollout=rollout,
+        optimizer=optimizer,
+        total_moves=8192,
+        preflight=False,
+    )
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(2**30 / total)
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"GiB.*optimizer.minibatch_size 1024.*num_envs 1024"
+        ):
+            train(config, display=Watcher())
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.gpu
+def test_the_optimizer_of_cuda_is_fused_and_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    half, whole = 2 * 64, 4 * 64
+    train(tiny(tmp_path / "run", device="cuda", total_moves=half), display=Watcher())
+    config = tiny(tmp_path / "run", device="cuda", total_moves=whole)
+    result = train(config, resume=True, display=Watcher())
+    assert result.updates == 4
+    session = Session(config)
+    try:
+        assert session.learner.optimizer.param_groups[0]["fused"]
+        assert session.learner.copy().optimizer.param_groups[0]["fused"]
+    finally:
+        session.close()
+
+
+def test_compile_is_refused_on_the_cpu(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="compile is on and the run computes on cpu"):
+        train(tiny(tmp_path / "run", compile=True), display=Watcher())
+
+
+def test_a_network_without_blocks_has_nothing_to_compile() -> None:
+    policy = build_policy(NetworkConfig(size="medium"), seed=0, device=torch.device("cpu"))
+    with pytest.raises(ValueError, match="move_net medium has no trunk to compile"):
+        compile_trunk(policy)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import types
 import warnings
 from pathlib import Path
 
@@ -128,9 +127,6 @@ def test_a_wrong_evaluator_name_says_what_is_expected(name: str, expected: str) 
 def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    builtin = types.ModuleType("chess_env.evaluators.builtin")
-    builtin.BuiltinEvaluator = Counting  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "chess_env.evaluators.builtin", builtin)
     monkeypatch.setattr(evaluators, "find_stockfish", lambda path=None: None)
     monkeypatch.setattr(evaluators.stockfish, "find_stockfish", lambda path=None: None)
     monkeypatch.setattr(evaluators, "_said", set())
@@ -140,10 +136,10 @@ def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
         UserWarning,
         match=r"No Stockfish found: the built-in evaluator scores \(see chess-lab check\)",
     ):
-        assert make_evaluator("auto").id == "counting-v1"
+        assert make_evaluator("auto").id == "builtin-v1"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert make_evaluator("auto").id == "counting-v1", "said once"
+        assert make_evaluator("auto").id == "builtin-v1", "said once"
 
 
 def test_a_path_with_commas_is_understood(tmp_path: Path) -> None:

@@ -12,31 +12,12 @@ from safetensors.torch import save_file
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
-from algorithms.networks.move_net import MixerBlock, MoveNet
+from algorithms.networks.move_net import MixerBlock
 from algorithms.networks.settings import SIZES, NetworkConfig, PrecisionConfig
 from algorithms.networks.transformer import AttentionBlock
 from algorithms.testing.network import states
+from tests.networks.readers import READERS, make, shaken
 from tests.small import CPU
-
-READERS = ("move_net", "transformer")
-
-
-def make(network: str, seed: int = 0, **settings: Any) -> MoveNet:
-    config = NetworkConfig(
-        network=network, **{"channels": 16, "blocks": 1, "head_dim": 8} | settings
-    )
-    policy = build_policy(config, seed=seed, device=CPU, critic=True)
-    assert isinstance(policy, MoveNet)
-    return policy
-
-
-def shaken(policy: MoveNet) -> MoveNet:
-    """The policy with weights that are nowhere as they are at first."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return policy
 
 
 @pytest.mark.parametrize("size", SIZES["move_net"])
@@ -194,17 +175,3 @@ def test_a_move_net_without_blocks_is_told_from_its_file_too(tmp_path: Path) -> 
     policy = make("move_net", blocks=0)
     save_file(policy.state_dict(), tmp_path / "some.safetensors")
     assert load_policy(str(tmp_path / "some.safetensors")).config == policy.config
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("network", READERS)
-def test_cuda_answers_as_the_cpu_does_and_a_16_bit_trunk_nearly_so(network: str) -> None:
-    policy = shaken(make(network))
-    asked = states()
-    expected = policy(*asked)
-    there = [each.cuda() for each in asked]
-    for autocast, bound in ((False, 1e-3), (True, 0.3)):
-        policy.precision = PrecisionConfig(autocast=autocast)
-        logits, values = policy.cuda().logits_and_values(*there)
-        assert values is not None and values.isfinite().all()
-        assert (logits.cpu() - expected).abs().max() < bound

@@ -55,6 +55,7 @@ def check_mappable(config: TrainConfig) -> None:
          "it takes the clipped value loss, here it is the larger of both"),
         ("algorithm.target_kl", algorithm.target_kl, None,
          "it stops within a pass, by an estimate; here it is after one, by the exact KL"),
+        ("compile", config.compile, False, "its loop is not this one"),
         ("precision.logprob_dtype", config.precision.logprob_dtype, "float32", "it has no rounding"),
         ("rollout.form", rollout.form, "positions", "it knows no groups of games"),
         ("rollout.sync_interval_updates", rollout.sync_interval_updates, 1,

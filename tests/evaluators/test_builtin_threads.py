@@ -1,0 +1,30 @@
+"""The built-in evaluator on several threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.speed.builtin_evaluator import random_play
+from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
+
+
+def test_threads_change_neither_scores_nor_counters() -> None:
+    played = random_play(24_000, seed=11)[::8]
+    alone, together = BuiltinEvaluator(), BuiltinEvaluator(num_threads=3)
+    try:
+        assert np.array_equal(together.evaluate(played), alone.evaluate(played))
+        assert together.counters() == alone.counters()
+        assert together._pool is not None, "too few positions for a second thread"
+        together.close()
+        assert np.array_equal(together.evaluate(played), alone.evaluate(played))
+    finally:
+        together.close()
+
+
+@pytest.mark.parametrize("num_threads", [0, -1, 1.5, "2"])
+def test_a_number_of_threads_that_is_none_is_refused(num_threads: Any) -> None:
+    with pytest.raises(ValueError, match=r"num_threads is .*: expected a whole number from 1 on"):
+        BuiltinEvaluator(num_threads)
