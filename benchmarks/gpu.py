@@ -56,6 +56,7 @@ class Case:
         minibatch_size: states of one optimizer step.
         autocast: the trunk in bfloat16; else float32, its convolutions in TF32 (torch's default).
         compile: the trunk by torch.compile.
+        device: where the network computes; on "cpu" with one thread, which is the default.
     """
 
     policy: NetworkConfig
@@ -63,8 +64,10 @@ class Case:
     minibatch_size: int
     autocast: bool = True
     compile: bool = False
+    device: str = "cuda"
 
-    def config(self, device: str) -> TrainConfig:
+    @property
+    def config(self) -> TrainConfig:
         """The run."""
         algorithm, regularizer = PRESETS["grpo"]
         return TrainConfig(
@@ -78,15 +81,17 @@ class Case:
                 minibatch_size=self.minibatch_size, learning_rate=LEARNING_RATE
             ),
             total_moves=NO_END,
-            device=device,  # type: ignore[arg-type] # one of DEVICES
+            device=self.device,  # type: ignore[arg-type] # one of DEVICES
             compile=self.compile,
         )
 
 
 CASES = {
+    "move_net-medium-cpu": Case(NetworkConfig(), 64, 32, device="cpu"),
     "move_net-medium": Case(NetworkConfig(), 64, 32),
     "move_net-medium-wide": Case(NetworkConfig(), 1024, 1024),
     "move_net-medium-wider": Case(NetworkConfig(), 4096, 4096),
+    "resnet-large-cpu": Case(NetworkConfig(network="resnet", size="large"), 64, 32, device="cpu"),
     "resnet-large": Case(NetworkConfig(network="resnet", size="large"), 64, 32),
     "resnet-large-wide": Case(NetworkConfig(network="resnet", size="large"), 1024, 1024),
     "resnet-256x20-float32": Case(LARGE, 1024, 1024, autocast=False),
@@ -194,13 +199,13 @@ class Training:
         return 1 - busy_us / 1e6 / spent
 
 
-def measure(case: Case, device: str, matrix_flop_per_s: float) -> dict[str, Any]:
+def measure(case: Case, matrix_flop_per_s: float) -> dict[str, Any]:
     """A row of the table."""
-    where = choose_device(device)
+    where = choose_device(case.device)
     if where.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    training = Training(case.config(device))
+    training = Training(case.config)
     try:
         # Equal parts of a rollout are one size or two, and each is compiled.
         warm_s = sum(training.update() for _ in range(2))
@@ -222,6 +227,7 @@ def measure(case: Case, device: str, matrix_flop_per_s: float) -> dict[str, Any]
     precision = "bfloat16" if case.autocast and where.type == "cuda" else "float32"
     return {
         "network": label,
+        "device": where.type,
         "precision": precision + (", compiled" if case.compile else ""),
         "boards": case.num_envs,
         "minibatch": case.minibatch_size,
@@ -258,18 +264,19 @@ def wait(device: torch.device) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--device", choices=DEVICES, default="cuda")
+    parser.add_argument("--device", choices=DEVICES, default=None, help="of all cases alike")
     parser.add_argument("--matrix", type=int, default=MATRIX, help="rows of the product")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     options = parser.parse_args()
-    device = choose_device(options.device)
+    device = choose_device(options.device or "cuda")
     torch.manual_seed(0)
     rate = matrix_product(device, options.matrix)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "none"
     print(f"{card}: {rate / 1e12:.3g} TFLOP/s in a bfloat16 matrix product", flush=True)
     rows = []
     for name in options.cases:
-        rows.append(measure(CASES[name], options.device, rate))
+        case = dataclasses.replace(CASES[name], device=options.device or CASES[name].device)
+        rows.append(measure(case, rate))
         print({"case": name, **rows[-1]}, flush=True)
     print_table(rows)
     save(

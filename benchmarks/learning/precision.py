@@ -26,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from algorithms.collapse.causes import CAUSES
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
@@ -37,6 +39,7 @@ from benchmarks.records.report import print_table, save
 
 FLOAT32, BFLOAT16, FAULTY = "float32", "bfloat16", "low_precision"
 VARIANTS = (FLOAT32, BFLOAT16, FAULTY)
+CURVES = {"moves": "scored_moves", "regret_cp": "eval/regret_cp", "entropy": "eval/entropy"}
 SPREAD, MISMATCH = "ratio/std_first_minibatch", "ratio/mismatch"
 
 
@@ -76,9 +79,7 @@ def run(variant: str, seed: int, moves: int, device: str) -> dict[str, Any]:
         rows = read_metrics(folder)
     evaluated = [row for row in rows if "eval/regret_cp" in row]
     curve = {
-        "moves": [row["scored_moves"] for row in evaluated],
-        "regret_cp": [row["eval/regret_cp"] for row in evaluated],
-        "entropy": [row["eval/entropy"] for row in evaluated],
+        name: [float(f"{row[metric]:.6g}") for row in evaluated] for name, metric in CURVES.items()
     }
     return {
         "variant": variant,
@@ -140,12 +141,11 @@ def main() -> None:
     spawn = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
     with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=spawn) as pool:
         rows = list(pool.map(run, *zip(*asked, strict=True)))
-    print_table(table(rows))
-    import torch
-
+    found = table(rows)
+    print_table(found)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "none"
     date = time.strftime("%Y-%m-%d")
-    save(options.json, "precision", rows, moves=options.moves, card=card, date=date)
+    save(options.json, "precision", found, moves=options.moves, card=card, date=date, runs=rows)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from docs.pages import ROOT, result
-from docs.pages.figures import entropy_against_regret, learning_curve
-from docs.pages.markdown import filled, tables
+from docs.pages.figures import entropy_against_regret, learning_curve, precision_curves
+from docs.pages.markdown import filled, table, tables
+
+STAGES = ("environment", "evaluator", "forward", "update", "rest")
+"""Of `benchmarks.gpu`."""
 
 
 def pages() -> dict[str, str]:
     """{path: text} of the page and the README."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     return {
-        "docs/benchmarks.md": filled("benchmarks", measured=measured),
+        "docs/benchmarks.md": filled(
+            "benchmarks",
+            measured=measured,
+            made_by=made_by,
+            gpu=gpu(result("gpu")),
+            moves=f"{result('precision')['settings']['moves']:,}",
+        ),
         "README.md": with_tables(readme),
     }
 
@@ -23,6 +34,7 @@ def figures() -> dict[str, str]:
     return {
         "docs/figures/entropy_against_regret.svg": entropy_against_regret(result("algorithms")),
         "docs/figures/learning_curve.svg": learning_curve(result("learning")),
+        "docs/figures/precision.svg": precision_curves(result("precision")["settings"]["runs"]),
     }
 
 
@@ -33,13 +45,40 @@ def measured(name: str, command: str) -> str:
         name: of the result.
         command: module below `benchmarks`, and its options.
     """
+    return f"{tables(result(name)['rows'])}\n\n{made_by(name, command)}"
+
+
+def made_by(name: str, command: str) -> str:
+    """A sentence on the command, the commit and the machine of a result; arguments as of `measured`."""
     record = result(name)
-    machine = record["machine"]
+    machine, settings = record["machine"], record["settings"]
+    on_card = f" with an {settings['card']}, {settings['date']}" if "card" in settings else ""
     return (
-        f"{tables(record['rows'])}\n\n"
         f"`python -m benchmarks.{command} --json benchmarks/results/{name}.json` at commit "
-        f"`{machine['commit']}` on {machine['processor']}, {machine['cores']} cores, Python {machine['python']}."
+        f"`{machine['commit']}` on {machine['processor']}, {machine['cores']} cores, Python {machine['python']}"
+        f"{on_card}."
     )
+
+
+def gpu(record: Mapping[str, Any]) -> Mapping[str, str]:
+    """Two tables of `benchmarks.gpu`, `stages` and `arithmetic`, and the rate of the matrix product, `rate`."""
+    stages, arithmetic = [], []
+    for row in record["rows"]:
+        case = [row[name] for name in ("network", "device", "precision", "boards", "minibatch")]
+        shares = [f"{row[f'{stage}_percent']} %" for stage in STAGES]
+        on_card = row["device"] == "cuda"
+        idle = f"{row['device_idle_percent']} %" if on_card else ""
+        stages.append([*case, f"{row['plies_per_s']:,}", *shares, idle])
+        share = f"{row['percent_of_matrix_product']:.0f} %"
+        done = [f"{row['update_tflop_per_s']:.3g}", share, row["memory_gb"], row["warm_up_s"]]
+        arithmetic += [[*case, *done]] if on_card else []
+    case = ["network", "device", "trunk", "boards", "minibatch"]
+    done = ["TFLOP/s of an update", "of the matrix product", "memory, GB", "first two updates, s"]
+    return {
+        "stages": table([*case, "plies/s", *STAGES, "device idle"], stages),
+        "arithmetic": table([*case, *done], arithmetic),
+        "rate": str(record["settings"]["matrix_product_tflop_per_s"]),
+    }
 
 
 def with_tables(text: str) -> str:

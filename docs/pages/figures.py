@@ -200,6 +200,22 @@ def learning_curve(record: Mapping[str, Any]) -> str:
         return svg_text(figure)
 
 
+def precision_curves(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Held-out regret and entropy of every run over its moves, a colour for each precision."""
+    names = list(dict.fromkeys(run["variant"] for run in runs))
+    first = min(run["seed"] for run in runs)
+    with drawing("precision", (7.6, 2.9), STYLE) as figure:
+        for axes, (values, label) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
+            for run in runs:
+                colour = COLOURS[names.index(run["variant"])]
+                moves = [at / 1000 for at in run["curve"]["moves"]]
+                name = run["variant"] if run["seed"] == first else None
+                axes.plot(moves, run["curve"][values], color=colour, lw=1.1, label=name)
+            axes.set(xlabel="scored moves (thousands)", ylabel=label, ylim=(0, None))
+        axes.legend(frameon=False, fontsize=8)
+        return svg_text(figure)
+
+
 def entropy_against_regret(record: Mapping[str, Any]) -> str:
     """Every run as a line of entropy over regret, and of regret over scored moves."""
     runs = record["settings"]["runs"]
