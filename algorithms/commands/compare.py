@@ -49,7 +49,8 @@ def run(arguments: Sequence[str]) -> int:
             controls=options.controls,
             allow_mixed=options.allow_mixed,
             smoke=options.smoke,
-            network=options.network,
+            network=options.network or default.network,
+            cause_network=options.network or default.cause_network,
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the runs
         say = functools.partial(print, flush=True)
@@ -99,9 +100,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, help="runs at a time; about one for each core (1)")
     add(
         "--network",
-        default=DEFAULT_NETWORK,
         metavar="NAME",
-        help=f"network of all columns: {', '.join(SIZES)}, or module:Name of your own ({DEFAULT_NETWORK})",
+        help=f"network of all columns: {', '.join(SIZES)}, or module:Name of your own ({DEFAULT_NETWORK}; "
+        "resnet for --causes)",
     )
     add("--form", default="positions", help="positions or games")
     add("--gamma", type=float, help="discount per ply in all columns (0 in positions, 1 in games)")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.collapse.causes import CAUSES
+from algorithms.collapse.causes.architectures import FIRST
 from algorithms.comparison.grid import CELLS_FILE
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.plan import Plan
@@ -79,6 +80,8 @@ def _cause_run(plan: Plan, cause: str, name: str, seed: int, runs: Path) -> Grid
     """A run of a cause; its fault may be in no setting, so it cannot be continued."""
     arguments = ["causes", "run", cause, "--seed", str(seed)]
     arguments += ["--cured"] if name == cured(cause) else []
+    # The first is the default of `causes run`: a folder that was begun with it goes on.
+    arguments += ["--network", plan.cause_network] if plan.cause_network != FIRST else []
     arguments += ["--smoke"] if plan.smoke else []
     if name == cause and CAUSES[cause].blocked_by_preflight:
         arguments += ["--no-preflight"]

@@ -7,6 +7,7 @@ import math
 from typing import Literal
 
 from algorithms.collapse.causes import CAUSES
+from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
 from algorithms.config.custom import default_algorithm
 from algorithms.config.names import NAMES
 from algorithms.core.checks import require, require_between, require_choice, require_count
@@ -19,7 +20,7 @@ TREATMENTS: tuple[Treatment, ...] = ("none", "equal", "share", "preset")
 TRIED_RATES = {
     "move_net": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
     "resnet": (5e-4, 1e-3, 2e-3, 4e-3),
-    "transformer": (5e-4, 1e-3, 2e-3, 4e-3),
+    "transformer": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
 }
 """Network -> the step sizes among which --tune chooses, on both sides of the one that it has by itself."""
 
@@ -54,6 +55,7 @@ class Plan:
         allow_mixed: compare runs that do not share what a fair comparison shares.
         smoke: a tiny network, to see that everything works.
         network: of every variant, a name in `SIZES` or module:Name of your own.
+        cause_network: of the causes and their twins, one of those that they are run on.
     """
 
     presets: tuple[str, ...]
@@ -73,6 +75,7 @@ class Plan:
     allow_mixed: bool = False
     smoke: bool = False
     network: str = DEFAULT_NETWORK
+    cause_network: str = FIRST
 
     def __post_init__(self) -> None:
         require(
@@ -89,6 +92,8 @@ class Plan:
                 require_choice("NAME", name, NAMES)
         for name in self.causes:
             require_choice("--causes", name, CAUSES)
+        if self.causes:
+            require_choice("--network with --causes", self.cause_network, ARCHITECTURES)
         require(bool(self.treatments), f"--regularization is empty: give some of {TREATMENTS}")
         for treatment in self.treatments:
             require_choice("--regularization", treatment, TREATMENTS)

@@ -278,3 +278,11 @@ def test_a_cause_is_compared_with_its_cured_twin(grid: FakeGrid) -> None:
     }
     (regret,) = result.values["families"]["cause temperature_mismatch"]["quantities"][1:]
     assert regret["comparisons"][0]["difference"] == pytest.approx(20.0)
+
+
+def test_causes_are_compared_on_the_network_that_is_asked_for(grid: FakeGrid) -> None:
+    plan = Plan((), causes=("fixed_positions",), num_seeds=2, cause_network="move_net")
+    run(grid, plan)
+    assert {arguments[-2:] for arguments in grid.arguments.values()} == {("--network", "move_net")}
+    with pytest.raises(ValueError, match="--network with --causes is 'transformer': expected"):
+        Plan((), causes=("fixed_positions",), cause_network="transformer")
