@@ -9,6 +9,7 @@ from typing import Any
 
 from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_rules, step_rules
 from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record
+from algorithms.collapse.doctor.packed_row import PackedRow
 from algorithms.reports.peaks import judge_peak
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.summaries import Rows
@@ -126,7 +127,7 @@ class Watch:
     """
 
     def __init__(self, rows: Rows = ()) -> None:
-        self._rows: list[Mapping[str, float | None]] = list(rows)
+        self._rows = [PackedRow(row) for row in rows]
         self._line = ""
 
     def __call__(self, row: Mapping[str, float]) -> str:
@@ -134,7 +135,7 @@ class Watch:
         # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
         while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
             self._rows.pop()
-        self._rows.append(row)
+        self._rows.append(PackedRow(row))
         if "eval/regret_cp" in row:
             diagnosis = diagnose(self._rows)
             self._line = "" if diagnosis.verdict == SHORT else diagnosis.line()
