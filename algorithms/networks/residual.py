@@ -121,9 +121,8 @@ class ResidualPolicy(PolicyNet):
         enabled = on_cuda and self.precision.autocast
         with torch.autocast(obs.device.type, dtype=dtype, enabled=enabled):
             planes = obs.to(self.plane_scale.dtype) * self.plane_scale
-            if (
-                on_cuda
-            ):  # cuDNN's 16-bit convolutions read the channels of a square next to each other
+            # cuDNN's 16-bit convolutions read the channels of a square next to each other.
+            if on_cuda:
                 planes = planes.contiguous(memory_format=torch.channels_last)
             x = F.relu(self.stem(planes) + self.square_bias)
             x = self.body(x)

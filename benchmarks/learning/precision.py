@@ -35,6 +35,8 @@ from algorithms.networks.device import DEVICES, choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import difference_interval
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
 from benchmarks.records.report import print_table, save
 
 FLOAT32, BFLOAT16, FAULTY = "float32", "bfloat16", "low_precision"
@@ -61,9 +63,6 @@ def config_of(variant: str, seed: int, moves: int, run_dir: Path, device: str) -
 
 def run(variant: str, seed: int, moves: int, device: str) -> dict[str, Any]:
     """A row of one run, its curve among it."""
-    from algorithms.training.session import Session
-    from algorithms.training.trainer import train
-
     fault = CAUSES[FAULTY].fault
 
     def make_session(settings: TrainConfig) -> Session:
