@@ -18,6 +18,13 @@ class RunFolderError(RuntimeError):
     """The run folder cannot be used; the message says why and what to do."""
 
 
+class UntrustedError(Exception):
+    """A run folder names code, a program or a file that the user has not allowed; the message names each.
+
+    No ValueError: whoever opens folders must not take it for a fault of the folder.
+    """
+
+
 def write_flushed(path: Path, data: bytes) -> None:
     """None; writes `data` to `path` and brings it to disk."""
     with path.open("wb") as file:
