@@ -113,10 +113,8 @@ def foreign_names(values: Mapping[str, Any]) -> list[ForeignName]:
 def trusting_commands(values: Mapping[str, Any]) -> set[str]:
     """The commands of `chess-lab` that are refused a run with these settings unless it is trusted."""
     settings = {name.setting for name in foreign_names(values)}
-    return (
-        (set() if not settings else {"train", "pretrain"})
-        | ({"eval", "uci"} if "policy.network" in settings else set())
-    )  # fmt: skip
+    goes_on = {"train", "pretrain"} if settings else set()
+    return goes_on | ({"eval", "uci"} if "policy.network" in settings else set())
 
 
 @dataclasses.dataclass(frozen=True)
