@@ -81,7 +81,8 @@ def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> No
         error: what is raised in place of RunFolderError.
 
     Raises:
-        RunFolderError: a symbolic link leads out, or something is neither a file nor a folder.
+        RunFolderError: a symbolic link leads out, a file has a second name, which may be anywhere, or something is
+            neither a file nor a folder.
     """
     root = folder.resolve()
     waiting = [str(root)]
@@ -100,6 +101,11 @@ def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> No
                         )
                 elif not entry.is_file(follow_symlinks=False):
                     raise error(f"{entry.path} is neither a file nor a folder: remove it")
+                elif entry.stat(follow_symlinks=False).st_nlink > 1:
+                    raise error(
+                        f"{entry.path} is a hard link: the same file has another name, perhaps outside the folder, "
+                        "and would be written there too; continue in a copy of the folder (cp -r)"
+                    )
 
 
 def lock_folder(

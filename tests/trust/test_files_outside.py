@@ -99,6 +99,18 @@ def test_a_pipe_in_the_folder_is_named_and_nobody_waits_for_it(stranger: Strange
     assert answer.code == 1 and "neither a file nor a folder" in answer.err
 
 
+def test_a_hard_link_as_an_archive_may_make_one_is_named_and_a_copy_goes_on(
+    stranger: Stranger, tmp_path: Path, outside: Path
+) -> None:
+    (stranger.folder / ".lock").unlink()
+    os.link(outside / "diary", stranger.folder / ".lock")
+    answer = resumed(stranger)
+    assert answer.code == 1 and ".lock is a hard link" in answer.err and untouched(outside)
+    shutil.copytree(stranger.folder, tmp_path / "copy", symlinks=True)
+    copied = chess_lab("train", "--resume", tmp_path / "copy", "--total-moves", "32")
+    assert copied.code == 0 and untouched(outside), copied.err
+
+
 def test_a_new_run_does_not_begin_in_a_folder_with_a_way_out(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / ".lock").symlink_to(outside / "diary")
