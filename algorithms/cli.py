@@ -14,6 +14,7 @@ from types import ModuleType
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
+from algorithms.run_folder.files import UntrustedError
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -64,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has what it wanted (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except UntrustedError as error:
+        from algorithms.commands.run_end import with_trust
+
+        print(f"chess-lab {arguments[0]}: {error}:\n{with_trust(arguments)}", file=sys.stderr)
+        return 1
     except JsonPathError as error:
         print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from algorithms.config.foreign import Trust
 from algorithms.core.checks import require_choice
 
 if TYPE_CHECKING:
@@ -33,6 +34,21 @@ def take(option: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
         else:
             kept.append(argument)
     return value, kept
+
+
+def trust_in(arguments: Sequence[str]) -> Trust:
+    """What a folder's configuration may name, by the command line that opens it.
+
+    A setting that is given here is not the folder's any more, and `module:Name` in front says the algorithm.
+
+    Args:
+        arguments: of `chess-lab train` or `pretrain`, under their names of today.
+    """
+    flags = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
+    names = [flag[2:].replace("-", "_") for flag in flags]
+    # `pretrain` leaves the name of the section out.
+    given = {*arguments[:1], *names, *(f"labels.{name}" for name in names)}
+    return Trust("--trust" in arguments, frozenset(given))
 
 
 def parse(

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import eval_positions
-from algorithms.commands.result_files import cannot_write, try_json, try_path, write_files
+from algorithms.commands.result_files import (
+    TRUST_HELP,
+    cannot_write,
+    try_json,
+    try_path,
+    write_files,
+)
 from algorithms.run_folder.stopping import exit_code, sigterm_raises
 
 if TYPE_CHECKING:
@@ -119,6 +125,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--num-threads", type=int, metavar="N",
         help="CPU threads of the network; the figures do not depend on it (default: as many as cores are idle)",
     )  # fmt: skip
+    parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     parser.add_argument("--pgn", type=Path, metavar="FILE", help="write every game")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
     return parser
@@ -160,12 +167,14 @@ class _Players:
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
 
+        from algorithms.config.foreign import Trust
         from algorithms.evaluation.load_policy import threads_of
         from algorithms.networks.device import choose_device
 
         torch.set_num_threads(threads_of(options.num_threads))
         self._temperature = _temperature(options)
         self._device = choose_device(options.device)
+        self._trust = Trust(options.trust)
         self.evaluated = self._policy(options.checkpoint)
         self._opponents: dict[str, Player] = {}
 
@@ -190,7 +199,7 @@ class _Players:
         from algorithms.evaluation.load_policy import load_policy
         from algorithms.evaluation.policy_player import PolicyPlayer
 
-        policy = load_policy(source).to(self._device)
+        policy = load_policy(source, self._trust).to(self._device)
         return PolicyPlayer(policy, temperature=self._temperature, label=source)
 
 

@@ -73,6 +73,7 @@ def _measure(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
     """(the evaluator of the table, what was found by slice, then way of choosing)."""
     import torch
 
+    from algorithms.config.foreign import Trust
     from algorithms.evaluation.heldout import prepare_slice
     from algorithms.evaluation.load_policy import load_policy, run_temperature, threads_of
     from algorithms.evaluation.move_quality import judge, policy_probs, uniform_probs
@@ -82,7 +83,7 @@ def _measure(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
 
     torch.set_num_threads(threads_of(options.num_threads))
     device = choose_device(options.device)
-    policy = load_policy(options.checkpoint).to(device)
+    policy = load_policy(options.checkpoint, Trust(options.trust)).to(device)
     asked = options.temperature
     if asked is None:
         trained = run_temperature(options.checkpoint)

@@ -23,7 +23,8 @@ EXAMPLES = (
 def run(arguments: Sequence[str]) -> int:
     """Pretrains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
-    from algorithms.commands.arguments import parse, take
+    from algorithms.commands.arguments import parse, take, trust_in
+    from algorithms.config.foreign import trusting_commands
     from algorithms.moved import flags_today
     from algorithms.pretraining import config as configuration
     from algorithms.pretraining.loop import pretrain
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
         resumed, games = take("--resume", arguments)[0], take("--pgn", arguments)[0]
         config = configuration.PretrainConfig()
         if resumed is not None:
-            config = configuration.load(Path(resumed) / CONFIG_FILE)
+            config = configuration.load(Path(resumed) / CONFIG_FILE, trust_in(arguments))
             config = dataclasses.replace(config, run_dir=Path(resumed))
         elif games is not None:
             # Games have one kind of target; without this `--pgn FILE` alone would contradict itself.
@@ -55,6 +56,9 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
     def further(stopped: bool) -> list[str]:
-        return run_end.after_pretraining(result.run_dir, stopped=stopped, smoke=options.smoke)
+        return run_end.after_pretraining(
+            result.run_dir, stopped=stopped, smoke=options.smoke,
+            trusting=trusting_commands(configuration.to_dict(options.config)),
+        )  # fmt: skip
 
     return end_of_run(result, options.json, further)

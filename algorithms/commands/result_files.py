@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from chess_env.matches.match_result import MatchResult
 
 
+TRUST_HELP = (
+    "import the network that the run folder's settings name, where it is none of this project's"
+)
+"""Of commands that play a policy."""
+
+
 class JsonPathError(Exception):
     """The file named by --json cannot be written."""
 

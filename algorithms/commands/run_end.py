@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,7 +49,14 @@ def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list
     return 128 + signal.Signals[stopped_by].value if stopped and stopped_by else 0
 
 
-def after_training(run_dir: Path, begin: Sequence[str], *, resume: bool, smoke: bool) -> list[str]:
+def after_training(
+    run_dir: Path,
+    begin: Sequence[str],
+    *,
+    resume: bool,
+    smoke: bool,
+    trusting: Container[str] = (),
+) -> list[str]:
     """Lines that name the next three commands after `chess-lab train`.
 
     Args:
@@ -57,30 +64,46 @@ def after_training(run_dir: Path, begin: Sequence[str], *, resume: bool, smoke: 
         begin: the words that begin such a run: its name, and the settings that have one.
         resume: whether a signal ended it and it can go on.
         smoke: whether it was a run of a few seconds.
+        trusting: commands that follow what the run's settings name of a user's own.
     """
     run = str(run_dir)
-    report, play = (("report", run), "one HTML page"), (("uci", run), "a player for a chess GUI")
+
+    def on(command: str, *words: str) -> list[str]:
+        return [command, *words, run, *(["--trust"] if command in trusting else [])]
+
+    report, play = (("report", run), "one HTML page"), (on("uci"), "a player for a chess GUI")
     if resume:
-        goes_on = ("train", "--resume", run), "goes on"
+        goes_on = on("train", "--resume"), "goes on"
         return next_commands(goes_on, (("diagnose", run), "how it does so far"), report)
     if smoke:
-        judge = ("eval", run, "--positions"), "its single moves"
+        judge = [*on("eval"), "--positions"], "its single moves"
         return next_commands((("train", *begin), "a real run: minutes"), report, judge)
-    return next_commands(report, (("eval", run), "its strength in games: minutes"), play)
+    return next_commands(report, (on("eval"), "its strength in games: minutes"), play)
 
 
-def after_pretraining(run_dir: Path, *, stopped: bool, smoke: bool) -> list[str]:
-    """Lines that name the next three commands after `chess-lab pretrain`."""
+def after_pretraining(
+    run_dir: Path, *, stopped: bool, smoke: bool, trusting: Container[str] = ()
+) -> list[str]:
+    """Lines that name the next three commands after `chess-lab pretrain`; arguments as of `after_training`."""
     run, best = str(run_dir), str(run_dir / "checkpoints" / "best")
-    judge = ("eval", best, "--positions"), "its single moves"
+
+    def trust(command: str) -> list[str]:
+        return ["--trust"] if command in trusting else []
+
+    judge = ("eval", best, *trust("eval"), "--positions"), "its single moves"
     report = ("report", run), "one HTML page"
     if stopped:
-        first: Step = ("pretrain", "--resume", run), "goes on"
+        first: Step = ("pretrain", "--resume", run, *trust("pretrain")), "goes on"
     elif smoke:
         first = ("pretrain",), "a real run"
     else:
         first = ("train", "grpo", "--init-from", best), "goes on by self-play"
     return next_commands(first, judge, report)
+
+
+def with_trust(arguments: Sequence[str]) -> str:
+    """The command line that follows what a folder's settings name, to be copied."""
+    return f"  {shlex.join([*program(), *arguments, '--trust'])}"
 
 
 def next_commands(*steps: Step) -> list[str]:

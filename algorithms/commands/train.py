@@ -56,6 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.collapse.doctor import Watch
     from algorithms.commands.arguments import parse
     from algorithms.config import run as configuration
+    from algorithms.config.files import to_dict
+    from algorithms.config.foreign import trusting_commands
     from algorithms.integrations.loops import LOOPS
     from algorithms.moved import flags_today
     from algorithms.reports.run_files import read_metrics
@@ -87,7 +89,10 @@ def run(arguments: Sequence[str]) -> int:
     def further(stopped: bool) -> list[str]:
         begin = [result.algorithm, *(("--preset", start.preset) if start.preset else ())]
         can_resume, smoke = stopped and loop.resumes, options.smoke
-        return run_end.after_training(result.run_dir, begin, resume=can_resume, smoke=smoke)
+        return run_end.after_training(
+            result.run_dir, begin, resume=can_resume, smoke=smoke,
+            trusting=trusting_commands(to_dict(options.config)),
+        )  # fmt: skip
 
     return end_of_run(result, options.json, further)
 
@@ -111,26 +116,31 @@ def _start(arguments: Sequence[str]) -> Start | None:
 
 def _resumed(folder: Path, arguments: Sequence[str]) -> Start:
     """The run in a folder, which goes on there."""
-    from algorithms.config.files import load
-
-    config = dataclasses.replace(load(folder / CONFIG_FILE), run_dir=folder)
-    if arguments[0] == config.label:
-        arguments = arguments[1:]
-    elif not arguments[0].startswith("-"):
-        raise ValueError(
-            f"{folder} holds a run of {config.label}, not {arguments[0]}: leave the name out"
-        )
-    return Start(config, arguments, resumed=folder)
+    config, arguments = _loaded(folder, arguments)
+    return Start(dataclasses.replace(config, run_dir=folder), arguments, resumed=folder)
 
 
 def _like(folder: Path, arguments: Sequence[str]) -> Start:
     """A new run with the settings of that in a folder."""
-    from algorithms.config.files import load
-
-    config = load(folder / CONFIG_FILE)
+    config, arguments = _loaded(folder, arguments)
     # A fault of `chess-lab causes` is in no setting: this run is the one without it.
     config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
     return Start(config, arguments)
+
+
+def _loaded(folder: Path, arguments: Sequence[str]) -> tuple[TrainConfig, Sequence[str]]:
+    """(the configuration in a folder, the arguments without the name of its run)."""
+    from algorithms.commands.arguments import trust_in
+    from algorithms.config.files import load
+
+    config = load(folder / CONFIG_FILE, trust_in(arguments))
+    if arguments[0] == config.label:
+        return config, arguments[1:]
+    if not arguments[0].startswith("-"):
+        raise ValueError(
+            f"{folder} holds a run of {config.label}, not {arguments[0]}: leave the name out"
+        )
+    return config, arguments
 
 
 def _named(name: str, arguments: Sequence[str]) -> Start:

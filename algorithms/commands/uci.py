@@ -11,6 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from algorithms.commands.result_files import TRUST_HELP
+from algorithms.run_folder.files import UntrustedError
+
 if TYPE_CHECKING:
     from algorithms.playing.uci.engine import Thinker
 
@@ -28,7 +31,8 @@ def run(arguments: Sequence[str]) -> NoReturn:
     Its exit code is 0 after `quit` or the end of input, 1 where there is no policy or no input, 130
     after Ctrl-C, 143 after SIGTERM.
     """
-    source = make_parser().parse_args(list(arguments)).checkpoint
+    options = make_parser().parse_args(list(arguments))
+    source, trust = options.checkpoint, options.trust
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # it is for a shell's background job
             signal.signal(number, _leave)
@@ -39,12 +43,17 @@ def run(arguments: Sequence[str]) -> NoReturn:
         if sys.stdin is None or sys.stdout is None:
             raise ValueError(f"standard input or output is closed: {_HOW}")
         name, output = f"chess-lab {_plain(source)}", sys.stdout.buffer
-        if not serve(name, lambda: _load(source), sys.stdin.buffer, output):
+        if not serve(name, lambda: _load(source, trust), sys.stdin.buffer, output):
             raise ValueError(f"the input ended before any command: {_HOW}")
         # The input may have ended before it was tried to load what is not there.
         if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
             raise ValueError(f"{source!r} cannot be read: there is no such file, folder or policy")
         code = 0
+    except UntrustedError as error:
+        from algorithms.commands.run_end import with_trust
+
+        print(f"chess-lab uci: {error}:\n{with_trust(['uci', *arguments])}", file=sys.stderr)
+        code = 1
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         print(f"chess-lab uci: {error}", file=sys.stderr)
         code = 1
@@ -76,6 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
         help='a run folder, a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which '
         "come with the project",
     )
+    parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     return parser
 
 
@@ -85,11 +95,12 @@ def _plain(source: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
 
 
-def _load(source: str) -> Thinker:
+def _load(source: str, trust: bool) -> Thinker:
     import torch
 
+    from algorithms.config.foreign import Trust
     from algorithms.evaluation.load_policy import load_policy
     from algorithms.playing.policy_moves import PolicyMoves
 
     torch.set_num_threads(1)  # one position at a time: a second thread only costs
-    return PolicyMoves(load_policy(source))
+    return PolicyMoves(load_policy(source, Trust(trust)))

@@ -211,7 +211,8 @@ class _Grid:
         """What the command is given; the folder of a run that starts anew is removed before."""
         result = ["--json", str(grid_run.folder / RESULT_FILE)]
         if grid_run.resume and _has_checkpoint(grid_run.folder):
-            return [grid_run.arguments[0], "--resume", str(grid_run.folder), *result]
+            again = [grid_run.arguments[0], *grid_run.said_again]
+            return [*again, "--resume", str(grid_run.folder), *result]
         if grid_run.folder.exists():
             shutil.rmtree(grid_run.folder)
         grid_run.folder.parent.mkdir(parents=True, exist_ok=True)

@@ -25,12 +25,14 @@ class GridRun:
         arguments: of `chess-lab`, without --run-dir, --json and --resume, which the grid adds.
         folder: its run folder, below the grid's own.
         resume: whether an unfinished one can be continued from a checkpoint.
+        said_again: what follows the command's name where it is continued: the names that are not taken from the folder.
     """
 
     name: str
     arguments: tuple[str, ...]
     folder: Path
     resume: bool = True
+    said_again: tuple[str, ...] = ()
 
     def asks_for(self, recorded: Sequence[str]) -> bool:
         """Whether arguments recorded earlier, maybe by an older version, ask for this run."""

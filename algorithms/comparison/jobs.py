@@ -12,7 +12,7 @@ from algorithms.comparison.grid import CELLS_FILE
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.readings import RunSummary, UnreadableError, read_run
-from algorithms.comparison.variants import CONTROL, Variant, train_arguments
+from algorithms.comparison.variants import CONTROL, Variant, foreign_arguments, train_arguments
 from algorithms.config.run import TrainConfig
 from algorithms.integrations.loops import LOOPS
 from algorithms.run_folder.files import read_json
@@ -50,6 +50,7 @@ def variant_runs(variant: Variant, seeds: Sequence[int], out: Path) -> tuple[Gri
             train_arguments(dataclasses.replace(variant.config, seed=seed)),
             out / variant.name / f"seed-{seed}",
             resume=LOOPS[variant.config.loop].resumes,
+            said_again=foreign_arguments(variant.config),
         )
         for seed in seeds
     )

@@ -93,11 +93,12 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
     if result is None:
         raise UnreadableError(f"not finished; its log is {grid_run.log}")
     try:
-        own = config_file.load(grid_run.folder / "config.json")
-        rows = read_metrics(grid_run.folder)
-    except (OSError, ValueError) as error:
+        path, rows = grid_run.folder / "config.json", read_metrics(grid_run.folder)
+        budget = int(config_file.read_settings(path)["total_moves"])
+        own = None if config is None else config_file.load_record(path, config)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnreadableError(f"its record cannot be read: {error}") from error
-    if config is not None:
+    if config is not None and own is not None:
         wanted = dataclasses.replace(config, seed=seed, run_dir=own.run_dir)
         others = config_file.differences(_in_numbers(wanted), _in_numbers(own))
         others.pop("env.cache", None)  # where scores are kept is no setting of the run
@@ -108,7 +109,7 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
     evaluator = str(environment.get("evaluator", result.get("evaluator")))
     return dataclasses.replace(
         summary_of(rows, column, seed, evaluator),
-        budget_moves=own.total_moves,
+        budget_moves=budget,
         commit=(environment.get("git") or {}).get("commit"),
         ended_by=stopped_by(result),
     )

@@ -20,6 +20,7 @@ from algorithms.comparison.axes import (
 )
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
+from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require
@@ -199,17 +200,30 @@ def train_arguments(config: TrainConfig) -> tuple[str, ...]:
     if config.preset is None:
         raise ValueError("the configuration has no preset: the command line starts from one")
     default = named_run(config.preset)
-    flags: list[str] = []
     changed = {k: new for k, (_, new) in config_file.differences(default, config).items()}
-    for name, value in {"policy.network": config.policy.network, **changed}.items():
-        parent, _, last = name.replace("_", "-").rpartition(".")
-        prefix = f"--{parent}." if parent else "--"
-        if isinstance(value, bool):
-            flags.append(f"{prefix}{last}" if value else f"{prefix}no-{last}")
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            flags += [f"{prefix}{last}", *map(str, values)]
-    return ("train", config.preset, *flags)
+    settings = {"policy.network": config.policy.network, **changed}
+    return ("train", config.preset, *(w for name in settings for w in _flag(name, settings[name])))
+
+
+def foreign_arguments(config: TrainConfig) -> tuple[str, ...]:
+    """Arguments behind `chess-lab train` that name once more what is not this project's, for a run that goes on.
+
+    A folder is not believed in this, so the comparison says what its user said.
+    """
+    names = foreign_names(config_file.to_dict(config))
+    settings = dict.fromkeys(name.setting for name in names)
+    said = [config.preset] if "algorithm.name" in settings and config.preset else []
+    settings.pop("algorithm.name", None)
+    return (*said, *(w for name in settings for w in _flag(name, value_at(config, name))))
+
+
+def _flag(setting: str, value: Any) -> list[str]:
+    """The words that give a setting a value on the command line."""
+    parent, _, last = setting.replace("_", "-").rpartition(".")
+    prefix = f"--{parent}." if parent else "--"
+    if isinstance(value, bool):
+        return [f"{prefix}{last}" if value else f"{prefix}no-{last}"]
+    return [f"{prefix}{last}", *map(str, value if isinstance(value, list | tuple) else [value])]
 
 
 def _treatment_settings(plan: Plan, treatment: Treatment) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 from typing import Any
 
+from algorithms.config.foreign import ForeignName, foreign_names
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.checks import require_choice
 from algorithms.regularization import RegularizerConfig
@@ -18,11 +19,6 @@ from chess_env.custom_objects import (
     protocol_members,
     why_not_found_again,
 )
-from chess_env.positions.start_positions import mixture_parts
-from chess_env.rewards.reward_terms import parse_sum
-
-_KINDS = ("stockfish", "random_plies", "fens")
-"""What stands before the colon of a setting that is this project's."""
 
 MEMBERS = protocol_members(Algorithm)
 """What an algorithm has; `group_size` and `update_epochs` may be fields or properties."""
@@ -138,29 +134,15 @@ def _literal(text: str) -> Any:
         return text
 
 
-def custom_names(config: Any) -> dict[str, str]:
-    """{setting: module:Name} of all that a run takes from outside this project, as its record names it."""
-    env = config.env
-    starts = [part for _, part in mixture_parts(env.start_positions)] or [env.start_positions]
-    named = {
-        "algorithm": [recorded_name(config.algorithm)],
-        "regularizer.terms": [text.partition(",")[0] for text in config.regularizer.terms],
-        "policy.network": [config.policy.network],
-        "env.evaluator": [env.evaluator],
-        "env.reward": list(parse_sum(env.reward)) if env.reward else [],
-        "env.start_positions": [part.partition("@")[0] for part in starts],
-    }
-    return {
-        setting: name
-        for setting, names in named.items()
-        for name in names
-        if ":" in name and name.partition(":")[0] not in _KINDS and "=" not in name
-    }
+def custom_names(config: Any) -> list[ForeignName]:
+    """Every module:Name that a run imports from outside this project, as its record names it."""
+    values = {**dataclasses.asdict(config), "algorithm": {"name": recorded_name(config.algorithm)}}
+    return [name for name in foreign_names(values) if name.use == "imports"]
 
 
 def cannot_be_resumed(config: Any) -> str:
     """A sentence on what of a run another process cannot find again; empty where it finds all."""
-    for setting, name in custom_names(config).items():
+    for setting, name, _ in custom_names(config):
         why = why_not_found_again(name)
         if why:
             return (

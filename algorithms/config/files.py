@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms.config.custom import named_class, recorded_name
-from algorithms.config.run import TrainConfig
+from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
+from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import replace_json
@@ -48,8 +49,12 @@ def to_dict(config: TrainConfig) -> dict[str, Any]:
     return values
 
 
-def from_dict(values: dict[str, Any]) -> TrainConfig:
-    """The configuration that `to_dict` wrote.
+def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfig:
+    """The configuration that `to_dict` wrote; values of a folder come through `load`, which asks for trust.
+
+    Args:
+        values: of a configuration.
+        algorithm_class: that of its algorithm; None: what it names, which may be imported for that.
 
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
@@ -65,7 +70,7 @@ def from_dict(values: dict[str, Any]) -> TrainConfig:
         name = algorithm.pop("name")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"configuration without an algorithm and its name ({error!r})") from error
-    cls = named_class(name)
+    cls = algorithm_class or named_class(name)
     return build(TrainConfig, {**values, "algorithm": build(cls, algorithm, name)})
 
 
@@ -110,12 +115,64 @@ def save(config: TrainConfig, path: Path) -> None:
     replace_json(path, to_dict(config))
 
 
-def load(path: Path) -> TrainConfig:
-    """The configuration in a JSON file; ValueError names the file where it cannot be read."""
+def read_settings(path: Path) -> dict[str, Any]:
+    """The JSON values of a config.json under their names of today; nothing that they name is looked up.
+
+    Raises:
+        ValueError: it cannot be read, or holds no object; the message names the file.
+    """
     try:
-        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
+        return settings_today(values)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a readable run configuration: {error}") from error
+        raise _unreadable(path, error) from error
+
+
+def load(path: Path, trust: Trust = NO_TRUST) -> TrainConfig:
+    """The configuration in a folder's JSON file, to be run.
+
+    Args:
+        path: the config.json.
+        trust: what it may name of what is not this project's.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file.
+        UntrustedError: it names code, a program or a file outside that `trust` does not allow; nothing was
+            imported then.
+    """
+    values = read_settings(path)
+    try:
+        require_trust(path, foreign_names(values), trust)
+        return from_dict(values)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def load_record(path: Path, known: TrainConfig) -> TrainConfig:
+    """The configuration in a JSON file, to be compared with one that is known: no name in it is followed.
+
+    Raises:
+        ValueError: it cannot be read, or has another algorithm of a user's own; the message names the file.
+    """
+    values = read_settings(path)
+    name, wanted = _algorithm_name(values), recorded_name(known.algorithm)
+    if ":" in name and name != wanted:
+        raise ValueError(f"{path} is of a run of algorithm {name!r}, not {wanted!r}")
+    try:
+        return from_dict(values, type(known.algorithm) if name == wanted else None)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _algorithm_name(values: dict[str, Any]) -> str:
+    algorithm = values.get("algorithm")
+    return str(algorithm.get("name")) if isinstance(algorithm, dict) else ""
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a readable run configuration: {error}")
 
 
 class RunNetwork(NamedTuple):
@@ -125,7 +182,7 @@ class RunNetwork(NamedTuple):
         policy: its settings.
         precision: where it computes below float32.
         temperature: that it learned at, at the beginning.
-        critic: whether it has a value head.
+        critic: whether it has a value head; False where the weights tell.
     """
 
     policy: NetworkConfig
@@ -134,27 +191,52 @@ class RunNetwork(NamedTuple):
     critic: bool
 
 
-def load_network(path: Path) -> RunNetwork:
-    """The network of a run of either kind.
+def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
+    """The network of a run of either kind; of what else the run names, nothing is looked up.
 
     Args:
         path: config.json of a run of `chess-lab train` or `chess-lab pretrain`.
+        trust: whether it may name a network of a user's own, and an algorithm, which decides on its critic.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file.
+        UntrustedError: it names a network that `trust` does not allow; nothing was imported then.
+    """
+    values = read_settings(path)
+    try:
+        policy = build(NetworkConfig, values.get("policy", {}), "policy")
+        precision = build(PrecisionConfig, values.get("precision", {}), "precision")
+        temperature = _temperature(values)
+        if not policy.is_custom:
+            return RunNetwork(policy, precision, temperature, critic=False)
+        needed = ("policy.network", "algorithm.name")
+        names = [name for name in foreign_names(values) if name.setting in needed]
+        require_trust(path, names, trust)
+        pretrained = values.get("loop") == PRETRAIN
+        critic = not pretrained and from_dict(values).algorithm.needs().critic is not None
+        return RunNetwork(policy, precision, temperature, critic)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def load_temperature(path: Path) -> float:
+    """The temperature that a run of either kind began to learn at; nothing that it names is looked up.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
     """
+    values = read_settings(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        values = settings_today(values) if isinstance(values, dict) else values
-        if isinstance(values, dict) and values.get("loop") == PRETRAIN:
-            policy = build(NetworkConfig, values["policy"], "policy")
-            precision = build(PrecisionConfig, values.get("precision", {}), "precision")
-            return RunNetwork(policy, precision, float(values["temperature"]), critic=False)
-        config = from_dict(values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a readable run configuration: {error}") from error
-    critic = config.algorithm.needs().critic is not None
-    return RunNetwork(config.policy, config.precision, config.rollout.temperature, critic)
+        return _temperature(values)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _temperature(values: dict[str, Any]) -> float:
+    if values.get("loop") == PRETRAIN:
+        return float(values["temperature"])
+    rollout: RolloutConfig = build(RolloutConfig, values.get("rollout", {}), "rollout")
+    return rollout.temperature
 
 
 def differences(old: TrainConfig, new: TrainConfig) -> dict[str, tuple[Any, Any]]:

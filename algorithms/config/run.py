@@ -163,6 +163,7 @@ class TrainOptions:
         smoke: a run of a few seconds with a tiny network, to see that everything works.
         resume: continue the run in this folder; it keeps its settings.
         like: a new run with the settings of the run in this folder, but for those given here.
+        trust: follow what the folder's settings name: code, programs, files outside it.
         json: also write the result to this file.
     """
 
@@ -171,4 +172,5 @@ class TrainOptions:
     smoke: bool = False
     resume: Path | None = None
     like: Path | None = None
+    trust: bool = False
     json: Path | None = None

@@ -8,13 +8,14 @@ from pathlib import Path
 import torch
 
 from algorithms.config import files as config_file
+from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.networks.weights import config_of, read_weights
 
 
-def load_policy(source: str) -> PolicyNet:
+def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
     """The policy in `source`, in evaluation mode on the CPU.
 
     The network's settings are those of the run, or without a run's config.json what the shapes of
@@ -23,9 +24,11 @@ def load_policy(source: str) -> PolicyNet:
     Args:
         source: a run folder (its newest intact checkpoint), a checkpoint folder, a .safetensors
             file, or the name of a shipped policy.
+        trust: whether the run may name a network of a user's own, whose code is then imported.
 
     Raises:
         ValueError: there is nothing to read, it is damaged, or it holds no policy of this network.
+        UntrustedError: it names such a network and `trust` does not allow it.
     """
     weights = read_weights(source)
     broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
@@ -33,7 +36,8 @@ def load_policy(source: str) -> PolicyNet:
         raise ValueError(
             f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
         )
-    run = _run_network(Path(source))
+    file = _config_of_run(Path(source))
+    run = None if file is None else config_file.load_network(file, trust)
     config = config_of(weights, source) if run is None else run.policy
     critic = any(name.startswith("value_head.") for name in weights)
     if run is not None and config.is_custom:  # whose weights have names of their own
@@ -57,16 +61,16 @@ def run_temperature(source: str) -> float | None:
     Raises:
         ValueError: the config.json cannot be read.
     """
-    run = _run_network(Path(source))
-    return None if run is None else run.temperature
+    file = _config_of_run(Path(source))
+    return None if file is None else config_file.load_temperature(file)
 
 
-def _run_network(path: Path) -> config_file.RunNetwork | None:
-    """The network of the run that `path` is or belongs to; None without a config.json."""
+def _config_of_run(path: Path) -> Path | None:
+    """The config.json of the run that `path` is or belongs to; None without one."""
     if (path / "manifest.json").exists():
         path = path.resolve().parent.parent
     file = path / "config.json"
-    return config_file.load_network(file) if file.exists() else None
+    return file if file.exists() else None
 
 
 def threads_of(asked: int | None) -> int:

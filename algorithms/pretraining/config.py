@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from algorithms.config import files as config_file
+from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
@@ -223,11 +224,27 @@ def save(config: PretrainConfig, path: Path) -> None:
     replace_json(path, to_dict(config))
 
 
-def load(path: Path) -> PretrainConfig:
-    """The configuration in a JSON file; ValueError names the file where it cannot be read."""
+def load(path: Path, trust: Trust = NO_TRUST) -> PretrainConfig:
+    """The configuration in a folder's JSON file, to be run.
+
+    Args:
+        path: the config.json.
+        trust: what it may name of what is not this project's.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file.
+        UntrustedError: it names code, a program or a file outside that `trust` does not allow.
+    """
+    values = config_file.read_settings(path)
+    require_trust(path, foreign_names(values), trust)
+    return load_record(path)
+
+
+def load_record(path: Path) -> PretrainConfig:
+    """The configuration in a JSON file, to be compared; ValueError names the file where it cannot be read."""
     try:
-        return from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        return from_dict(config_file.read_settings(path))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a readable pretraining configuration: {error}") from error
 
 
@@ -244,10 +261,12 @@ class PretrainOptions:
         config: the run.
         smoke: a run of a few seconds with a tiny network, to see that everything works.
         resume: continue the run in this folder; it keeps its settings.
+        trust: follow what the folder's settings name: code, programs, files outside it.
         json: also write the result to this file.
     """
 
     config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
     smoke: bool = False
     resume: Path | None = None
+    trust: bool = False
     json: Path | None = None

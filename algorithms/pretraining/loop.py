@@ -50,7 +50,7 @@ def pretrain(
     display = display or PretrainDisplay(config.total_steps)
     newest = None
     if resume:
-        configuration.check_resumable(configuration.load(run_dir / "config.json"), config)
+        configuration.check_resumable(configuration.load_record(run_dir / "config.json"), config)
         newest = checkpoint.load_newest(run_dir / "checkpoints")
     session = Pretraining(config, fresh=newest is None)
     if newest is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -18,9 +19,20 @@ class RunFolderError(RuntimeError):
     """The run folder cannot be used; the message says why and what to do."""
 
 
+class UntrustedError(Exception):
+    """A run folder names code, a program or a file that the user has not allowed; the message names each.
+
+    No ValueError: whoever opens folders must not take it for a fault of the folder.
+    """
+
+
 def write_flushed(path: Path, data: bytes) -> None:
-    """None; writes `data` to `path` and brings it to disk."""
-    with path.open("wb") as file:
+    """None; writes `data` to a new file and brings it to disk.
+
+    Raises:
+        FileExistsError: there is something at `path`, be it a symbolic link, which is not followed.
+    """
+    with path.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -40,10 +52,13 @@ def flush_directory(path: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """None; `path` holds `data`, or after a kill at any instant what it held before.
 
+    A symbolic link at `path` gives way to the file; what it leads to is left alone.
+
     Raises:
         OSError: it cannot be written; `path` is as it was.
     """
     partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)  # of a process that was killed
     try:
         write_flushed(partial, data)
         os.replace(partial, path)
@@ -58,10 +73,47 @@ def replace_json(path: Path, values: Any) -> None:
     replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
 
 
+def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> None:
+    """None where whatever is written into the folder, under any name, stays in it.
+
+    Args:
+        folder: with all that is in it, at any depth.
+        error: what is raised in place of RunFolderError.
+
+    Raises:
+        RunFolderError: a symbolic link leads out, a file has a second name, which may be anywhere, or something is
+            neither a file nor a folder.
+    """
+    root = folder.resolve()
+    waiting = [str(root)]
+    while waiting:
+        # What is gone since it was listed leads nowhere.
+        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_symlink():
+                    end = Path(entry.path).resolve()
+                    if not end.is_relative_to(root):
+                        raise error(
+                            f"{entry.path} is a symbolic link to {end}, outside the folder, and would be written "
+                            "through: remove it, or put what it leads to in its place"
+                        )
+                elif not entry.is_file(follow_symlinks=False):
+                    raise error(f"{entry.path} is neither a file nor a folder: remove it")
+                elif entry.stat(follow_symlinks=False).st_nlink > 1:
+                    raise error(
+                        f"{entry.path} is a hard link: the same file has another name, perhaps outside the folder, "
+                        "and would be written there too; continue in a copy of the folder (cp -r)"
+                    )
+
+
 def lock_folder(
     folder: Path, name: str = ".lock", error: type[Exception] = RunFolderError
 ) -> IO[str]:
     """An open file that holds a folder's lock until it is closed or the process ends.
+
+    Whoever holds it writes into the folder, so this is also where a folder of a stranger's is looked through.
 
     Windows has no such locks: two writers are not noticed there.
 
@@ -71,8 +123,9 @@ def lock_folder(
         error: what is raised in place of RunFolderError.
 
     Raises:
-        RunFolderError: another process holds it.
+        RunFolderError: another process holds it, or something in the folder leads out (`refuse_ways_out`).
     """
+    refuse_ways_out(folder, error)
     file = (folder / name).open("a+", encoding="utf-8")
     try:
         import fcntl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -187,5 +188,6 @@ class Recorder:
 def new_run_dir(config: TrainConfig) -> Path:
     """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    label = config.label.replace(":", ".")  # of module:Name; no file system should stumble over it
+    # A label may be module:Name, or what a stranger's folder says: it becomes one name of a folder.
+    label = re.sub(r"[^\w.,=+-]", ".", config.label)
     return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

@@ -142,7 +142,7 @@ def describe(
             device=str(session.device),
             num_threads=threads,
             packages=packages,
-            own=tuple(custom_names(config).values()),
+            own=tuple(name.value for name in custom_names(config)),
         ),
         resumed=resumed,
     )

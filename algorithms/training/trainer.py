@@ -72,7 +72,8 @@ def train(
                 f"{run_dir} was made by `chess-lab causes run {config.cause}` and cannot be "
                 "continued, because its fault is in no setting: run that command again"
             )
-        config_file.check_resumable(config_file.load(run_dir / "config.json"), config)
+        recorded = config_file.load_record(run_dir / "config.json", config)
+        config_file.check_resumable(recorded, config)
         newest = checkpoint.load_newest(run_dir / "checkpoints")
     log: RunLog | None = None
     matches: MatchPlay | None = None

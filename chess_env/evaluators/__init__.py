@@ -34,6 +34,7 @@ __all__ = [
     "StockfishEvaluator",
     "find_stockfish",
     "is_evaluator_name",
+    "is_foreign_evaluator",
     "make_evaluator",
     "pack_positions",
 ]
@@ -85,6 +86,12 @@ def _make_builtin(num_threads: int) -> Evaluator:
 def is_evaluator_name(name: str) -> bool:
     """Whether a name is one of an evaluator's, whatever its settings: "stockfish:depth=4", "module:Name"."""
     return name.partition(":")[0] in _KNOWN or is_spec(name)
+
+
+def is_foreign_evaluator(name: str) -> bool:
+    """Whether making this evaluator runs what is not this project's: a module:Name, or a program by its path."""
+    kind, _, settings = name.partition(":")
+    return "path" in settings if kind in _KNOWN else is_spec(name)
 
 
 def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = None) -> Evaluator:

@@ -50,7 +50,8 @@ class CachedEvaluator:
         path: SQLite file for scores that outlive the process; None keeps them in memory only.
 
     Raises:
-        ValueError: `inner` is not pure (Stockfish with pure=False), or memory_entries is below 1.
+        ValueError: `inner` is not pure (Stockfish with pure=False), memory_entries is below 1, or the file is no
+            score cache; it is left as it is.
     """
 
     def __init__(

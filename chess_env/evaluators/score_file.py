@@ -6,13 +6,18 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import stat
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 _APPLICATION_ID = 0x43535053
+_ID_OFFSET = 68
+"""Where a database file has its application id, big-endian."""
+_SQLITE = b"SQLite format 3\0"
 _SCHEMA_VERSION = 1
 _SCHEMA = "CREATE TABLE scores (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 _BATCH = 500
@@ -25,6 +30,31 @@ class _ForeignFile(sqlite3.DatabaseError):
     """The file is a database, but not of this schema."""
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether this table may be at `path`, damaged or not: nothing is there yet, or a file that has its id."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            header = file.read(_ID_OFFSET + 4)
+    except OSError:  # not there, or out of reach, which opening it will say
+        return True
+    if not header or header[_ID_OFFSET:] == _APPLICATION_ID.to_bytes(4, "big"):
+        return True
+    if not header.startswith(_SQLITE):
+        return False
+    # The id of a young file may still be in its write-ahead log.
+    uri = f"file:{quote(str(path.resolve()))}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            identity = connection.execute("PRAGMA application_id").fetchone()[0]
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    except sqlite3.Error:
+        return False
+    return bool(identity == _APPLICATION_ID or (identity == version == tables == 0))
+
+
 def _is_damage(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", 0) or 0
     return (
@@ -35,13 +65,20 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 class ScoreFile:
-    """Values by key on disk; no method raises for the state of the file.
+    """Values by key on disk; once it is open, no method raises for the state of the file.
 
     Damage moves the file aside and starts a new one. A disk that cannot be written to leaves the table
     empty for the rest of the run, with one warning.
+
+    Raises:
+        ValueError: there is something at `path` that is no table of this kind; it is left as it is.
     """
 
     def __init__(self, path: Path) -> None:
+        if not _is_ours(path):
+            raise ValueError(
+                f"{str(path)!r} is no score cache and is left as it is: give the cache another path, or move that away"
+            )
         self.path = path
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
@@ -119,7 +156,7 @@ class ScoreFile:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
                 tables = connection.execute("SELECT sql FROM sqlite_master").fetchall()
                 if not tables and not version:
-                    connection.execute("PRAGMA journal_mode = WAL")
+                    # The id is in the file from its first page on, and not in a log beside it.
                     connection.execute("BEGIN IMMEDIATE")
                     connection.execute(_SCHEMA)
                     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -129,6 +166,7 @@ class ScoreFile:
                     raise _ForeignFile(
                         f"its schema is not version {_SCHEMA_VERSION} of a score cache"
                     )
+                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
             except BaseException:
                 connection.close()
@@ -150,6 +188,9 @@ class ScoreFile:
             yield
 
     def _move_aside(self, error: sqlite3.Error) -> None:
+        if not _is_ours(self.path):
+            self._give_up(error)
+            return
         aside = f"{self.path}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         try:
             with self._locked():

@@ -10,7 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators import Evaluator, StockfishEvaluator, is_evaluator_name, make_evaluator
+from chess_env.evaluators import (
+    Evaluator,
+    StockfishEvaluator,
+    is_evaluator_name,
+    is_foreign_evaluator,
+    make_evaluator,
+)
 from chess_env.games.function_player import FunctionPlayer
 from chess_env.games.material import MaterialPlayer
 from chess_env.rules.packed import Positions
@@ -243,6 +249,14 @@ def make_player(player: Any) -> Player:
         f"player is {player!r}: expected {_EXPECTED}; or a Player, or a function of "
         "(chess.Board, np.random.Generator)"
     )
+
+
+def is_foreign_player(name: str) -> bool:
+    """Whether making this player runs what is not this project's, as `is_foreign_evaluator` says."""
+    mixed = _MIXED.fullmatch(name)
+    if mixed is not None:
+        return is_foreign_player(mixed["player"])
+    return is_foreign_evaluator(re.sub(r"^engine:", "stockfish:", name))
 
 
 def _named_player(name: str) -> Player:

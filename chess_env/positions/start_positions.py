@@ -192,6 +192,17 @@ def mixture_parts(spec: str) -> list[tuple[float, str]]:
     return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
 
 
+def foreign_sources(spec: str) -> list[str]:
+    """Every module:Name in a spec, without what stands behind it.
+
+    Raises:
+        ValueError: the first part of a mixture has no share.
+    """
+    parts = [part for _, part in mixture_parts(spec)] or [spec]
+    named = [part for part in parts if ":" in part and part.partition(":")[0] not in _WITH_COLON]
+    return [part.partition("@")[0] for part in named]
+
+
 def needs_evaluator(spec: Any) -> bool:
     """Whether `make_start_positions` asks for an evaluator: where a part of a spec is "@balanced=CP"."""
     if not isinstance(spec, str):

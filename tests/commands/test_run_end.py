@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 
 import pytest
 
 from algorithms.commands import run_end
+from algorithms.config.files import to_dict
+from algorithms.config.foreign import trusting_commands
+from algorithms.config.names import named_run
 
 RUN = Path("runs/grpo-20300101-120000-seed0")
 
@@ -28,6 +32,23 @@ def test_the_next_commands_fit_the_kind_of_run() -> None:
     assert after() == whole
     assert after(resume=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
     assert after(smoke=True) == ["train rloo", f"report {RUN}", f"eval {RUN} --positions"]
+
+
+def test_the_next_commands_of_a_run_with_own_parts_ask_for_the_trust_that_they_need() -> None:
+    after = functools.partial(
+        run_end.after_training, RUN, ["rloo"], trusting={"train", "uci", "eval"}
+    )
+    assert commands(after(resume=True, smoke=False))[0] == f"chess-lab train --resume {RUN} --trust"
+    assert (
+        commands(after(resume=False, smoke=True))[2] == f"chess-lab eval {RUN} --trust --positions"
+    )
+    assert commands(after(resume=False, smoke=False))[2] == f"chess-lab uci {RUN} --trust"
+    stopped = run_end.after_pretraining(RUN, stopped=True, smoke=False, trusting={"pretrain"})
+    assert commands(stopped)[0] == f"chess-lab pretrain --resume {RUN} --trust"
+    grpo = to_dict(named_run("grpo"))
+    assert trusting_commands(grpo) == set()
+    own = grpo | {"policy": {"network": "mine:Net"}}
+    assert trusting_commands(own) == {"train", "pretrain", "eval", "uci"}
 
 
 def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from algorithms.run_folder.files import read_json
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = (
-    "grpo", "rloo", "--smoke", "--regularization", "none", "--budget-moves", "10240", "--jobs", "2",
+    "--smoke", "--regularization", "none", "--budget-moves", "10240", "--jobs", "2",
 )  # fmt: skip
+PARTS = "tests.config.custom_parts"
 
 
-def start(out: Path) -> subprocess.Popen[str]:
+def start(out: Path, asked: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "algorithms.cli", "compare", *ARGUMENTS, "--out", str(out)],
+        [sys.executable, "-m", "algorithms.cli", "compare", *asked, *ARGUMENTS, "--out", str(out)],
         cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
@@ -40,14 +42,24 @@ def result(out: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children die with it on Linux")
-def test_a_comparison_that_was_killed_ends_like_one_that_was_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("column", "asked"),
+    [
+        ("grpo+none", ("grpo", "rloo")),
+        # The names of a user's own are said once more to the runs, whose folders are not believed in them.
+        (f"{PARTS}-Mine+none", ("grpo", f"{PARTS}:Mine", "--network", f"{PARTS}:Linear")),
+    ],
+)
+def test_a_comparison_that_was_killed_ends_like_one_that_was_not(
+    tmp_path: Path, column: str, asked: tuple[str, ...]
+) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = start(whole)
+    process = start(whole, asked)
     assert process.wait(timeout=250) == 0
 
-    process = start(killed)
+    process = start(killed, asked)
     deadline = time.monotonic() + 250
-    second = killed / "runs" / "grpo+none" / "seed-2" / "checkpoints" / "latest"
+    second = killed / "runs" / column / "seed-2" / "checkpoints" / "latest"
     while not (states(killed).count("finished") >= 1 and second.exists()):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
@@ -56,7 +68,7 @@ def test_a_comparison_that_was_killed_ends_like_one_that_was_not(tmp_path: Path)
     done = states(killed).count("finished")
     assert 1 <= done < 4
 
-    process = start(killed)
+    process = start(killed, asked)
     output, _ = process.communicate(timeout=250)
     assert process.returncode == 0, output
     assert f"4 cells, {done} finished before, {4 - done} to run" in output

@@ -15,11 +15,13 @@ import pytest
 import torch
 
 from algorithms import cli
+from algorithms.comparison.jobs import variant_runs
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import cannot_be_resumed, custom_names
+from algorithms.config.foreign import Trust
 from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.evaluation.load_policy import load_policy
@@ -64,12 +66,13 @@ def test_the_record_names_every_part_and_the_hash_of_its_file(run: Path) -> None
 
 
 def test_the_run_is_resumed_and_its_network_plays(run: Path) -> None:
-    longer = ["train", f"{HERE}:Mine", "--resume", str(run), "--total-moves", "32"]
+    longer = ["train", f"{HERE}:Mine", "--resume", str(run), "--total-moves", "32", "--trust"]
     assert cli.main(longer) == 0
-    assert config_file.load(run / "config.json").algorithm == Mine(some_field=2)
-    policy = load_policy(str(run))
+    trust = Trust(everything=True)
+    assert config_file.load(run / "config.json", trust).algorithm == Mine(some_field=2)
+    policy = load_policy(str(run), trust)
     assert isinstance(policy, CustomPolicy) and isinstance(policy.network, Linear)
-    weights = load_policy(str(run / "checkpoints" / "best")).state_dict()
+    weights = load_policy(str(run / "checkpoints" / "best"), trust).state_dict()
     assert set(weights) == {"network.actions.weight", "network.actions.bias"}
 
 
@@ -77,8 +80,8 @@ def test_a_run_whose_module_is_gone_says_so(run: Path) -> None:
     text = (run / "config.json").read_text()
     (run / "config.json").write_text(text.replace(f"{HERE}:Mine", "gone_away:Mine"))
     try:
-        resumed = chess_lab("train", "--resume", run)
-        played = chess_lab("eval", run, "--games", 2, "--opponents", "random")
+        resumed = chess_lab("train", "--resume", run, "--trust")
+        played = chess_lab("eval", run, "--trust", "--games", 2, "--opponents", "random")
     finally:
         (run / "config.json").write_text(text)
     for answer in (resumed, played):
@@ -142,9 +145,10 @@ def test_classes_and_functions_are_recorded_as_their_names() -> None:
     assert env.reward == f"cp_delta-0.25*{HERE}:pawns"
     config = TrainConfig(Mine(), env=env, policy=NetworkConfig(network=Linear))  # type: ignore[arg-type]
     assert config_file.from_dict(json.loads(json.dumps(config_file.to_dict(config)))) == config
-    assert set(custom_names(config)) == {"algorithm", "policy.network", "env.evaluator", "env.reward",
-                                      "env.start_positions"}  # fmt: skip
-    assert custom_names(named_run("grpo")) == {} and cannot_be_resumed(config) == ""
+    assert {name.setting for name in custom_names(config)} == {
+        "algorithm.name", "policy.network", "env.evaluator", "env.reward", "env.start_positions"
+    }  # fmt: skip
+    assert custom_names(named_run("grpo")) == [] and cannot_be_resumed(config) == ""
 
 
 def test_an_instance_has_no_name_to_record() -> None:
@@ -191,6 +195,14 @@ def test_a_comparison_takes_own_algorithms_beside_the_presets() -> None:
     assert arguments[arguments.index("--algorithm.some-field") + 1] == "3.0"
     with pytest.raises(ValueError, match="has no NoSuch"):
         Plan((f"{HERE}:NoSuch",))
+
+
+def test_a_run_of_a_comparison_that_goes_on_is_told_the_own_names_again(tmp_path: Path) -> None:
+    plan = Plan(("grpo", f"{HERE}:Mine"), treatments=("none",), network=f"{HERE}:Linear")
+    variants = make_variants(plan, cache=tmp_path / "scores.sqlite")
+    shared = ("--policy.network", f"{HERE}:Linear", "--env.cache", str(tmp_path / "scores.sqlite"))
+    told = [variant_runs(variant, [1], tmp_path)[0].said_again for variant in variants]
+    assert told == [shared, (f"{HERE}:Mine", *shared)]
 
 
 def test_an_own_network_serves_a_critic_and_maskable_ppo() -> None:

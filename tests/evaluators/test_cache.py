@@ -116,6 +116,7 @@ def other_schema(path: Path) -> None:
     path.unlink()
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE scores (fen TEXT, cp INTEGER)")
+    connection.execute(f"PRAGMA application_id = {0x43535053}")  # ours, of another time
     connection.close()
 
 

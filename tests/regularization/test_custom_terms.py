@@ -134,12 +134,10 @@ def test_two_terms_of_one_name_are_refused() -> None:
 
 def test_a_term_says_what_does_not_go_together_with_it() -> None:
     (term,) = made("my_terms:tsallis")
-    assert (
-        custom_names(TrainConfig(GRPO(), RegularizerConfig(terms=("my_terms:tsallis,coef=1",))))[
-            "regularizer.terms"
-        ]
-        == "my_terms:tsallis"
-    )
+    named = RegularizerConfig(terms=("my_terms:tsallis,coef=1",))
+    assert custom_names(TrainConfig(GRPO(), named)) == [
+        ("regularizer.terms", "my_terms:tsallis", "imports")
+    ]
     check_settings(TrainConfig(Exact(), RegularizerConfig(terms=("my_terms:tsallis",))))
     sampled = dataclasses.replace(term, averages_samples=True, needs_drift=True)
     sys.modules["my_terms"].tsallis = lambda: sampled  # type: ignore[attr-defined]

@@ -1,0 +1,181 @@
+"""What a configuration takes from outside this project: code, programs, and files that it writes.
+
+A run folder is what people send each other. Whatever its config.json names of this kind was chosen by whoever made the
+folder, so it is used only where the user names it too, or says that the folder is trusted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from algorithms.run_folder.files import UntrustedError
+from chess_env.evaluators import is_foreign_evaluator
+from chess_env.games.players import is_foreign_player
+from chess_env.positions.start_positions import foreign_sources
+from chess_env.rewards.reward_terms import parse_sum
+
+Use = Literal["imports", "starts", "writes"]
+
+_SHOWN = 200
+"""Characters of a value in a message."""
+
+
+class ForeignName(NamedTuple):
+    """A value of a configuration that leads out of this project.
+
+    Attributes:
+        setting: dotted, such as "env.evaluator".
+        value: module:Name, a program's evaluator or a path.
+        use: what becomes of it: its module is imported, its program started, or its file written.
+    """
+
+    setting: str
+    value: str
+    use: Use
+
+
+def _code(name: str) -> Iterator[tuple[str, Use]]:
+    if ":" in name:
+        yield name, "imports"
+
+
+def _term(text: str) -> Iterator[tuple[str, Use]]:
+    yield text.partition(",")[0], "imports"
+
+
+def _reward(text: str) -> Iterator[tuple[str, Use]]:
+    for name in parse_sum(text):
+        yield from _code(name)
+
+
+def _starts(spec: str) -> Iterator[tuple[str, Use]]:
+    for name in foreign_sources(spec):
+        yield name, "imports"
+
+
+def _evaluator(name: str) -> Iterator[tuple[str, Use]]:
+    if is_foreign_evaluator(name):
+        yield name, "starts" if "path" in name else "imports"
+
+
+def _player(name: str) -> Iterator[tuple[str, Use]]:
+    if is_foreign_player(name):
+        named = name.partition("@random=")[0]
+        yield named, "starts" if "path" in named else "imports"
+
+
+def _cache(path: str) -> Iterator[tuple[str, Use]]:
+    if path != "memory":
+        yield path, "writes"
+
+
+def _path(path: str) -> Iterator[tuple[str, Use]]:
+    yield path, "writes"
+
+
+LEADING_OUT: dict[str, Callable[[str], Iterator[tuple[str, Use]]]] = {
+    "algorithm.name": _code,
+    "policy.network": _code,
+    "regularizer.terms": _term,
+    "env.evaluator": _evaluator,
+    "env.reward": _reward,
+    "env.start_positions": _starts,
+    "env.opponent": _player,
+    "match.opponents": _player,
+    "env.cache": _cache,
+    "labels.evaluator": _evaluator,
+    "labels.start_positions": _starts,
+    "labels.labels_dir": _path,
+}
+"""Setting of `chess-lab train` or `pretrain` -> what of its text is foreign."""
+
+
+def foreign_names(values: Mapping[str, Any]) -> list[ForeignName]:
+    """All that a configuration takes from outside this project; nothing is imported or looked up.
+
+    Args:
+        values: of a config.json, of either kind of run, under their names of today.
+
+    Raises:
+        ValueError: a reward or a mixture of start positions that cannot be read.
+    """
+    return [
+        ForeignName(setting, name, use)
+        for setting, of_text in LEADING_OUT.items()
+        for text in _texts(_value_at(values, setting))
+        for name, use in of_text(text)
+    ]
+
+
+def trusting_commands(values: Mapping[str, Any]) -> set[str]:
+    """The commands of `chess-lab` that are refused a run with these settings unless it is trusted."""
+    settings = {name.setting for name in foreign_names(values)}
+    goes_on = {"train", "pretrain"} if settings else set()
+    return goes_on | ({"eval", "uci"} if "policy.network" in settings else set())
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust:
+    """What a folder's configuration may take from outside this project.
+
+    Attributes:
+        everything: all that it names.
+        given: settings that the user gives a value of their own, and names that the user says themselves.
+    """
+
+    everything: bool = False
+    given: frozenset[str] = frozenset()
+
+    def allows(self, name: ForeignName) -> bool:
+        """Whether this name may be followed."""
+        return self.everything or name.setting in self.given or name.value in self.given
+
+
+NO_TRUST = Trust()
+
+
+def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> None:
+    """None where all names may be followed.
+
+    Args:
+        path: the config.json that has them.
+        names: what is about to be followed.
+        trust: what the user allows.
+
+    Raises:
+        UntrustedError: one may not; the message shows each.
+    """
+    refused = [name for name in names if not trust.allows(name)]
+    if refused:
+        listed = "".join(f"\n  {each.use} {each.setting} {_shown(each.value)}" for each in refused)
+        raise UntrustedError(
+            f"{path} names what is not this project's, and opening it so{listed}\n"
+            "Whoever made the folder chose that. Look at it before you allow it with --trust (in Python: trust="
+            "Trust(everything=True))"
+        )
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+
+
+def _value_at(values: Any, setting: str) -> Any:
+    for part in setting.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string in JSON values, the names in an object included: settings may be written in several ways."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(key)
+            yield from _texts(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _texts(inner)
