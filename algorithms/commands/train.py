@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         loop = LOOPS[options.config.loop]
-        so_far = [] if start.resumed is None else read_metrics(start.resumed)
+        so_far = [] if start.resumed is None else read_metrics(start.resumed, begun=False)
         result = loop.train(options.config, resume=resume, watch=Watch(so_far))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.

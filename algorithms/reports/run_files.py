@@ -165,13 +165,18 @@ def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
     return sorted(found), sorted(notes)
 
 
-def read_metrics(run_dir: Path) -> list[dict[str, float | None]]:
+def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float | None]]:
     """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
+
+    Args:
+        run_dir: the run folder.
+        begun: a record without a complete row is an error.
 
     Raises:
         RunFileError: it is missing, holds no complete row, or is damaged before its last line.
     """
-    return _complete_rows(run_dir / METRICS_FILE, [])
+    path = run_dir / METRICS_FILE
+    return _complete_rows(path, []) if begun else list(_rows(path, []))
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:

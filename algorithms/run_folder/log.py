@@ -22,6 +22,9 @@ from algorithms.run_folder.files import (
 )
 from algorithms.run_folder.trackers import make_tracker
 
+ANEW = -1
+"""The `resume_at` of a run that begins once more in its folder: no row is kept."""
+
 
 class RunLog:
     """Appends rows to `run_dir`/metrics.jsonl, each flushed, and mirrors them to a tracker.
@@ -57,7 +60,7 @@ class RunLog:
         try:
             if resume_at is not None:
                 _cut(self.path, resume_at)
-            elif self.path.exists():
+            elif _holds_a_run(self.path):
                 raise RunFolderError(
                     f"{run_dir} holds a run already: continue it with --resume "
                     f"{shlex.quote(str(run_dir))}, or choose another --run-dir"
@@ -93,6 +96,12 @@ class RunLog:
         if tracker is not None:
             tracker.close()
         self._lock.close()
+
+
+def _holds_a_run(record: Path) -> bool:
+    """Whether something was written; a run that was killed before its first row leaves an empty file."""
+    written = record.exists() and record.stat().st_size > 0
+    return written or any((record.parent / "checkpoints").glob("update-*"))
 
 
 def _cut(path: Path, step: int) -> None:
