@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import eval_positions
 from algorithms.commands.result_files import cannot_write, try_json, try_path, write_files
-from algorithms.run_folder.stopping import exit_code, sigterm_raises
+from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:
     from chess_env.games.players import Player
@@ -30,7 +30,7 @@ class EvalError(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM; 1 where a match or a file failed.
+    """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 1 where a match or a file failed.
 
     Raises:
         JsonPathError: the file named by --json cannot be written, found before any game.
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     found: dict[str, MatchResult] = {}
     failed, code = "", 0
     try:
-        with sigterm_raises():
+        with signals_raise():
             _play(options, found)
     except KeyboardInterrupt as stop:
         name, code = exit_code(stop)

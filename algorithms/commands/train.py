@@ -45,7 +45,7 @@ class Start:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
+    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
 
     Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
     a script that goes through many runs should go on. The result's `stopped_by` tells.

@@ -32,7 +32,7 @@ def pretrain(
 ) -> PretrainResult:
     """Labels positions and learns from them; returns what came of it.
 
-    The first SIGINT or SIGTERM lets the step finish and writes a checkpoint; a second one ends the
+    The first SIGINT, SIGTERM or SIGHUP lets the step finish and writes a checkpoint; a second one ends the
     process at once. A process that is killed loses the steps since its last evaluation.
 
     Args:

@@ -41,7 +41,7 @@ def train(
 ) -> TrainResult:
     """Trains until the budget is used or the process is asked to stop; returns what came of it.
 
-    The first SIGINT or SIGTERM lets the update finish and writes a checkpoint; a second one ends
+    The first SIGINT, SIGTERM or SIGHUP lets the update finish and writes a checkpoint; a second one ends
     the process at once. A controller that ends the run does it in the same way, and is no error.
 
     Args:
