@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +18,16 @@ ENVIRONMENT_FILE = "environment.json"
 
 class RunFolderError(RuntimeError):
     """The run folder cannot be used; the message says why and what to do."""
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """None; an OSError from inside names `path`: those of write and fsync name no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def write_flushed(path: Path, data: bytes) -> None:
@@ -41,16 +53,17 @@ def replace_file(path: Path, data: bytes) -> None:
     """None; `path` holds `data`, or after a kill at any instant what it held before.
 
     Raises:
-        OSError: it cannot be written; `path` is as it was.
+        OSError: it cannot be written, and is named; `path` is as it was.
     """
     partial = path.with_name(f".{path.name}.partial")
-    try:
-        write_flushed(partial, data)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    flush_directory(path.parent)
+    with naming(path):
+        try:
+            write_flushed(partial, data)
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        flush_directory(path.parent)
 
 
 def replace_json(path: Path, values: Any) -> None:
@@ -87,9 +100,10 @@ def lock_folder(
         raise error(
             f"{folder} is being written by {owner}: wait for it, or choose another folder"
         ) from busy
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
+    with naming(folder / name):
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
     return file
 
 
