@@ -23,7 +23,6 @@ from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, fre
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
 
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
-PAUSE_S = 1.0  # a round takes milliseconds beside its waiting: after more, the machine may have been suspended
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
 
 
@@ -135,7 +134,6 @@ class EnginePool:
 
     def _drive(self, batch: Batch) -> None:
         self._begin(batch)
-        last = time.monotonic()
         while batch.outstanding or self._talking_out_of_turn(batch):
             self._refill(batch)
             had = min((len(e.in_flight) for e in self._engines if e.in_flight), default=0)
@@ -152,13 +150,8 @@ class EnginePool:
             if batch.todo:  # towards the end of a batch the windows say little
                 left = min((len(e.in_flight) for e in self._engines if e.ready), default=0)
                 self._nap.adapt(had, left, time.monotonic() - start)
+            # A program that was itself paused has read by now: what is late still is late.
             now = time.monotonic()
-            if (
-                now - last - timeout_s > PAUSE_S
-            ):  # what was left to an engine before is left to it still
-                for engine in self._engines:
-                    engine.deadline += now - last
-            last = now
             for engine in [engine for engine in self._engines if engine.deadline < now]:
                 self._replace(batch, engine, "no answer before the deadline")
 

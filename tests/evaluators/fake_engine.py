@@ -46,8 +46,6 @@ def answer(fen: str, misbehave: bool, answered: int) -> None:
         os._exit(11)
     if f"hangs_on {placement}" == BEHAVIOUR:
         time.sleep(3600)
-    if BEHAVIOUR == "slow":
-        time.sleep(0.5)
     for how in ("stopped", "killed"):
         if f"{how}_thrice_on {placement}" == BEHAVIOUR and first_of_all(3):
             fall(how)
