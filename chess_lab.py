@@ -9,6 +9,14 @@ from pathlib import Path
 
 def main() -> int:
     """Exit code of the command line of this process."""
+    try:
+        return _run()
+    except KeyboardInterrupt:  # before the command line was there to take it
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _run() -> int:
     ours = Path(__file__).resolve().with_name("algorithms")
     spec = importlib.util.find_spec("algorithms")
     places = [] if spec is None else spec.submodule_search_locations or [str(spec.origin)]

@@ -15,6 +15,7 @@ from types import ModuleType
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
 from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.stopping import exit_code, quiet_imports
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -34,6 +35,11 @@ SLOW_TO_LOAD = ("train", "pretrain", "eval")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command line `argv` (the process's own where None)."""
+    with quiet_imports():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -59,9 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked_for_help and not stop.code:
             _print_examples(command)
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
+        return exit_code(stop)[1]
     except BrokenPipeError:  # the reader of the output has what it wanted (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -114,8 +115,8 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     )))  # fmt: skip
     write_json(options.json, outcome.to_dict())
     stopped_by = outcome.result.stopped_by
-    if stopped_by in ("SIGINT", "SIGTERM"):
-        return 130 if stopped_by == "SIGINT" else 143
+    if stopped_by is not None and stopped_by in signal.Signals.__members__:
+        return 128 + signal.Signals[stopped_by]
     return 0
 
 

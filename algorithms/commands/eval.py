@@ -16,7 +16,7 @@ from algorithms.commands.result_files import (
     try_path,
     write_files,
 )
-from algorithms.run_folder.stopping import exit_code, sigterm_raises
+from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:
     from chess_env.games.players import Player
@@ -36,7 +36,7 @@ class EvalError(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM; 1 where a match or a file failed.
+    """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 1 where a match or a file failed.
 
     Raises:
         JsonPathError: the file named by --json cannot be written, found before any game.
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     found: dict[str, MatchResult] = {}
     failed, code = "", 0
     try:
-        with sigterm_raises():
+        with signals_raise():
             _play(options, found)
     except KeyboardInterrupt as stop:
         name, code = exit_code(stop)

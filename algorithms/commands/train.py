@@ -45,7 +45,7 @@ class Start:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 1 on error, otherwise 0.
+    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
 
     Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
     a script that goes through many runs should go on. The result's `stopped_by` tells.
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         loop = LOOPS[options.config.loop]
-        so_far = [] if start.resumed is None else read_metrics(start.resumed)
+        so_far = [] if start.resumed is None else read_metrics(start.resumed, begun=False)
         result = loop.train(options.config, resume=resume, watch=Watch(so_far))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from algorithms.commands.result_files import TRUST_HELP
 from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.stopping import SIGNALS
 
 if TYPE_CHECKING:
     from algorithms.playing.uci.engine import Thinker
@@ -29,11 +30,11 @@ def run(arguments: Sequence[str]) -> NoReturn:
     """Speaks UCI and ends the process.
 
     Its exit code is 0 after `quit` or the end of input, 1 where there is no policy or no input, 130
-    after Ctrl-C, 143 after SIGTERM.
+    after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     options = make_parser().parse_args(list(arguments))
     source, trust = options.checkpoint, options.trust
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # it is for a shell's background job
             signal.signal(number, _leave)
 
@@ -43,11 +44,12 @@ def run(arguments: Sequence[str]) -> NoReturn:
         if sys.stdin is None or sys.stdout is None:
             raise ValueError(f"standard input or output is closed: {_HOW}")
         name, output = f"chess-lab {_plain(source)}", sys.stdout.buffer
-        if not serve(name, lambda: _load(source, trust), sys.stdin.buffer, output):
-            raise ValueError(f"the input ended before any command: {_HOW}")
+        heard = serve(name, lambda: _load(source, trust), sys.stdin.buffer, output)
         # The input may have ended before it was tried to load what is not there.
         if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
             raise ValueError(f"{source!r} cannot be read: there is no such file, folder or policy")
+        if not heard:
+            raise ValueError(f"the input ended before any command: {_HOW}")
         code = 0
     except UntrustedError as error:
         from algorithms.commands.run_end import with_trust

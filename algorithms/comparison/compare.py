@@ -93,7 +93,7 @@ def compare(
         MixedError: the runs do not share evaluator, budget or starting point, and `plan.allow_mixed`
             is False.
         TuningError: nothing could be chosen on the tuning seeds.
-        StoppedError: SIGINT or SIGTERM came.
+        StoppedError: SIGINT, SIGTERM or SIGHUP came.
     """
     out = out.resolve()
     plan, evaluator_id = _pinned(plan)

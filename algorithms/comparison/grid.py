@@ -27,7 +27,7 @@ from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Ou
 from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 from algorithms.run_folder.files import lock_folder, read_json, replace_json
 from algorithms.run_folder.forks import Forks, environment_of_runs, launcher
-from algorithms.run_folder.stopping import Stop, stop_on_signal
+from algorithms.run_folder.stopping import SIGNALS, Stop, stop_on_signal
 
 # -P: a folder called `algorithms` where the grid is started is not taken for this package.
 COMMAND = (sys.executable, "-P", "-m", "algorithms.cli")
@@ -56,7 +56,7 @@ def run_grid(
 ) -> GridResult:
     """Runs the runs that are not finished yet, and returns what became of all of them.
 
-    SIGINT or SIGTERM is passed on as SIGTERM, upon which `chess-lab train` writes a checkpoint; a
+    SIGINT, SIGTERM or SIGHUP is passed on as SIGTERM, upon which `chess-lab train` writes a checkpoint; a
     second one kills the runs. Calling again with the same runs continues.
 
     Args:
@@ -258,7 +258,7 @@ def _state_after(grid_run: GridRun, code: int, *, killed: bool) -> State:
     """What an ended process leaves: a run that was asked to stop is no failure, it can be continued."""
     if code == 0 and grid_run.result() is not None:
         return "finished"
-    asked = [signal.SIGINT, signal.SIGTERM, *([signal.SIGKILL] if killed else [])]
+    asked = [*SIGNALS, *([signal.SIGKILL] if killed else [])]
     return "stopped" if code in {s for each in asked for s in (-each, 128 + each)} else "failed"
 
 

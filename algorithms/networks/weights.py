@@ -90,7 +90,8 @@ def read_weights(source: str) -> dict[str, Tensor]:
             return checkpoint.load(path).weights
         if (path / "checkpoints").is_dir():
             return checkpoint.load_newest(path / "checkpoints").weights
-        raw = path.read_bytes()
+        in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()
+        raw = checkpoint.read_verified(path) if in_checkpoint else path.read_bytes()
         record = path.with_suffix(".sha256")
         digest = hashlib.sha256(raw).hexdigest()
         if record.exists() and record.read_text().split()[:1] != [digest]:

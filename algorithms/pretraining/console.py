@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
+from algorithms.run_folder.output import make_console
 
 
 class Bar:
@@ -83,7 +84,7 @@ class PretrainDisplay:
     """
 
     def __init__(self, total_steps: int, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False)
+        self._console = console or make_console()
         self._total = total_steps
         self._steps: Bar | None = None
         self._evaluated = ""

@@ -21,7 +21,8 @@ from algorithms.pretraining.result import PretrainResult, result_of
 from algorithms.pretraining.sources import Labels, opened, prepare
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import policy_fact
-from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.going_on import newest_checkpoint
+from algorithms.run_folder.log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.record import Recorder
 
@@ -31,12 +32,13 @@ def pretrain(
 ) -> PretrainResult:
     """Labels positions and learns from them; returns what came of it.
 
-    The first SIGINT or SIGTERM lets the step finish and writes a checkpoint; a second one ends the
+    The first SIGINT, SIGTERM or SIGHUP lets the step finish and writes a checkpoint; a second one ends the
     process at once. A process that is killed loses the steps since its last evaluation.
 
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
-        resume: continue the run in `config.run_dir` from its newest intact checkpoint.
+        resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
+            killed before its first one, begin it anew there.
         display: what to show; None chooses a bar or plain lines.
 
     Raises:
@@ -51,7 +53,7 @@ def pretrain(
     newest = None
     if resume:
         configuration.check_resumable(configuration.load_record(run_dir / "config.json"), config)
-        newest = checkpoint.load_newest(run_dir / "checkpoints")
+        newest = newest_checkpoint(run_dir, display.say)
     session = Pretraining(config, fresh=newest is None)
     if newest is not None:
         session.load(newest.path, newest.weights, newest.state)
@@ -66,7 +68,7 @@ def pretrain(
                 run_dir,
                 track=config.track,
                 config=configuration.to_dict(config),
-                resume_at=session.progress.update if newest else None,
+                resume_at=session.progress.update if newest else ANEW if resume else None,
             )
             _describe(session, labels, display, run_dir, resumed=newest is not None)
             session.labels = labels.folder.identity

@@ -24,6 +24,8 @@ from algorithms.run_folder.files import CONFIG_FILE, ENVIRONMENT_FILE, METRICS_F
 # Where `chess-lab compare` keeps the runs on its tuning seeds.
 NEVER_REPORTED = ("tuning", "calibration")
 MAX_STEP = 2**53  # floats count no further
+# Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
+LARGEST_VALUE = 1e100
 
 
 class RunFileError(ValueError):
@@ -37,7 +39,8 @@ class Series:
     Attributes:
         step: int64 [K], updates done, rising.
         scored_moves: float64 [K], the budget spent so far; nan where the row does not say.
-        value: float64 [K]; nan where the record holds null, because the value was not finite.
+        value: float64 [K]; nan where the record holds null, because the value was not finite, or a value
+            beyond `LARGEST_VALUE`.
     """
 
     step: NDArray[np.int64]
@@ -60,7 +63,7 @@ class RunRecord:
     Attributes:
         path: the folder.
         name: how a page calls the run; unprintable characters are replaced.
-        rows: the rows of metrics.jsonl, their values float or None (null).
+        rows: the rows of metrics.jsonl, their values float, or None for null and beyond `LARGEST_VALUE`.
         config: config.json; empty where it is missing.
         environment: environment.json; empty where it is missing.
         notes: what a reader should know about the files, as sentences.
@@ -162,13 +165,18 @@ def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
     return sorted(found), sorted(notes)
 
 
-def read_metrics(run_dir: Path) -> list[dict[str, float | None]]:
+def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float | None]]:
     """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
+
+    Args:
+        run_dir: the run folder.
+        begun: a record without a complete row is an error.
 
     Raises:
         RunFileError: it is missing, holds no complete row, or is damaged before its last line.
     """
-    return _complete_rows(run_dir / METRICS_FILE, [])
+    path = run_dir / METRICS_FILE
+    return _complete_rows(path, []) if begun else list(_rows(path, []))
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -238,17 +246,23 @@ def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
         found = json_lines(text, str(path))
     except ValueError as error:
         raise RunFileError(str(error)) from None
-    last_step, nulls = -1, 0
+    last_step, nulls, beyond = -1, 0, 0
     for number, (row, _) in enumerate(found, start=1):
         where = f"{path}, line {number}"
         last_step = _check_row(row, last_step, where)
         clean = {key: _finite(value) for key, value in row.items()}
-        nulls += sum(value is None for value in clean.values())
+        nulls += sum(value is None for value in row.values())
+        beyond += sum(value is None and row[key] is not None for key, value in clean.items())
         yield clean
     if len(found) < len(text.splitlines()):
         notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
     if nulls:
         notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")
+    if beyond:
+        notes.append(
+            f"{beyond:,} values lie beyond {LARGEST_VALUE:g}, as no measurement does. "
+            "Lines have gaps there."
+        )
 
 
 def _check_row(row: object, last_step: int, where: str) -> int:
@@ -271,12 +285,8 @@ def _check_row(row: object, last_step: int, where: str) -> int:
 
 
 def _finite(value: float | None) -> float | None:
-    # A whole number too long for a float is as little a measurement as infinity is.
-    try:
-        number = math.nan if value is None else float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    # Compared as it is: a whole number may be too long for a float.
+    return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
 
 
 def _object_or_note(path: Path, notes: list[str]) -> dict[str, Any]:

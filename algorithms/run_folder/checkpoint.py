@@ -113,27 +113,7 @@ def load(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: a file is missing, cut, altered or of a newer format; the message names it.
     """
-    manifest = _read_manifest(path)
-    data: dict[str, bytes] = {}
-    for name in FILES:
-        expected = manifest["files"][name]
-        try:
-            size = (path / name).stat().st_size
-            if size != expected["bytes"]:
-                raise CheckpointError(
-                    f"{path / name} is damaged: {size:,} bytes, "
-                    f"{expected['bytes']:,} were written; use another checkpoint"
-                )
-            data[name] = (path / name).read_bytes()
-        except OSError as error:
-            raise CheckpointError(
-                f"{path / name} cannot be read ({error.strerror}); use another checkpoint"
-            ) from error
-        if hashlib.sha256(data[name]).hexdigest() != expected["sha256"]:
-            raise CheckpointError(
-                f"{path / name} is damaged: its SHA-256 differs from the manifest; "
-                "use another checkpoint"
-            )
+    data = {name: read_verified(path / name) for name in FILES}
     try:
         weights = load_tensors(data["model.safetensors"])
         state = _unpack(json.loads(data["state.json"]), load_tensors(data["trainer.safetensors"]))
@@ -142,6 +122,32 @@ def load(path: Path) -> Checkpoint:
             f"{path} matches its manifest but was not written by this program ({error})"
         ) from error
     return Checkpoint(path, weights, state)
+
+
+def read_verified(file: Path) -> bytes:
+    """What a file of `FILES` holds, which is what the manifest beside it says.
+
+    Raises:
+        CheckpointError: it or its manifest is missing, cut, altered or of a newer format.
+    """
+    expected = _read_manifest(file.parent)["files"][file.name]
+    try:
+        size = file.stat().st_size
+        if size != expected["bytes"]:
+            raise CheckpointError(
+                f"{file} is damaged: {size:,} bytes, "
+                f"{expected['bytes']:,} were written; use another checkpoint"
+            )
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"{file} cannot be read ({error.strerror}); use another checkpoint"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        raise CheckpointError(
+            f"{file} is damaged: its SHA-256 differs from the manifest; use another checkpoint"
+        )
+    return data
 
 
 def load_newest(folder: Path) -> Checkpoint:

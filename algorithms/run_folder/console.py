@@ -15,6 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from algorithms.run_folder.output import make_console
+
 Row = Mapping[str, float]
 HISTORY = 8  # evaluations shown in the live table
 PLAIN_INTERVAL_S = 10.0
@@ -40,7 +42,7 @@ class Display(Protocol):
 
 def make_display(total_moves: int, console: Console | None = None) -> Display:
     """A live table where output is a terminal, otherwise plain lines; NO_COLOR is respected."""
-    console = console or Console(highlight=False)
+    console = console or make_console()
     live = console.is_terminal and not console.is_dumb_terminal
     return LiveDisplay(total_moves, console) if live else PlainDisplay(total_moves, console)
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,16 @@ class UntrustedError(Exception):
 
     No ValueError: whoever opens folders must not take it for a fault of the folder.
     """
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """None; an OSError from inside names `path`: those of write and fsync name no file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def write_flushed(path: Path, data: bytes) -> None:
@@ -55,17 +66,18 @@ def replace_file(path: Path, data: bytes) -> None:
     A symbolic link at `path` gives way to the file; what it leads to is left alone.
 
     Raises:
-        OSError: it cannot be written; `path` is as it was.
+        OSError: it cannot be written, and is named; `path` is as it was.
     """
     partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)  # of a process that was killed
-    try:
-        write_flushed(partial, data)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    flush_directory(path.parent)
+    with naming(path):
+        partial.unlink(missing_ok=True)  # of a process that was killed
+        try:
+            write_flushed(partial, data)
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        flush_directory(path.parent)
 
 
 def replace_json(path: Path, values: Any) -> None:
@@ -140,9 +152,10 @@ def lock_folder(
         raise error(
             f"{folder} is being written by {owner}: wait for it, or choose another folder"
         ) from busy
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
+    with naming(folder / name):
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
     return file
 
 

@@ -22,6 +22,9 @@ from algorithms.run_folder.files import (
 )
 from algorithms.run_folder.trackers import make_tracker
 
+ANEW = -1
+"""The `resume_at` of a run that begins once more in its folder: no row is kept."""
+
 
 class RunLog:
     """Appends rows to `run_dir`/metrics.jsonl, each flushed, and mirrors them to a tracker.
@@ -57,22 +60,26 @@ class RunLog:
         try:
             if resume_at is not None:
                 _cut(self.path, resume_at)
-            elif self.path.exists():
+            elif _holds_a_run(self.path):
                 raise RunFolderError(
                     f"{run_dir} holds a run already: continue it with --resume "
                     f"{shlex.quote(str(run_dir))}, or choose another --run-dir"
                 )
             self._tracker = make_tracker(track, run_dir, config or {})
-            self._file = self.path.open("a", encoding="utf-8")
+            # Without a buffer: a row that a full disk refuses must not be written a second time later.
+            self._file = self.path.open("ab", buffering=0)
         except BaseException:
             self._lock.close()
             raise
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Appends one row; NaN and infinity are written as null, which JSON can hold."""
+        """Appends one row; NaN and infinity are written as null, which JSON can hold.
+
+        Raises:
+            RunFolderError: it could not be written whole; the run can go on from its last checkpoint.
+        """
         clean = {k: v if math.isfinite(v) else None for k, v in row.items()}
-        self._file.write(json.dumps(clean) + "\n")
-        self._file.flush()
+        self._append(json.dumps(clean).encode() + b"\n")
         if self._tracker is not None:
             try:
                 self._tracker.write({k: v for k, v in clean.items() if v is not None})
@@ -82,6 +89,17 @@ class RunLog:
                     f"tracker stopped ({error!r}); {self.path} stays complete", stacklevel=2
                 )
                 self._tracker = None
+
+    def _append(self, line: bytes) -> None:
+        try:
+            while line:  # a disk that fills up takes a part, and refuses the rest
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            folder = self.path.parent
+            raise RunFolderError(
+                f"{self.path} could not be written ({error.strerror}): free some space there, then "
+                f"continue the run with --resume {shlex.quote(str(folder))}"
+            ) from error
 
     def close(self) -> None:
         """Closes the record and the tracker, and frees the run folder for another process.
@@ -93,6 +111,12 @@ class RunLog:
         if tracker is not None:
             tracker.close()
         self._lock.close()
+
+
+def _holds_a_run(record: Path) -> bool:
+    """Whether something was written; a run that was killed before its first row leaves an empty file."""
+    written = record.exists() and record.stat().st_size > 0
+    return written or any((record.parent / "checkpoints").glob("update-*"))
 
 
 def _cut(path: Path, step: int) -> None:

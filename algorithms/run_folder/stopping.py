@@ -1,12 +1,22 @@
-"""A process ends cleanly when it is asked to: by Ctrl-C, or by SIGTERM from a scheduler."""
+"""A process ends cleanly when it is asked to: by Ctrl-C, a scheduler's SIGTERM, or the end of its terminal."""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+SIGNALS = tuple(
+    signal.Signals[name]
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if name in signal.Signals.__members__  # Windows has no SIGHUP
+)
+"""What asks a process to end."""
+
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 
 class Stop:
@@ -29,52 +39,101 @@ class Stop:
         return self.name is not None
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal ends the command now.
+
+    Attributes:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
+
+
 @contextmanager
 def stop_on_signal() -> Iterator[Stop]:
-    """A `Stop` set by the first SIGINT or SIGTERM; a second one raises KeyboardInterrupt."""
+    """A `Stop` set by the first of `SIGNALS`; a second one raises `Stopped`."""
     stop = Stop()
 
     def note(number: int, frame: FrameType | None) -> None:
         if stop.name is not None:
-            raise KeyboardInterrupt
+            raise Stopped(number)
         stop.name = signal.Signals(number).name
 
-    previous: dict[signal.Signals, Any] = {}
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, note)
-    except ValueError:  # not the main thread: signals go to whoever runs it
-        pass
-    try:
+    with _handled(SIGNALS, note):
         yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
 
 
 @contextmanager
-def sigterm_raises() -> Iterator[None]:
-    """None; SIGTERM raises `Terminated` inside, as Ctrl-C raises KeyboardInterrupt."""
+def signals_raise() -> Iterator[None]:
+    """None; each of `SIGNALS` but SIGINT raises `Stopped` inside, as Ctrl-C raises KeyboardInterrupt."""
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
 
-    try:
-        previous = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:  # not the main thread: signals go to whoever runs it
+    with _handled([number for number in SIGNALS if number != signal.SIGINT], end):
         yield
-        return
+
+
+@contextmanager
+def quiet_imports() -> Iterator[None]:
+    """None; Ctrl-C while a module is imported ends the process at once, and elsewhere raises as ever.
+
+    A KeyboardInterrupt inside an import is at the mercy of the module: some turn it into an
+    ImportError, and the locks of the import system print it and go on.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename == _IMPORTING:
+                os.write(2, b"interrupted\n")
+                os._exit(128 + number)
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with _handled([signal.SIGINT] if own else [], interrupt):
+        yield
+
+
+@contextmanager
+def _handled(
+    numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """None; the handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if signal.Signals(number).name == "SIGHUP":
+            _leave_lost_terminal(terminals)
+        handler(number, frame)
+
+    terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+    previous: dict[signal.Signals, Any] = {}
+    try:
+        for number in numbers:
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if not (ignored and number.name == "SIGHUP"):
+                previous[number] = signal.signal(number, handle)
+    except ValueError:  # not the main thread: signals go to whoever runs it
+        pass
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+
+def _leave_lost_terminal(descriptors: Sequence[int]) -> None:
+    """None; what was a terminal and is none any more becomes /dev/null: each write to it would fail."""
+    lost = [descriptor for descriptor in descriptors if not os.isatty(descriptor)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in lost:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def exit_code(stop: KeyboardInterrupt) -> tuple[str, int]:
-    """(name of the signal that stopped the command, its exit code): 130 after Ctrl-C, 143 after SIGTERM."""
-    number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+    """(name of the signal that stopped the command, its exit code): 130 for Ctrl-C, 143 SIGTERM, 129 SIGHUP."""
+    number = stop.number if isinstance(stop, Stopped) else signal.SIGINT
     return number.name, 128 + number

@@ -118,10 +118,14 @@ class Recorder:
         self._cpu = environment.cpu_seconds()
 
     def begin(self) -> None:
-        """Measures the untrained policy and keeps it."""
+        """Measures the untrained policy and keeps it.
+
+        Raises:
+            CheckpointError: the first checkpoint could not be written, without which no run goes on.
+        """
         row = self.evaluate(every_slice=True)
         self._session.progress.start_regret_cp = self.last_regret().per_position_cp
-        self.finish(row, keep=True)
+        self.finish(row, keep=True, first=True)
 
     def evaluate(self, *, every_slice: bool) -> dict[str, float]:
         """Metrics of the policy as it is on every held-out slice, or on the main one."""
@@ -134,23 +138,26 @@ class Recorder:
         assert self._evaluation.regret is not None
         return self._evaluation.regret
 
-    def finish(self, metrics: Mapping[str, float], *, keep: bool, last: bool = False) -> None:
+    def finish(
+        self, metrics: Mapping[str, float], *, keep: bool, first: bool = False, last: bool = False
+    ) -> None:
         """None; writes and shows a row, and writes a checkpoint where it is time for one.
 
         Args:
             metrics: of the update that was made.
             keep: whether the policy is kept even where its regret is not the lowest so far.
-            last: whether the run ends here. Only then is a checkpoint that fails an error; in
-                mid-run it is reported and the run goes on.
+            first: whether the run begins here.
+            last: whether the run ends here. Only at either end is a checkpoint that fails an error;
+                in mid-run it is reported and the run goes on.
 
         Raises:
-            CheckpointError: the last checkpoint could not be written.
+            CheckpointError: the first or the last checkpoint could not be written.
         """
         self._write(metrics)
         regret_cp = self._session.progress.best_regret_cp
         best, self._lowest_regret_cp = regret_cp < self._lowest_regret_cp, regret_cp
         if last or best or keep:
-            self._checkpoint(best=best, must=last)
+            self._checkpoint(best=best, must=first or last)
 
     def _write(self, metrics: Mapping[str, float]) -> None:
         done = self._session.progress

@@ -18,9 +18,9 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.match_play import MatchPlay
 from algorithms.networks.device import out_of_memory
 from algorithms.rollouts.dynamic_sampling import Collected
-from algorithms.run_folder import checkpoint
 from algorithms.run_folder.console import Display, make_display
-from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.going_on import newest_checkpoint
+from algorithms.run_folder.log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.preflight import look
 from algorithms.training.record import Recorder, count_update, new_run_dir
@@ -41,12 +41,13 @@ def train(
 ) -> TrainResult:
     """Trains until the budget is used or the process is asked to stop; returns what came of it.
 
-    The first SIGINT or SIGTERM lets the update finish and writes a checkpoint; a second one ends
+    The first SIGINT, SIGTERM or SIGHUP lets the update finish and writes a checkpoint; a second one ends
     the process at once. A controller that ends the run does it in the same way, and is no error.
 
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
-        resume: continue the run in `config.run_dir` from its newest intact checkpoint.
+        resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
+            killed before its first one, begin it anew there.
         display: what to show; None chooses a live table or plain lines.
         make_session: builds the parts of the run; an experiment may hand in altered ones.
         watch: is given every row of the record and says in a line how the run does.
@@ -74,7 +75,7 @@ def train(
             )
         recorded = config_file.load_record(run_dir / "config.json", config)
         config_file.check_resumable(recorded, config)
-        newest = checkpoint.load_newest(run_dir / "checkpoints")
+        newest = newest_checkpoint(run_dir, display.say)
     log: RunLog | None = None
     matches: MatchPlay | None = None
     session = make_session(config) if newest is None else Session(config, fresh=False)
@@ -87,7 +88,7 @@ def train(
             run_dir,
             track=config.track,
             config=config_file.to_dict(config),
-            resume_at=session.progress.update if newest else None,
+            resume_at=session.progress.update if newest else ANEW if resume else None,
         )
         recorder = Recorder(
             session, run_dir, log, display, temperature=config.rollout.temperature, watch=watch
@@ -144,8 +145,11 @@ class _Run:
 
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
-        self.session.worker.start()
-        self._probes.begin(self.session.policy)
+        session = self.session
+        session.worker.start()
+        # Now, so that a run that goes on from the first checkpoint has counted what the first boards cost.
+        session.usage.count(session.progress)
+        self._probes.begin(session.policy)
         self.recorder.begin()
 
     def resume(self) -> None:

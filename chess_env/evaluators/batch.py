@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_ATTEMPTS = 3  # a query during which engines ended this often is given up
+MAX_LOST = 12  # engines that were ended from outside during one query
+QUARANTINE_S = 600.0  # how long a position that was given up is not asked again
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Batch:
     Attributes:
         results: the answers so far.
         todo: queries that no engine has in flight.
-        suspects: queries that were being answered when an engine failed; they are sent alone, so that the next
-            failure is theirs beyond doubt.
+        suspects: queries that were being answered when an engine failed; they are sent alone and to an engine that
+            has answered nothing yet, so that the next failure is theirs beyond doubt.
         failed: how each attempt ended, for queries given up.
         outstanding: queries neither answered nor given up.
     """
@@ -50,6 +52,7 @@ class Batch:
         self.failed: dict[int, str] = {}
         self.outstanding = len(fens)
         self._attempts: dict[int, list[str]] = {}
+        self._lost: dict[int, int] = {}  # query -> engines that were ended from outside during it
         self._answered_by: dict[int, list[int]] = {}  # engine pid -> queries
 
     def take(self, count: int) -> list[int]:
@@ -91,20 +94,59 @@ class Batch:
         self.todo.extend(doubtful)
         self.outstanding += len(doubtful)
 
-    def give_back(self, in_flight: Sequence[int], reason: str) -> None:
-        """Takes back the queries of an engine that failed; only the oldest was being answered."""
+    def give_back(self, in_flight: Sequence[int], reason: str, *, blamed: bool) -> None:
+        """Takes back the queries of an engine that failed; only the oldest was being answered.
+
+        Args:
+            in_flight: the queries, oldest first.
+            reason: how the engine failed.
+            blamed: whether the oldest may be why; not where the engine was ended or stopped from outside.
+        """
         if not in_flight:
             return
         head = in_flight[0]
         history = self._attempts.setdefault(head, [])
-        history.append(reason)
-        if len(history) < MAX_ATTEMPTS:
+        if blamed:
+            history.append(reason)
+        else:
+            self._lost[head] = self._lost.get(head, 0) + 1
+        if len(history) < MAX_ATTEMPTS and self._lost.get(head, 0) < MAX_LOST:
             self.suspects.append(head)
         else:
-            self.failed[head] = "; ".join(history)
+            self.failed[head] = "; ".join(history or [reason])
             self.results[head] = None
             self.outstanding -= 1
         self.todo.extendleft(reversed(in_flight[1:]))
+
+
+class Quarantine:
+    """Positions that are not asked for a while, because no engine survived them.
+
+    Each stays for `QUARANTINE_S`, and for twice as long as the last time where it fails again.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[bytes, str] = {}
+        self._terms: dict[bytes, tuple[float, float]] = {}  # FEN -> (until, seconds)
+
+    def __len__(self) -> int:
+        now = time.monotonic()
+        return sum(until > now for until, _ in self._terms.values())
+
+    def reasons(self, fens: Sequence[bytes]) -> dict[int, str]:
+        """{index of a FEN that is not to be asked now: why}."""
+        now, none = time.monotonic(), (0.0, 0.0)
+        return {
+            i: self._reasons[fen]
+            for i, fen in enumerate(fens if self._terms else ())
+            if self._terms.get(fen, none)[0] > now
+        }
+
+    def add(self, fen: bytes, reason: str) -> None:
+        """None; the position failed."""
+        _, term_s = self._terms.get(fen, (0.0, QUARANTINE_S / 2))
+        self._reasons[fen] = reason
+        self._terms[fen] = time.monotonic() + 2 * term_s, 2 * term_s
 
 
 def _end_of(reply: bytes) -> str:

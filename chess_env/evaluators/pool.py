@@ -19,8 +19,8 @@ from typing import Any
 
 from chess_env.evaluators.batch import MAX_ATTEMPTS, Batch, Job
 from chess_env.evaluators.nap import Nap
-from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, shake_hands
-from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake
+from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, free_core, shake_hands
+from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
 
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
@@ -40,7 +40,7 @@ class EnginePool:
         window: int = 32,
         max_multipv: int = 218,
     ) -> None:
-        """Starts the first engine, to learn what it is.
+        """Starts the first engine, to learn what it is; another one where that is ended from outside.
 
         Raises:
             EngineError: the file is not a working Stockfish.
@@ -54,21 +54,30 @@ class EnginePool:
         self._closed = False
         self._engines: list[EngineProcess] = []
         self._own()
-        engine = EngineProcess(path, self._free_core())
-        self.handshake: Handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
-        self._engines.append(engine)
+        while not self._engines:
+            try:
+                self._begin_first(options, max_multipv)
+            except LostEngineError:
+                self._start_failures += 1
+                if self._start_failures >= MAX_START_FAILURES:
+                    raise
+                self.restarts += 1
+                time.sleep(0.05 * self._start_failures)
+
+    def _begin_first(self, options: Mapping[str, object], max_multipv: int) -> None:
+        """Starts the engine that says what all of them are, and makes it ready."""
+        engine = self._new_engine()
         try:
+            self.handshake: Handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
             self._setup = b"uci\n" + self.handshake.commands(options) + b"isready\n"
             self.handshake.commands({"MultiPV": max_multipv})
             self._start(engine)
             if engine.read_until(b"readyok", HANDSHAKE_TIMEOUT_S) is None:
-                raise EngineError(
-                    self._useless(
-                        f"it ended or fell silent while options were set ({dict(options)})"
-                    )
-                )
+                what = f"it ended or fell silent while options were set ({dict(options)})"
+                why = f"{what}; {engine.end()[1]}"
+                raise (LostEngineError if engine.lost else EngineError)(self._useless(why))
         except BaseException:
-            self.close()
+            self._discard(engine)
             raise
         self._become_ready(engine)
 
@@ -77,16 +86,10 @@ class EnginePool:
         self._finalizer = weakref.finalize(self, _end_all, self._engines, os.getpid())
         _POOLS.add(self)
 
-    def _free_core(self) -> int | None:
-        """A processor that none of this pool's engines is bound to; None where there are too few of them."""
-        if not hasattr(os, "sched_getaffinity"):
-            return None
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) < self.num_engines:
-            return None
-        first = os.getpid() % len(cores)  # several programs do not all begin with the same one
-        used = {engine.core for engine in self._engines}
-        return next(core for core in cores[first:] + cores[:first] if core not in used)
+    def _new_engine(self) -> EngineProcess:
+        core = free_core(self.num_engines, {engine.core for engine in self._engines})
+        self._engines.append(EngineProcess(self.path, core))
+        return self._engines[-1]
 
     def _after_fork_in_child(self) -> None:
         for engine in self._engines:
@@ -133,7 +136,7 @@ class EnginePool:
         self._begin(batch)
         while batch.outstanding or self._talking_out_of_turn(batch):
             self._refill(batch)
-            had = self._least_in_flight()
+            had = min((len(e.in_flight) for e in self._engines if e.in_flight), default=0)
             start = time.monotonic()
             self._nap.sleep(had)
             poll = select.poll()
@@ -141,7 +144,8 @@ class EnginePool:
             for fd in by_fd:
                 poll.register(fd, select.POLLIN)
             timeout_s = min(engine.deadline for engine in self._engines) - time.monotonic()
-            for fd, _ in poll.poll(1000 * min(max(0.0, timeout_s), 60.0) + 1):
+            timeout_s = min(max(0.0, timeout_s), 60.0)
+            for fd, _ in poll.poll(1000 * timeout_s + 1):
                 self._collect(batch, by_fd[fd])
             if batch.todo:  # towards the end of a batch the windows say little
                 left = min((len(e.in_flight) for e in self._engines if e.ready), default=0)
@@ -151,11 +155,6 @@ class EnginePool:
             for engine in [engine for engine in self._engines if engine.deadline < now]:
                 self._replace(batch, engine, "no answer before the deadline")
 
-    def _least_in_flight(self) -> int:
-        return min(
-            (len(engine.in_flight) for engine in self._engines if engine.in_flight), default=0
-        )
-
     def _begin(self, batch: Batch) -> None:
         """Replaces engines that ended or spoke since the last batch and starts missing ones."""
         for engine in [engine for engine in self._engines if engine.ready]:
@@ -163,14 +162,9 @@ class EnginePool:
                 self._discard(engine)
                 self.restarts += 1
         while len(self._engines) < min(self.num_engines, len(batch.fens)):
-            self._add_engine()
+            self._start(self._new_engine())
         for engine in self._engines:
             engine.fresh = True
-
-    def _add_engine(self) -> None:
-        engine = EngineProcess(self.path, self._free_core())
-        self._engines.append(engine)
-        self._start(engine)
 
     def _start(self, engine: EngineProcess) -> None:
         engine.buffer = b"\n"
@@ -191,7 +185,7 @@ class EnginePool:
             in_flight = engine.in_flight
             if not engine.ready or engine.alone or 4 * len(in_flight) > 3 * target:
                 continue
-            if batch.suspects and not in_flight:
+            if batch.suspects and engine.untried and not in_flight:
                 queries, engine.alone = [batch.suspects.popleft()], True
             else:
                 queries = batch.take(target - len(in_flight))
@@ -221,7 +215,7 @@ class EnginePool:
             if nonsense := batch.answer(engine.pid, in_flight, replies):
                 self._distrust(batch, engine, nonsense)
                 return
-            engine.alone = False
+            engine.alone = engine.untried = False
             self._deaths_without_answer = 0
             engine.deadline = batch.deadline(in_flight[0]) if in_flight else float("inf")
         if not talks:
@@ -262,7 +256,7 @@ class EnginePool:
             self._deaths_without_answer += 1
         else:
             self._start_failures += 1
-        batch.give_back(in_flight, reason)
+        batch.give_back(in_flight, reason, blamed=not engine.lost)
         if self._start_failures >= MAX_START_FAILURES:
             why = f"the last {self._start_failures} engines did not start: {reason}"
             raise EngineError(self._useless(why))
@@ -270,7 +264,7 @@ class EnginePool:
             why = f"{self._deaths_without_answer} engines in a row gave no answer, last: {reason}"
             raise EngineError(self._useless(why))
         time.sleep(0.05 * self._start_failures)
-        self._add_engine()
+        self._start(self._new_engine())
 
     def _useless(self, why: str) -> str:
         return f"The engine {self.path} cannot be used: {why}. Try `{self.path} bench` in a terminal. {INSTALL_HINT}"

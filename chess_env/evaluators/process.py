@@ -17,11 +17,13 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake
+from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
 
 HANDSHAKE_TIMEOUT_S = (
     20.0  # a start takes 0.2 s, on a loaded machine with a cold disk a hundred times that
 )
+# An engine does not end itself by these: somebody else did, or the kernel for want of memory.
+_FROM_OUTSIDE = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}
 _MAX_REPLY_BYTES = 4 << 20  # a search of 60 plies with 218 lines each stays below this
 _READ_BYTES = 1 << 16
 
@@ -40,6 +42,17 @@ _PR_SET_PDEATHSIG = 1
 def _die_with_parent() -> None:
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_core(num_engines: int, used: set[int | None]) -> int | None:
+    """A processor that is not in `used`; None where there are fewer processors than engines."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < num_engines:
+        return None
+    first = os.getpid() % len(cores)  # several programs do not all begin with the same one
+    return next(core for core in cores[first:] + cores[:first] if core not in used)
 
 
 class EngineProcess:
@@ -94,6 +107,8 @@ class EngineProcess:
         self.buffer = b""
         self.ready = False  # true once the handshake is over
         self.alive = True
+        self.untried = True  # has answered nothing yet
+        self.lost = False  # was ended or stopped from outside; known once it has ended
         self.fresh = True  # has not been prepared for the current batch
         self.alone = False  # one query in flight that is suspected to end engines
         self.in_flight: deque[int] = deque()
@@ -140,19 +155,23 @@ class EngineProcess:
 
     def cpu_s(self) -> float:
         """CPU seconds used so far; 0 where the system does not tell (no /proc)."""
+        fields = self._stat()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+    def _stat(self) -> list[bytes]:
+        """What the system says of the process, from its state on; empty where it does not tell."""
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                return file.read().rpartition(b")")[2].split()
         except OSError:
-            return 0.0
+            return []
 
     def end(self) -> tuple[float, str]:
         """(CPU seconds used in all, how it ended), after killing its whole process group and reaping it."""
         if not self.alive:
             return 0.0, "already ended"
         self.alive = False
-        how, cpu_s = "", self.cpu_s()
+        how, cpu_s, stopped = "", self.cpu_s(), self._stat()[:1] == [b"T"]
         try:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -164,6 +183,8 @@ class EngineProcess:
             cpu_s = usage.ru_utime + usage.ru_stime
             code = os.waitstatus_to_exitcode(status)
             how += f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            self.lost = stopped or (how.startswith("by itself") and code in _FROM_OUTSIDE)
+            how = "stopped by a signal from outside" if stopped else how
         except ChildProcessError:  # the program ignores SIGCHLD or reaps every child itself
             code, how = 0, "reaped elsewhere"
         self._process.returncode = code
@@ -184,6 +205,7 @@ def shake_hands(engine: EngineProcess, timeout_s: float) -> Handshake:
 
     Raises:
         EngineError: it is no UCI engine, or no Stockfish; the engine has been ended.
+        LostEngineError: it was ended or stopped from outside.
     """
     engine.send(b"uci\n")
     text = engine.read_until(b"uciok", timeout_s)
@@ -201,6 +223,6 @@ def shake_hands(engine: EngineProcess, timeout_s: float) -> Handshake:
     else:
         what = f"it did not answer `uci` within {timeout_s:g} s"
     said = f"Its output begins: {heard[:200]!r}." if heard else "It printed nothing."
-    raise EngineError(
+    raise (LostEngineError if engine.lost else EngineError)(
         f"{str(engine.path)!r} is not a working Stockfish: {what}. {said} {INSTALL_HINT}"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.batch import Job
+from chess_env.evaluators.batch import Job, Quarantine
 from chess_env.evaluators.engine_id import PROTOCOL_VERSION, engine_id  # noqa: F401 - its old place
 from chess_env.evaluators.pool import EnginePool
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
@@ -73,9 +73,10 @@ class StockfishEvaluator(RuleAwareEvaluator):
         deadline_s: an engine that needs longer for one position is killed and replaced, and the position asked
             again with twice the time. None: at least 5 s, more for large limits.
 
-    A position during which engines end, hang or talk nonsense three times is quarantined: it is reported in an
-    EngineError that names it, and never asked again. The other scores of the batch are kept in the error and
-    in the evaluator, so that asking again without that position costs nothing.
+    A position during which engines end, hang or talk nonsense three times, the last two times engines that have
+    done nothing else, is quarantined: it is reported in an EngineError that names it, and not asked again for ten
+    minutes. An engine that somebody kills or stops does not count against a position. The other scores of the batch
+    are kept in the error and in the evaluator, so that asking again without that position costs nothing.
 
     Raises:
         EngineError: no Stockfish is found, or the binary is not a working one.
@@ -137,7 +138,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         except BaseException:
             self._pool.close()
             raise
-        self._quarantine: dict[bytes, str] = {}
+        self._quarantine = Quarantine()
         # Answers of batches in which other positions failed, by kind of question and FEN.
         self._kept: dict[tuple[str, bytes], Any] = {}
 
@@ -164,7 +165,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         deadline_s: float,
     ) -> tuple[list[Any], EngineError | None]:
         """(an answer per FEN, None where there is none; the error that says why). `parse` gets the FEN's index."""
-        failed = {i: self._quarantine[fen] for i, fen in enumerate(fens) if fen in self._quarantine}
+        failed = self._quarantine.reasons(fens)
         kind = f"{limit} multipv {multipv} {parse.__qualname__}"
         answers = [self._kept.get((kind, fen)) for fen in fens]
         asked = [i for i, answer in enumerate(answers) if answer is None and i not in failed]
@@ -182,13 +183,14 @@ class StockfishEvaluator(RuleAwareEvaluator):
         new, new_failed = self._pool.run(job, [fens[i] for i in asked])
         for i, answer in zip(asked, new, strict=True):
             answers[i] = answer
-        failed |= {asked[i]: reason for i, reason in new_failed.items()}
+        for i, reason in new_failed.items():
+            failed[asked[i]] = reason
+            self._quarantine.add(fens[asked[i]], reason)
         if not failed:
             self._kept.clear()
             return answers, None
         kept = zip(fens, answers, strict=True)
         self._kept |= {(kind, fen): answer for fen, answer in kept if answer is not None}
-        self._quarantine |= {fens[i]: reason for i, reason in failed.items()}
         first = min(failed)
         error = EngineError(
             f"{len(failed)} of {len(fens)} positions could not be scored by {self.name} and are quarantined; first: "

@@ -38,6 +38,10 @@ class EngineError(RuntimeError):
     answered: object = None
 
 
+class LostEngineError(EngineError):
+    """An engine was ended or stopped from outside before it was ready: another one may not be."""
+
+
 def find_stockfish(path: str | Path | None = None) -> Path | None:
     """Path of the Stockfish binary, or None where none is installed.
 

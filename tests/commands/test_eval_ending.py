@@ -58,7 +58,9 @@ class Failing(RandomPlayer):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+    ("number", "code"),
+    [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["SIGHUP", "SIGINT", "SIGTERM"],
 )
 def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
     run_dir: Path,

@@ -5,6 +5,7 @@ the script; a behaviour called `..._once` is shown by one process only, the one 
 """
 
 import os
+import signal
 import sys
 import time
 import zlib
@@ -14,12 +15,20 @@ MARKER = ""
 NAME = "Stockfish Fake 1"
 
 
-def first_of_all() -> bool:
-    try:
-        os.close(os.open(MARKER, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
+def first_of_all(number: int = 1) -> bool:
+    """Whether this is one of the first `number` processes to ask."""
+    for which in range(number):
+        try:
+            os.close(os.open(f"{MARKER}{which or ''}", os.O_CREAT | os.O_EXCL))
+            return True
+        except FileExistsError:
+            pass
+    return False
+
+
+def fall(how: str) -> None:
+    """What somebody else does to this process."""
+    os.kill(os.getpid(), signal.SIGSTOP if how == "stopped" else signal.SIGKILL)
 
 
 def say(text: str) -> None:
@@ -31,12 +40,19 @@ def score_of(fen: str) -> int:
     return zlib.crc32(fen.encode()) % 1000 - 500
 
 
-def answer(fen: str, misbehave: bool) -> None:
+def answer(fen: str, misbehave: bool, answered: int) -> None:
     placement = fen.split(" ", maxsplit=1)[0]
     if f"dies_on {placement}" == BEHAVIOUR:
         os._exit(11)
     if f"hangs_on {placement}" == BEHAVIOUR:
         time.sleep(3600)
+    for how in ("stopped", "killed"):
+        if f"{how}_thrice_on {placement}" == BEHAVIOUR and first_of_all(3):
+            fall(how)
+    if f"dies_when_tried_on {placement}" == BEHAVIOUR and answered:
+        os._exit(11)
+    if f"dies_once_in_a_while_on {placement}" == BEHAVIOUR and first_of_all(3):
+        os._exit(11)
     while f"drones_on {placement}" == BEHAVIOUR:
         say("info depth 3 score cp 12 nodes 1 pv e2e4")
         time.sleep(0.01)
@@ -67,6 +83,8 @@ def main() -> None:
         command, _, rest = line.strip().partition(" ")
         if BEHAVIOUR == "silent":
             continue
+        if command == BEHAVIOUR.removeprefix("killed_at_first_") and first_of_all(2):
+            fall("killed")
         if command == "uci":
             name = NAME
             if BEHAVIOUR == "other_engine":
@@ -84,7 +102,7 @@ def main() -> None:
             count += 1
             if BEHAVIOUR == "dies_always":
                 os._exit(1)
-            answer(fen, once and count == 5)
+            answer(fen, once and count == 5, count - 1)
 
 
 main()

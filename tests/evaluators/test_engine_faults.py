@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from chess_env.evaluators import CachedEvaluator, EngineError, StockfishEvaluator, make_evaluator
+from chess_env.evaluators import batch as batch_module
 from chess_env.evaluators import pool as pool_module
 from chess_env.rules import fen
 
@@ -60,6 +61,43 @@ def test_a_position_that_ends_engines_is_given_up_after_three_tries(
         assert evaluator.counters()["quarantined"] == 1
         assert evaluator.evaluate(positions[others]).tolist() == expected_scores(positions[others])
         assert evaluator.counters()["engine_restarts"] == 3
+
+
+@pytest.mark.parametrize("how", ["stopped_thrice_on", "killed_thrice_on", "dies_when_tried_on"])
+def test_a_position_is_not_given_up_for_what_befalls_its_engines(
+    fake_engine: FakeEngine, positions: np.ndarray, how: str
+) -> None:
+    path = fake_engine(f"{how} {placement(positions[17])}")
+    with StockfishEvaluator(path, deadline_s=0.7) as evaluator:
+        assert evaluator.evaluate(positions[:40]).tolist() == expected_scores(positions[:40])
+        restarts = 1 if how == "dies_when_tried_on" else 3
+        assert evaluator.counters()["engine_restarts"] == restarts
+        assert evaluator.counters()["quarantined"] == 0
+
+
+def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(
+    fake_engine: FakeEngine, positions: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_module, "QUARANTINE_S", 1.0)
+    path = fake_engine(f"dies_once_in_a_while_on {placement(positions[3])}")
+    with StockfishEvaluator(path) as evaluator:
+        for _ in range(2):  # the second time it is not asked
+            with pytest.raises(EngineError, match="1 of 10 positions could not be scored"):
+                evaluator.evaluate(positions[:10])
+            assert evaluator.counters()["engine_restarts"] == 3
+        assert evaluator.counters()["quarantined"] == 1
+        time.sleep(1.05)
+        assert evaluator.evaluate(positions[:10]).tolist() == expected_scores(positions[:10])
+        assert evaluator.counters()["quarantined"] == 0
+
+
+@pytest.mark.parametrize("command", ["uci", "setoption", "isready"])
+def test_an_engine_that_is_killed_during_its_first_handshake_is_replaced(
+    fake_engine: FakeEngine, positions: np.ndarray, command: str
+) -> None:
+    with StockfishEvaluator(fake_engine(f"killed_at_first_{command}")) as evaluator:
+        assert evaluator.counters()["engine_restarts"] == 2
+        assert evaluator.evaluate(positions).tolist() == expected_scores(positions)
 
 
 def test_the_cache_keeps_the_answers_of_a_batch_with_a_poisoned_position(

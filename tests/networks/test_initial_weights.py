@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -121,8 +122,24 @@ def test_a_flipped_bit_is_found_in_a_shipped_policy_and_in_a_checkpoint(
         file.write_bytes(bytes(data))
     with pytest.raises(ValueError, match="SHA-256"):
         read_weights("some")
-    with pytest.raises(ValueError, match=r"cannot be read .*model\.safetensors"):
-        read_weights(str(folder))
+    for source in (folder, folder / "model.safetensors"):
+        with pytest.raises(ValueError, match=r"cannot be read .*model\.safetensors"):
+            read_weights(str(source))
+
+
+def test_a_file_of_a_checkpoint_is_verified_against_the_manifest_beside_it(tmp_path: Path) -> None:
+    file = checkpoint_in(tmp_path / "checkpoints", 1, policy_with(1)) / "model.safetensors"
+    assert_same(read_weights(str(file)), weights_of(policy_with(1)))
+    original, rng = file.read_bytes(), np.random.default_rng(0)
+    for position in rng.integers(len(original), size=200):
+        data = bytearray(original)
+        data[position] ^= 1 << int(rng.integers(8))
+        file.write_bytes(bytes(data))
+        with pytest.raises(ValueError, match="its SHA-256 differs from the manifest"):
+            read_weights(str(file))
+    moved = tmp_path / "moved.safetensors"  # a copy elsewhere has no manifest to hold it against
+    moved.write_bytes(original)
+    assert_same(read_weights(str(moved)), weights_of(policy_with(1)))
 
 
 def test_what_is_no_weights_is_refused_with_what_would_be(shipped: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from algorithms.commands.report import make_page
 from algorithms.reports.run_files import (
     RunFileError,
     find_run_folders,
@@ -80,6 +81,19 @@ def test_infinities_and_numbers_too_long_for_a_float_count_as_null(tmp_path: Pat
     (tmp_path / "metrics.jsonl").write_text(text)
     values = read_metrics(tmp_path)[0]
     assert values == {"step": 0.0, "a": None, "b": None, "c": None, "d": 2.0}
+
+
+@pytest.mark.parametrize("metric", ["eval__regret_cp", "eval__entropy", "reg__kl_old"])
+def test_a_page_is_made_of_values_near_the_largest_float_and_says_that_they_were_left_out(
+    tmp_path: Path, metric: str
+) -> None:
+    values = [1e308, -1e308, 1.7e308, 1e-300]
+    rows = [{**row(step), **row(step, **{metric: value})} for step, value in enumerate(values)]
+    folder = write_run(tmp_path / "a", rows, config())
+    _, page = make_page(folder)
+    assert "3 values lie beyond 1e+100, as no measurement does." in page
+    read = read_run(folder).series(metric.replace("__", "/")).value
+    assert np.array_equal(read, [np.nan, np.nan, np.nan, 1e-300], equal_nan=True)
 
 
 def test_missing_settings_are_a_note_and_damaged_ones_an_error(tmp_path: Path) -> None:

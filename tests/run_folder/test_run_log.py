@@ -47,9 +47,18 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_run_is_refused_unless_resumed(tmp_path: Path) -> None:
     RunLog(tmp_path).close()
+    log = RunLog(
+        tmp_path
+    )  # a process that was killed before its first row: there is nothing to lose
+    log.write({"step": 0})
+    log.close()
     with pytest.raises(RunFolderError, match="--resume"):
         RunLog(tmp_path)
     RunLog(tmp_path, resume_at=0).close()
+    (tmp_path / "metrics.jsonl").write_text("")  # a record that was lost is not begun over
+    (tmp_path / "checkpoints" / "update-00000003").mkdir(parents=True)
+    with pytest.raises(RunFolderError, match="--resume"):
+        RunLog(tmp_path)
 
 
 def test_a_second_writer_is_refused_with_the_process_of_the_first(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,30 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     second = train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
     assert second.regret_cp_end == first.regret_cp_end
     assert read_metrics(tmp_path) == rows
+
+
+def test_a_run_that_lost_its_checkpoints_keeps_its_record(tmp_path: Path) -> None:
+    train(tiny(tmp_path, updates=1), display=Watcher())
+    shutil.rmtree(tmp_path / "checkpoints")
+    rows = read_metrics(tmp_path)
+    with pytest.raises(checkpoint.CheckpointError, match="it holds none"):
+        train(tiny(tmp_path, updates=2), resume=True, display=Watcher())
+    assert read_metrics(tmp_path) == rows
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew_and_says_so(tmp_path: Path) -> None:
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    train(tiny(whole, updates=1), display=Watcher())
+    run_dir.mkdir()
+    config_file.save(tiny(run_dir, updates=1).settled(), run_dir / "config.json")
+    first, rest = (whole / "metrics.jsonl").read_text().splitlines(keepends=True)
+    for record in ("", first, first + rest[:30]):
+        (run_dir / "metrics.jsonl").write_text(record)
+        shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+        display = Watcher()
+        train(tiny(run_dir, updates=1), resume=True, display=display)
+        assert display.messages[0].endswith("the run begins anew from its config.json")
+        assert rows_without_time(run_dir) == rows_without_time(whole)
 
 
 def test_a_run_is_not_continued_with_other_settings_or_another_evaluator(
