@@ -143,6 +143,33 @@ def prices(columns: Mapping[str, Mapping[str, Any]], level: int) -> str:
         return svg_text(figure)
 
 
+def by_cpu_time(panels: Mapping[str, Mapping[str, Mapping[float, Sequence[float]]]]) -> str:
+    """One panel a kind of run: held-out regret over CPU-minutes, a line a network, bars from lowest to highest.
+
+    Args:
+        panels: title -> network -> CPU-minutes -> regrets of the seeds, centipawns.
+    """
+    with drawing("by_cpu_time", (2.3 * len(panels), 2.9), STYLE) as figure:
+        columns = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (title, networks) in zip(columns, panels.items(), strict=True):
+            for colour, (name, budgets) in zip(COLOURS, networks.items(), strict=False):
+                minutes, seeds = list(budgets), [np.sort(values) for values in budgets.values()]
+                middle = np.array([np.median(values) for values in seeds])
+                ends = (middle - [s[0] for s in seeds], [s[-1] for s in seeds] - middle)
+                style = {"color": colour, "marker": "o", "ms": 3, "capsize": 2, "label": name}
+                axes.errorbar(minutes, middle, ends, **style)
+            axes.set(title=title, xlabel="CPU-minutes", xscale="log")
+            _grid(axes)
+        cells = [cell for networks in panels.values() for cell in networks.values()]
+        at = sorted({each for budgets in cells for each in budgets})
+        top = max(max(seeds) for budgets in cells for seeds in budgets.values())
+        columns[0].set_xticks(at, [f"{each:g}" for each in at])
+        columns[0].minorticks_off()
+        columns[0].set(ylabel=PANELS["regret_cp"], ylim=(0, 1.05 * top))
+        columns[-1].legend(frameon=False)
+        return svg_text(figure)
+
+
 def strong_curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """Greedy regret on the left, and scores of the matches within the runs on the right.
 

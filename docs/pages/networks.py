@@ -8,6 +8,7 @@ from typing import Any
 
 from algorithms.networks.settings import LEARNING_RATES
 from docs.pages import result
+from docs.pages.figures import by_cpu_time
 from docs.pages.markdown import filled, table, tables
 
 Rows = Sequence[Mapping[str, Any]]
@@ -24,14 +25,21 @@ def pages() -> dict[str, str]:
         supervised_settings=supervised["settings"],
         supervised_commit=supervised["machine"]["commit"],
         by_time=time_table(networks["rows"]),
+        tuned=tuning_table(result("network_tuning")["settings"]["chosen"]),
         seeds=sorted({row["seed"] for row in networks["rows"]}),
-        networks_commit=networks["machine"]["commit"],
+        commits=sorted({row["commit"] for row in networks["rows"]}),
         rates=table(
             ["network", "step size"], [(f"`{n}`", f"{r:g}") for n, r in LEARNING_RATES.items()]
         ),
         us=next(r["us_per_position"] for r in facts["rows"] if r["contestant"] == "all facts"),
     )
     return {"docs/networks.md": text}
+
+
+def figures() -> dict[str, str]:
+    """{path: SVG} of the figure."""
+    rows = result("networks")["rows"]
+    return {"docs/figures/networks/by_cpu_time.svg": by_cpu_time(panels_of(rows))}
 
 
 def supervised_table(rows: Rows) -> str:
@@ -53,32 +61,52 @@ def supervised_table(rows: Rows) -> str:
 
 
 def time_table(rows: Rows) -> str:
-    """A line for each network and budget: medians over the seeds, and lowest to highest sampled regret."""
-    keys = list(dict.fromkeys((row["minutes"], row["network"]) for row in rows))
-    lines = []
-    for minutes, network in sorted(keys, key=lambda key: key[0]):
-        own = [r for r in rows if (r["minutes"], r["network"]) == (minutes, network)]
-        regrets = [row["regret_cp"] for row in own]
-        middle = {
-            name: statistics.median(row[name] for row in own)
-            for name in ("scored_moves", "regret_cp", "regret_cp_greedy", "entropy")
-        }
-        lines.append(
-            (
-                f"{minutes:g}",
-                f"`{network}`",
-                round(middle["scored_moves"]),
-                f"{middle['regret_cp']:.0f} ({min(regrets):.0f} to {max(regrets):.0f})",
-                f"{middle['regret_cp_greedy']:.0f}",
-                f"{middle['entropy']:.2f}",
-            )
-        )
-    header = [
-        "CPU-minutes",
-        "network",
-        "scored moves",
-        "sampled regret, cp",
-        "greedy, cp",
-        "entropy, nats",
-    ]
-    return table(header, lines)
+    """A line for each kind of run and budget, a cell for each network: sampled regret over the seeds, and entropy."""
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    cells: dict[tuple[str, str, float], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        key = (row["evaluator"].partition(":")[0], row["algorithm"], row["minutes"])
+        cells.setdefault(key, {}).setdefault(row["network"], []).append(row)
+    header = ["rewards", "algorithm", "CPU-minutes", *(f"`{name}`" for name in networks)]
+    return table(
+        header,
+        [(*key[:2], f"{key[2]:g}", *(_cell(own.get(name)) for name in networks))
+         for key, own in sorted(cells.items())],
+    )  # fmt: skip
+
+
+def _cell(rows: Rows | None) -> str:
+    """Median regret, lowest and highest, and the median of the entropy; empty where nothing was run."""
+    if not rows:
+        return ""
+    regrets = [row["regret_cp"] for row in rows]
+    entropy = statistics.median(row["entropy"] for row in rows)
+    middle = statistics.median(regrets)
+    return f"{middle:.0f} ({min(regrets):.0f} to {max(regrets):.0f}), {entropy:.2f}"
+
+
+def tuning_table(chosen: Rows) -> str:
+    """A line for each algorithm, a cell for each network: step size, and bonus from first to last."""
+    networks = list(dict.fromkeys(each["network"] for each in chosen))
+    by_pair = {(each["algorithm"], each["network"]): each["settings"] for each in chosen}
+
+    def cell(settings: Mapping[str, float] | None) -> str:
+        if settings is None:
+            return ""
+        first, last = (settings[f"regularizer.{name}"] for name in ("ent_coef", "ent_coef_final"))
+        bonus = f"{first:g} to {last:g}" if first else "none"
+        return f"{settings['optimizer.learning_rate']:g}; {bonus}"
+
+    algorithms = dict.fromkeys(each["algorithm"] for each in chosen)
+    lines = [(f"`{a}`", *(cell(by_pair.get((a, n))) for n in networks)) for a in algorithms]
+    return table(["algorithm", *(f"`{name}`" for name in networks)], lines)
+
+
+def panels_of(rows: Rows) -> dict[str, dict[str, dict[float, list[float]]]]:
+    """What `by_cpu_time` draws."""
+    panels: dict[str, dict[str, dict[float, list[float]]]] = {}
+    for row in sorted(rows, key=lambda row: row["minutes"]):
+        title = f"{row['algorithm']}, {row['evaluator'].partition(':')[0]}"
+        budgets = panels.setdefault(title, {}).setdefault(row["network"], {})
+        budgets.setdefault(row["minutes"], []).append(row["regret_cp"])
+    return {title: dict(sorted(networks.items())) for title, networks in sorted(panels.items())}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from algorithms.config.foreign import Trust
 from algorithms.config.run import EnvConfig, MatchConfig, RolloutConfig
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.evaluation.load_policy import load_policy
@@ -89,6 +90,6 @@ def test_a_run_plays_matches_and_its_policy_is_read_back(tmp_path: Path) -> None
         display=Watcher(),
     )
     assert "match/random/score" in read_metrics(tmp_path)[-1]
-    policy = load_policy(str(tmp_path))
+    policy = load_policy(str(tmp_path), Trust(everything=True))
     probe = PolicyProbe(None, 1.0, torch.device("cpu"), move_facts=policy.reads_move_facts)
     assert probe.look(policy).shape == probe.probes.legal_ids.shape
