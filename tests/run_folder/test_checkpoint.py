@@ -189,10 +189,11 @@ WRITER = """
 import sys, torch, numpy as np
 from pathlib import Path
 from algorithms.run_folder.checkpoint import save
-print("ready", flush=True)
 for update in range(1, 100_000):
     save(Path(sys.argv[1]), update, weights={"w": torch.full((200_000,), float(update))},
          state={"update": update}, best=update % 3 == 0)
+    if update == 1:  # before it there is none that could be intact
+        print("ready", flush=True)
 """
 
 
