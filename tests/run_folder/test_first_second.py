@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -51,7 +52,8 @@ def killed(forks: Forks, arguments: list[str], run_dir: Path, after: str, delay_
     while not (run := children.read_text().split()) or not (run_dir / after).exists():
         assert time.monotonic() < deadline, run_dir.with_suffix(".log").read_text()
     time.sleep(delay_s)
-    os.kill(int(run[0]), signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        os.kill(int(run[0]), signal.SIGKILL)
     return forks.wait() == -signal.SIGKILL
 
 
