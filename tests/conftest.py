@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from algorithms.config.run import TrainConfig
+from algorithms.run_folder.forks import Forks, kept_forks
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.evaluation.policies import saved_run
 from tests.small import VecOf, make_vec
@@ -65,6 +66,15 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    """A process that runs commands of `chess-lab` one after the other, on Linux."""
+    with kept_forks(True) as kept:
+        assert kept is not None
+        kept.append(Forks())
+        yield kept[0]
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.forks import Forks, kept_forks
+from algorithms.run_folder.forks import Forks
 from algorithms.run_folder.stopping import stop_on_signal
 from tests.commands.lab import ENV
 
@@ -24,14 +23,6 @@ ROOT = Path(__file__).parents[2]
 LONG = ["train", "grpo", "--smoke", "--device", "cpu", "--total-moves", "100000000",
         "--diagnostics-interval-updates", "1000", "--checkpoint-interval-updates", "1000"]  # fmt: skip
 BUILTIN = ["--env.evaluator", "builtin"]
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with kept_forks(True) as kept:
-        assert kept is not None
-        kept.append(Forks())
-        yield kept[0]
 
 
 def children(pid: int) -> list[int]:

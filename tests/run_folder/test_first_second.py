@@ -9,14 +9,14 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from algorithms.run_folder.files import METRICS_FILE
-from algorithms.run_folder.forks import Forks, kept_forks
+from algorithms.run_folder.forks import Forks
 from tests.training.runs import assert_same, final_state, rows_without_time
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
@@ -28,14 +28,6 @@ COMMANDS = {
                  "--eval-interval-steps", "10", "--log-interval-steps", "10"],
 }  # fmt: skip
 LONGEST_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with kept_forks(True) as kept:
-        assert kept is not None
-        kept.append(Forks())
-        yield kept[0]
 
 
 def ended(forks: Forks, arguments: list[str], log: Path) -> int:
