@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^chess-lab (.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^chess-lab ((?!\w+:).*)$", re.MULTILINE)
+"""A line that is typed. `chess-lab train: ...` is what the program answers."""
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
