@@ -11,7 +11,7 @@ from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_
 from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record
 from algorithms.collapse.doctor.packed_row import PackedRow
 from algorithms.reports.peaks import judge_peak
-from algorithms.reports.run_files import read_metrics
+from algorithms.reports.run_files import read_rows
 from algorithms.reports.summaries import Rows
 
 RULES = (
@@ -111,12 +111,14 @@ def diagnose(rows: Rows) -> Diagnosis:
 
 
 def diagnose_run(run_dir: Path) -> Diagnosis:
-    """The diagnosis of a run folder, from its metrics.jsonl alone.
+    """The diagnosis of a run folder, from its metrics.jsonl alone; a note says what does not match its checksum.
 
     Raises:
         ValueError: there is no record, or it cannot be read.
     """
-    return diagnose(read_metrics(run_dir))
+    rows, doubts = read_rows(run_dir)
+    diagnosis = diagnose(rows)
+    return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
 class Watch:
