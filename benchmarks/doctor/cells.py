@@ -156,9 +156,7 @@ def algorithms(network: str = "move_net") -> list[Cell]:
             label = "reward_squash" if cause == "no_signal" and faults else cause
             config = applied(base, settings)
             name = f"{preset}-{label}"
-            cells.append(
-                Cell("algorithm", name, config, (cause,), twin, faults, algorithm=preset)
-            )
+            cells.append(Cell("algorithm", name, config, (cause,), twin, faults, algorithm=preset))
     return cells
 
 
