@@ -42,6 +42,7 @@ class Cell:
         split: updates after which the run is ended and continued with the faults; None: not.
         size: of the fault.
         algorithm: whose run it is.
+        also: classes that are there too, as a part of the cause; they may be named, not first.
     """
 
     group: str
@@ -53,6 +54,11 @@ class Cell:
     split: int | None = None
     size: str = FULL
     algorithm: str = "grpo"
+    also: tuple[str, ...] = ()
+
+
+PARTS = {"kl_trap": ("saturated_controller",)}
+"""Cause -> what it contains: one of its predicates says that the controller sits at its bound."""
 
 
 def of_cause(cause: Cause, *, cured: bool) -> tuple[TrainConfig, tuple[Fault, ...]]:
@@ -78,7 +84,8 @@ def sizes(network: str = FIRST) -> list[Cell]:
             config, faults = of_cause(cause, cured=False)
             expected = (cause.doctor_class,)
             label = f"{name}{suffix}-{size}"
-            cells.append(Cell("size", label, config, expected, twin, faults, size=size))
+            also = PARTS.get(name, ())
+            cells.append(Cell("size", label, config, expected, twin, faults, size=size, also=also))
     return cells
 
 

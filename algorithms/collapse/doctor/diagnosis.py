@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithms.collapse.doctor.confidence import confidence
 from algorithms.collapse.doctor.finding import Finding, Named, Rule, RuledOut, Untold, Verdict
-from algorithms.collapse.doctor.notes import impossible, lucky_peak
+from algorithms.collapse.doctor.notes import impossible, lucky_peak, missing_rows
 from algorithms.collapse.doctor.outcome import (
     LEARNING,
     LOST,
@@ -112,7 +112,7 @@ def diagnose(rows: Rows) -> Diagnosis:
     """
     record = Record(rows)
     outcome = outcome_of(record)
-    notes = [*impossible(record), *lucky_peak(record, outcome)]
+    notes = [*missing_rows(record), *impossible(record), *lucky_peak(record, outcome)]
     if not record.is_one_run:
         notes.insert(
             0, "the steps go back: the record holds rows of more than one run, or of a run twice"
@@ -165,7 +165,8 @@ def _verdict(record: Record, outcome: Outcome, findings: tuple[Finding, ...]) ->
         return UNEXPLAINED if outcome.entropy == LOST else outcome.learning
     if outcome.entropy == LOST:
         return UNEXPLAINED
-    if outcome.learning != LEARNING or any(isinstance(f.verdict, Untold) for f in findings):
+    told = not any(isinstance(f.verdict, Untold) for f in findings)
+    if outcome.learning != LEARNING or not told or not record.is_whole:
         return CANNOT_TELL
     return HEALTHY
 

@@ -28,6 +28,19 @@ def impossible(record: Record) -> list[str]:
     return notes
 
 
+def missing_rows(record: Record) -> list[str]:
+    """Sentences on updates that are not on record: what they were like is unknown."""
+    if record.updates == 0 or record.is_whole:
+        return []
+    if not record.has_its_beginning:
+        return [
+            f"the record begins at update {record.first_update}: what came before it is unknown"
+        ]
+    return [
+        f"the record has {record.updates} of the updates up to {record.last_update}: rows are missing"
+    ]
+
+
 def lucky_peak(record: Record, outcome: Outcome) -> list[str]:
     """A sentence where the best mean reward is noise; only where nothing was learned and luck looks like progress."""
     rewards = record.series("rollout/reward_mean")

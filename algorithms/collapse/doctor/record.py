@@ -86,6 +86,13 @@ class Record:
         return self.first_update == 1
 
     @functools.cached_property
+    def is_whole(self) -> bool:
+        """Whether the first update is on record and as many updates lie between any two rows."""
+        numbers = [number for number, _ in self.update_rows]
+        gaps = {b - a for a, b in itertools.pairwise(numbers)}
+        return self.has_its_beginning and len(gaps) <= 1
+
+    @functools.cached_property
     def is_one_run(self) -> bool:
         """Whether steps, plies and scored moves only ever grow: those of two runs in one file do not."""
         counted = (self.series(name) for name in ("step", "plies", "scored_moves"))

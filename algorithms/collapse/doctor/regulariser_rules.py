@@ -31,6 +31,9 @@ HARMFUL_HOLD = 0.5
 HARMFUL_PULL = 0.4
 """Share of the gradient norm from which a regulariser that wins did harm."""
 
+UNIFORM = 0.985
+"""Share of the largest entropy from which a policy is uniform."""
+
 HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
 
@@ -146,11 +149,13 @@ def loss_budget(record: Record, outcome: Outcome) -> Verdict:
         return RuledOut(
             f"{dead:.0%} of the groups have equal rewards: whatever is left of the loss rules"
         )
-    wins = normalized > max(0.6, 0.97 * start)
-    if wins:
+    share = max(bonus, early)
+    if normalized > UNIFORM and share > HARMFUL_PULL / 2:  # only a bonus holds a policy there
+        share = max(share, HARMFUL_PULL)
+    if normalized > max(0.6, 0.97 * start):
         return named_if_harmful(
             Named(
-                max(bonus, early) / HARMFUL_PULL,
+                share / HARMFUL_PULL,
                 record.first_update,
                 said,
                 "a policy that leaves uniform as it learns",

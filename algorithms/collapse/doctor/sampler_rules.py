@@ -29,7 +29,7 @@ STRAIGHT = 0.03
 HARMFUL_LOG_SLOPE = 0.06
 """|ln slope| from which a temperature fault did harm."""
 
-HARMFUL_RESIDUAL = 0.1
+HARMFUL_RESIDUAL = 0.18
 """Scatter in nats from which another forward pass did harm."""
 
 HARMFUL_STALENESS = 0.1

@@ -99,8 +99,9 @@ def fixed_positions(record: Record, outcome: Outcome) -> Verdict:
         return RuledOut(said)
     sampled, held = record.last("policy/entropy", 0.25), record.last("eval/entropy")
     gap = 1 - sampled / held if held > 0 else math.nan
-    before = [value for n, value in repeated if n < found.since]
-    few = not before or before[-1] < 0.15
+    before = [value for n, value in repeated if n < found.since][-3:]
+    jump = float(np.mean(found.values[:3])) - (float(np.mean(before)) if before else 0.0)
+    few = found.since <= record.first_update + 3 or jump > 0.25
     said += f"; on them the policy has {sampled:.2f} nats, on held-out ones {held:.2f}"
     if not few and not gap > HARMFUL_GAP:
         return RuledOut(f"{said}; they repeat by and by, as those of a large set do")

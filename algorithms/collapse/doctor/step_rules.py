@@ -27,8 +27,17 @@ HARMFUL_STOPPED = 0.1
 HARMFUL_ESS = 0.7
 """Effective sample size, relative to that before the first step, below which reuse of a batch did harm."""
 
-HARMFUL_DRIFT = 0.04
-"""Nats (k3) of one pass from which large steps cost entropy without return."""
+PRESENT = 0.9
+"""Size of what is there and did no harm to this run."""
+
+HARMFUL_DRIFT = 0.035
+"""Nats (k3) of one pass from which large steps cost entropy that buys little."""
+
+LITTLE_RETURN = 0.6
+"""Regret that fell by less than this part of what entropy fell by (both as shares of their starts)."""
+
+WEAK_BONUS = 0.15
+"""Share of the gradient norm below which a bonus holds nothing."""
 
 
 def clip_asymmetry(record: Record, outcome: Outcome) -> Verdict:
@@ -67,21 +76,19 @@ def update_epochs(record: Record, outcome: Outcome) -> Verdict:
     kept = [(n, ess / max(first, 1e-9)) for n, (ess, first) in pairs]
     median = float(np.median([value for _, value in kept])) if kept else record.median("ratio/ess")
     drift = record.median("policy/approx_kl") - record.median("policy/approx_kl_first_minibatch")
-    if not median < 0.9:
+    if not median < HARMFUL_ESS:
         return RuledOut(
             f"{passes:.0f} passes leave {median:.0%} of the samples effective (median of the updates)"
         )
-    since = next((n for n, value in kept if value < 0.9), record.first_update)
-    return named_if_harmful(
-        Named(
-            (1 - median) / (1 - HARMFUL_ESS),
-            since,
-            f"an update goes {passes:.0f} times over its batch and ends {drift:.2g} nats (k3) further from the "
-            f"policy that sampled it: {median:.0%} of the samples stay effective (median)",
-            "one pass leaves more than 90 % of the samples effective",
-            "fewer passes (algorithm.update_epochs 1), a clip, or target_kl",
-            rerun("--algorithm.update-epochs 1"),
-        )
+    size = (1 - median) / (1 - HARMFUL_ESS)
+    return Named(
+        size if outcome.is_poor else min(size, PRESENT),
+        next((n for n, value in kept if value < HARMFUL_ESS), record.first_update),
+        f"an update goes {passes:.0f} times over its batch and ends {drift:.2g} nats (k3) further from the "
+        f"policy that sampled it: {median:.0%} of the samples stay effective (median)",
+        "one pass leaves more than 90 % of the samples effective",
+        "fewer passes (algorithm.update_epochs 1), a clip, or target_kl",
+        rerun("--algorithm.update-epochs 1"),
     )
 
 
@@ -99,8 +106,11 @@ def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
         f"one pass moves the policy by {drift:.2g} nats (k3, median), the entropy bonus has {bonus:.1%} of the "
         f"gradient norm; entropy goes from {before:.2f} to {after:.2f} nats"
     )
-    if not (drift > HARMFUL_DRIFT and bonus < 0.15 and kept < 0.6 and outcome.entropy == LOST):
+    bought = -outcome.change / (1 - kept) if kept < 1 else math.nan
+    if not (drift > HARMFUL_DRIFT and bonus < WEAK_BONUS and kept < 0.6):
         return RuledOut(said)
+    if outcome.entropy != LOST and not bought < LITTLE_RETURN:
+        return RuledOut(f"{said}, and regret falls by {bought:.0%} of that share: it is well spent")
     return Named(
         drift / HARMFUL_DRIFT,
         record.first_update,
@@ -130,9 +140,9 @@ STEP_RULES = (
         "update_epochs",
         (("train/passes", "ratio/ess", "ratio/ess_first_minibatch"),),
         "every run of an algorithm with a ratio",
-        "a batch is used several times, and less than 90 % of its samples stay effective",
+        f"a batch is used several times, and less than {HARMFUL_ESS:.0%} of its samples stay effective",
         "one pass, or samples that stay effective",
-        f"more than {HARMFUL_ESS:.0%} stay effective",
+        "the run learns, and keeps its entropy or spends it on that",
         update_epochs,
         hidden_by=("sampled_entropy_bonus",),
     ),
@@ -142,7 +152,7 @@ STEP_RULES = (
         "every run of an algorithm with a ratio; entropy by the evaluations",
         "one pass moves the policy far, no bonus holds it, and entropy falls",
         "small steps, a bonus with a say, or entropy that is kept",
-        "the entropy is spent on learning",
+        f"regret falls by more than {LITTLE_RETURN:.0%} of the share that entropy falls by",
         weak_entropy_high_lr,
         hidden_by=("sampled_entropy_bonus", "update_epochs"),
     ),
