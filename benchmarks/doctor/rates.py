@@ -14,12 +14,12 @@ class Rate(NamedTuple):
     """A share and what is wanted of it.
 
     Attributes:
-        count: how often it happened.
+        hits: how often it happened.
         of: how often it could.
         wanted: "at least .98", in words.
     """
 
-    count: int
+    hits: int
     of: int
     wanted: str = ""
 
@@ -149,7 +149,7 @@ def by_rule(rows: Sequence[CellRow]) -> dict[tuple[str, bool], tuple[int, int]]:
 def table(found: Mapping[str, Rate]) -> list[str]:
     """A line for each figure."""
     return [
-        f"{name:<60}{rate.count:>5} of {rate.of:<5}"
-        f"{rate.count / rate.of if rate.of else float('nan'):>7.3f}  {rate.wanted}"
+        f"{name:<60}{rate.hits:>5} of {rate.of:<5}"
+        f"{rate.hits / rate.of if rate.of else float('nan'):>7.3f}  {rate.wanted}"
         for name, rate in found.items()
     ]

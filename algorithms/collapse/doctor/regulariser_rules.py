@@ -31,6 +31,9 @@ HARMFUL_HOLD = 0.5
 HARMFUL_PULL = 0.4
 """Share of the gradient norm from which a regulariser that wins did harm."""
 
+PRESENT = 0.9
+"""Size of what is there and did no harm to this run."""
+
 UNIFORM = 0.985
 """Share of the largest entropy from which a policy is uniform."""
 
@@ -201,12 +204,8 @@ def sharp_optimum(record: Record, outcome: Outcome) -> Verdict:
     if not anchor > 0:  # nothing to multiply: then only the bonus shapes the optimum
         change = f"--regularizer.ent-coef {10 * record.last('reg/ent_coef'):.3g}"
     size = HARMFUL_OPTIMUM_NATS / max(optimum, 1e-3)
-    if outcome.entropy != LOST:
-        return RuledOut(
-            f"the optimum has {optimum:.2f} nats on the probe positions, and entropy is {outcome.entropy}"
-        )
     return Named(
-        size,
+        size if outcome.entropy == LOST else min(size, PRESENT),
         record.first_update,
         f"with the coefficients in force the best policy has {optimum:.2f} nats on the probe "
         f"positions (the policy: {now:.2f}, from {start:.2f})",
@@ -251,7 +250,7 @@ REGULARISER_RULES = (
         _PROBES,
         "the best policy under the coefficients in force has less than half of the entropy at the start",
         "an optimum with entropy",
-        f"it has more than {HARMFUL_OPTIMUM_NATS:g} nats, or the entropy is kept",
+        f"it has more than {HARMFUL_OPTIMUM_NATS:g} nats, or the run learns and entropy is not lost without return",
         sharp_optimum,
     ),
 )

@@ -12,6 +12,7 @@ from algorithms.collapse.doctor.record import Record
 
 DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
 BLIND, DISTINCT = "rollout/blind_fraction", "rollout/distinct_moves_mean"
+P90, MEDIAN = "rollout/reward_p90", "rollout/reward_median"
 REPEATED = "rollout/repeated_fraction"
 
 HARMFUL_TIED = 0.10
@@ -26,14 +27,17 @@ HARMFUL_GAP = 0.15
 
 def no_signal(record: Record, outcome: Outcome) -> Verdict:
     """Groups have equal rewards: there is no advantage to learn from."""
+    if not record.has(DEAD):
+        return _without_groups(record)
     dead = record.points(DEAD)
     single = dict(record.points(SINGLE))
     # Groups of one move have equal rewards in every run whose entropy falls: at the start alone they are a cause.
     tied = [(n, value - single.get(n, 0.0)) for n, value in dead]
     early = [value for n, value in tied if n < record.first_update + max(3, len(tied) // 8)]
     first_tied = float(np.mean(early))
-    found = record.episode(tied, lambda value: value > HARMFUL_TIED / 2)
-    first_single = float(np.mean([single.get(n, math.nan) for n, _ in dead[:3]]))
+    found = record.episode(tied, lambda value: value > HARMFUL_TIED)
+    # At the very first update: a few large steps can make any policy sure.
+    first_single = single.get(dead[0][0], math.nan)
     all_dead = float(np.mean([value for _, value in dead[:3]]))
     if not single:
         if all_dead > 0.5:
@@ -72,7 +76,7 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
         return Named(
             first_single / HARMFUL_SINGLE,
             record.first_update,
-            f"{first_single:.0%} of the groups are one and the same move in the first three updates; a group has "
+            f"{first_single:.0%} of the groups are one and the same move in the first update; a group has "
             f"{distinct:.1f} different moves: the policy is too sure to explore; entropy there is "
             f"{entropy:.2f} nats",
             "a few per cent before entropy falls",
@@ -86,6 +90,23 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
     return RuledOut(
         f"at the start {first_tied:.1%} of the groups have equal rewards for different moves, and "
         f"{first_single:.1%} are one and the same move"
+    )
+
+
+def _without_groups(record: Record) -> Verdict:
+    """Where every position has one sample: whether most rewards are one and the same number."""
+    spread = [(n, high - middle) for n, (high, middle) in record.together(P90, MEDIAN)]
+    found = record.episode(spread, lambda value: value == 0)
+    if found is None:
+        return RuledOut("rewards differ: their median and their 90th percentile are not one number")
+    return Named(
+        1 / HARMFUL_TIED,
+        found.since,
+        f"the median and the 90th percentile of the rewards are the same number {found.begins(record.first_update)}: "
+        "most samples get one and the same reward",
+        "rewards that differ",
+        "a dense reward (env.reward win_prob_delta)",
+        rerun("--env.reward win_prob_delta"),
     )
 
 
@@ -119,8 +140,8 @@ def fixed_positions(record: Record, outcome: Outcome) -> Verdict:
 SIGNAL_RULES = (
     Rule(
         "no_signal",
-        ((DEAD,),),
-        "every run with groups",
+        ((DEAD,), (P90, MEDIAN)),
+        "every run",
         "many groups have equal rewards for different moves, or are one and the same move from the start",
         "few groups with equal rewards at the start",
         f"less than {HARMFUL_TIED:.0%} of the groups with equal rewards, less than {HARMFUL_SINGLE:.0%} of one move",

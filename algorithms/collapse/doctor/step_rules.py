@@ -36,6 +36,9 @@ HARMFUL_DRIFT = 0.035
 LITTLE_RETURN = 0.6
 """Regret that fell by less than this part of what entropy fell by (both as shares of their starts)."""
 
+SPENT_UP = 0.2
+"""Share of its entropy that a policy has kept when nearly all is gone."""
+
 WEAK_BONUS = 0.15
 """Share of the gradient norm below which a bonus holds nothing."""
 
@@ -94,10 +97,12 @@ def update_epochs(record: Record, outcome: Outcome) -> Verdict:
 
 def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
     """Every single pass moves the policy far, and nothing that holds entropy has a say."""
-    passes = max(1.0, record.median("train/passes"))
-    drift = (
-        record.median("policy/approx_kl") - record.median("policy/approx_kl_first_minibatch")
-    ) / passes
+    passes = record.median("train/passes")
+    if passes >= 2:  # then it is the passes that are asked about, by another rule
+        return RuledOut(
+            f"a batch is gone over {passes:.0f} times, which moves the policy by itself"
+        )
+    drift = record.median("policy/approx_kl") - record.median("policy/approx_kl_first_minibatch")
     bonus = record.median("grad_share/entropy")
     bonus = 0.0 if math.isnan(bonus) else bonus
     before, after = outcome.entropy_nats
@@ -109,10 +114,11 @@ def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
     bought = -outcome.change / (1 - kept) if kept < 1 else math.nan
     if not (drift > HARMFUL_DRIFT and bonus < WEAK_BONUS and kept < 0.6):
         return RuledOut(said)
-    if outcome.entropy != LOST and not bought < LITTLE_RETURN:
+    paid = outcome.entropy != LOST and not bought < LITTLE_RETURN
+    if paid and kept > SPENT_UP:
         return RuledOut(f"{said}, and regret falls by {bought:.0%} of that share: it is well spent")
     return Named(
-        drift / HARMFUL_DRIFT,
+        PRESENT if paid else drift / HARMFUL_DRIFT,
         record.first_update,
         said,
         "a pass moves the policy by .01 to .03 nats",
@@ -154,6 +160,6 @@ STEP_RULES = (
         "small steps, a bonus with a say, or entropy that is kept",
         f"regret falls by more than {LITTLE_RETURN:.0%} of the share that entropy falls by",
         weak_entropy_high_lr,
-        hidden_by=("sampled_entropy_bonus", "update_epochs"),
+        hidden_by=("sampled_entropy_bonus",),
     ),
 )
