@@ -7,6 +7,7 @@ the run without the fault. Every cell is run on each seed, but the healthy ones,
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from algorithms.collapse.causes.faults import (
 )
 from algorithms.collapse.causes.sizes import FULL, SIZES
 from algorithms.config.run import TrainConfig
-from algorithms.presets import PRESETS
 from benchmarks.doctor.healthy import HEALTHY
 
 Settings = Mapping[str, Any]
@@ -33,7 +33,7 @@ class Cell:
     """A run of the matrix.
 
     Attributes:
-        group: "size", "pair", "algorithm", "late", "resumed", "twin" or "healthy".
+        group: "size", "pair", "algorithm", "late", "resumed", "audit", "twin" or "healthy".
         name: unique, and a path's name.
         settings: the run, at any seed.
         expected: classes of the doctor that a right diagnosis names; none for healthy runs.
@@ -187,6 +187,31 @@ def later() -> list[Cell]:
     return cells
 
 
+AUDIT: dict[str, tuple[str, Settings, tuple[Fault, ...]]] = {
+    "bonus_0.6": ("loss_budget", {"regularizer.ent_coef": 0.6}, ()),
+    "bonus_1.0": ("loss_budget", {"regularizer.ent_coef": 1.0}, ()),
+    "tanh_50": ("no_signal", {}, (squashed_reward(50.0),)),
+    "two_passes_unclipped": ("update_epochs", {
+        "algorithm.update_epochs": 2, "algorithm.clip_range": 1.0,
+        "algorithm.clip_range_high": math.inf}, ()),
+    "rate_1e-3_bonus_0.01": ("weak_entropy_high_lr", {
+        "optimizer.learning_rate": 1e-3, "regularizer.ent_coef": 0.01}, ()),
+    "sync_2": ("stale_behaviour", {"rollout.sync_interval_updates": 2, "total_moves": 41 * 1024}, ()),
+    "noise_0.15": ("forward_mismatch", {}, (sampler_keeps_noise(0.15),)),
+    "temperature_1.1": ("temperature_mismatch", {"rollout.temperature": 1.1}, (learner_temperature(1.0),)),
+    "cooler_learner": ("temperature_mismatch", {}, (learner_temperature(1.2),)),
+}  # fmt: skip
+"""Milder faults that an audit of the doctor before this one found missed, and some like them."""
+
+
+def audited() -> list[Cell]:
+    """The faults of `AUDIT` on the baseline."""
+    return [
+        Cell("audit", f"audit-{name}", applied(baseline(), settings), (cause,), "baseline", faults)
+        for name, (cause, settings, faults) in AUDIT.items()
+    ]
+
+
 def healthy() -> list[Cell]:
     """Runs without a fault, one seed each: the place in the list."""
     cells = [
@@ -199,10 +224,16 @@ def healthy() -> list[Cell]:
 def cells() -> list[Cell]:
     """The whole matrix."""
     base = Cell("twin", "baseline", baseline())
-    found = [base, *sizes(), *sizes("move_net"), *pairs(), *algorithms(), *later(), *healthy()]
+    found = [
+        base,
+        *sizes(),
+        *sizes("move_net"),
+        *pairs(),
+        *algorithms(),
+        *later(),
+        *audited(),
+        *healthy(),
+    ]
     names = [cell.name for cell in found]
     assert len(set(names)) == len(names)
     return found
-
-
-__all__ = ["PRESETS", "Cell", "cells"]

@@ -24,6 +24,7 @@ from algorithms.collapse.doctor.record import Record
 from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
 from benchmarks.doctor.cells import Cell, cells
+from benchmarks.doctor.rates import by_rule, calibration, rates, table
 from benchmarks.records.report import machine
 
 MARGIN = 0.05
@@ -158,16 +159,31 @@ def judged(runs: Path) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[], help="for the record")
+    parser.add_argument("--seeds-from", metavar="COMMIT", help="for the record")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    from benchmarks.doctor.rates import rates, table
-
     rows = judged(options.runs)
     found = rates(rows)
     print("\n".join(table(found)))
+    for (name, harmful), (right, of) in by_rule(rows).items():
+        print(f"{name:<28}{'harmful' if harmful else 'harmless':<10}{right:>4} of {of}")
     if options.json is not None:
-        record = {"benchmark": "doctor_matrix", "machine": machine(), "rates": found, "cells": rows}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+        record = {
+            "benchmark": "doctor_matrix",
+            "settings": {
+                "seeds": options.seeds,
+                "seeds_from": options.seeds_from,
+                "margin": MARGIN,
+            },
+            "machine": machine(),
+            "rates": found,
+            "calibration": calibration(rows),
+        }
+        # A line for each cell: what differs between two matrices can be read.
+        cells_text = ",\n".join(json.dumps(row) for row in rows)
+        text = json.dumps(record, indent=1)[:-2] + f',\n "cells": [\n{cells_text}\n ]\n}}\n'
+        options.json.write_text(text)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ def rates(rows: Sequence[CellRow]) -> dict[str, Rate]:
     others = _all(_did(_group(rows, "algorithm"), "harmful"))
     every_other = _all(_group(rows, "algorithm"))
     later = _all(_group(rows, "late", "resumed"))
+    audit = _all(_did(_group(rows, "audit"), "harmful"))
     found = {
         "full size: right first": _rate(full, _right, "at least .98"),
         "half and third, harmful: right first": _rate(milder, _right, "at least .80"),
@@ -91,6 +92,8 @@ def rates(rows: Sequence[CellRow]) -> dict[str, Rate]:
         "other algorithms, harmful: right first": _rate(others, _right, "at least .80"),
         "other algorithms, harmful: healthy": _rate(others, _healthy, "0"),
         "other algorithms: wrongly named": _rate(every_other, _wrongly, "0"),
+        "milder faults of an audit, harmful: right first": _rate(audit, _right, "at least .80"),
+        "milder faults of an audit, harmful: healthy": _rate(audit, _healthy, "0"),
         "late and continued: right first": _rate(later, _right, ""),
         "late and continued: begins within 2 updates of 21": _rate(
             later,
@@ -104,7 +107,7 @@ def rates(rows: Sequence[CellRow]) -> dict[str, Rate]:
 def _levels(rows: Sequence[CellRow]) -> dict[str, Rate]:
     """The figures of records with parts missing."""
     found = {}
-    faulty = _did(_group(rows, "size", "algorithm", "late", "resumed"), "harmful")
+    faulty = _did(_group(rows, "size", "algorithm", "late", "resumed", "audit"), "harmful")
     for level in [] if not rows else [name for name in rows[0]["said"] if name != "all"]:
         pairs = _all(faulty, level)
         found[f"{level}: healthy"] = _rate(pairs, _healthy, "0")

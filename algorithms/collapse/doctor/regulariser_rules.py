@@ -22,7 +22,7 @@ LARGEST_ENTROPY = math.log(218)
 SATURATED = "reg/controller_saturated"
 COEFS = ("reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef")
 
-HARMFUL_GAP_NATS = 1.0
+HARMFUL_GAP_NATS = 0.75
 """What is rewarded as entropy may part from the entropy by so much, at the most, without harm."""
 
 HARMFUL_HOLD = 0.5
