@@ -39,7 +39,7 @@ class Cell:
         expected: classes of the doctor that a right diagnosis names; none for healthy runs.
         twin: name of the cell without the fault.
         faults: what is done to the run beyond its settings.
-        split: updates after which the run is ended and continued with the faults; None: not.
+        split: updates after which the run is ended and continued; None: not.
         size: of the fault.
         algorithm: whose run it is.
         also: classes that are there too, as a part of the cause; they may be named, not first.
@@ -183,7 +183,7 @@ def later() -> list[Cell]:
         twin = "temperature_mismatch-cured" if settings else "baseline"
         late = (from_update(20, fault),)
         cells.append(Cell("late", f"late-{name}", config, (name,), twin, late))
-        cells.append(Cell("resumed", f"resumed-{name}", config, (name,), twin, (fault,), split=20))
+        cells.append(Cell("resumed", f"resumed-{name}", config, (name,), twin, late, split=20))
     return cells
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.collapse.doctor import RULES, Diagnosis, diagnose
+from algorithms.collapse.doctor.finding import Named
 from algorithms.collapse.doctor.record import Record
 from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
@@ -101,16 +102,19 @@ def harm(faulty: Mapping[int, Rows], twin: Mapping[int, Rows]) -> dict[str, Any]
 
 
 def said(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What is kept of a diagnosis."""
+    """What is kept of a diagnosis; each cause as [name, harmful, confidence, since, size]."""
+    causes = []
+    for finding in diagnosis.causes:
+        found = finding.verdict
+        assert isinstance(found, Named)
+        numbers = (round(finding.confidence, 3), found.since, round(found.size, 2))
+        causes.append([finding.name, finding.is_harmful, *numbers])
     return {
         "verdict": diagnosis.verdict,
         "learning": diagnosis.outcome.learning,
         "entropy": diagnosis.outcome.entropy,
-        "causes": [
-            [f.name, f.is_harmful, round(f.confidence, 3), f.verdict.since]  # type: ignore[union-attr]
-            for f in diagnosis.causes
-        ],
-        "untold": [f.name for f in diagnosis.untold],
+        "causes": causes,
+        "untold": [finding.name for finding in diagnosis.untold],
     }
 
 
@@ -166,8 +170,8 @@ def main() -> None:
     rows = judged(options.runs)
     found = rates(rows)
     print("\n".join(table(found)))
-    for (name, harmful), (right, of) in by_rule(rows).items():
-        print(f"{name:<28}{'harmful' if harmful else 'harmless':<10}{right:>4} of {of}")
+    for name, bands in by_rule(rows).items():
+        print(f'    "{name}": {bands},')
     if options.json is not None:
         record = {
             "benchmark": "doctor_matrix",

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from algorithms.collapse.doctor import RULES
+from algorithms.collapse.doctor.confidence import BANDS as SIZES_FROM
+from algorithms.collapse.doctor.confidence import band_of
+
 CellRow = Mapping[str, Any]
 Said = Mapping[str, Any]
 BANDS = ((0.0, 0.7), (0.7, 0.9), (0.9, 0.97), (0.97, 1.0))
@@ -131,7 +135,7 @@ def calibration(rows: Sequence[CellRow]) -> list[tuple[str, float, int, int]]:
         inside = [
             (confidence, name in (*row["expected"], *row["also"]))
             for row, said in _all(rows)
-            for name, _, confidence, _ in said["causes"]
+            for name, _, confidence, _, _ in said["causes"]
             if low <= confidence < high or high == 1.0 == confidence
         ]
         mean = sum(c for c, _ in inside) / len(inside) if inside else 0.0
@@ -139,14 +143,15 @@ def calibration(rows: Sequence[CellRow]) -> list[tuple[str, float, int, int]]:
     return found
 
 
-def by_rule(rows: Sequence[CellRow]) -> dict[tuple[str, bool], tuple[int, int]]:
-    """(cause, harmful) -> (findings that were right, findings)."""
-    found: dict[tuple[str, bool], tuple[int, int]] = {}
+def by_rule(rows: Sequence[CellRow]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Cause -> (findings that were right, findings) for each band of sizes: what `RIGHT_OF` holds."""
+    found = {rule.name: [[0, 0] for _ in range(len(SIZES_FROM) + 1)] for rule in RULES}
     for row, said in _all(rows):
-        for name, harmful, _, _ in said["causes"]:
-            right, of = found.get((name, harmful), (0, 0))
-            found[name, harmful] = right + (name in (*row["expected"], *row["also"])), of + 1
-    return dict(sorted(found.items()))
+        for name, _, _, _, size in said["causes"]:
+            cell = found[name][band_of(size)]
+            cell[0] += name in (*row["expected"], *row["also"])
+            cell[1] += 1
+    return {name: tuple((right, of) for right, of in cells) for name, cells in found.items()}
 
 
 def table(found: Mapping[str, Rate]) -> list[str]:

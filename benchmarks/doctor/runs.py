@@ -69,11 +69,10 @@ def run(job: Job, out: Path) -> float:
 
     def make_session(settings: TrainConfig, *, fresh: bool = True) -> Session:
         session = Session(settings, fresh=fresh)
-        if cell.split is None or not fresh:
-            # Dropout in the sampler draws from torch's global stream, which no setting seeds.
-            torch.manual_seed(settings.seed)
-            for fault in cell.faults:
-                fault(session)
+        # Dropout in the sampler draws from torch's global stream, which no setting seeds.
+        torch.manual_seed(settings.seed)
+        for fault in cell.faults:
+            fault(session)
         return session
 
     began = time.monotonic()

@@ -99,12 +99,12 @@ def needs_table() -> str:
 
 
 def confidence_table() -> str:
-    """How often each finding was right on the runs that the rules were chosen on."""
+    """How often each finding was right on the runs that the rules were chosen on, by the size of the effect."""
     return table(
-        ["finding", "right", "of"],
+        ["cause", "size below 1", "1 to 2", "2 and more"],
         [
-            (f"`{name}`, {'harmful' if harmful else 'harmless'}", right, of)
-            for (name, harmful), (right, of) in RIGHT_OF.items()
+            (f"`{name}`", *(f"{right} of {of}" for right, of in bands))
+            for name, bands in RIGHT_OF.items()
         ],
     )
 
