@@ -2,6 +2,9 @@
 
     python -m benchmarks.doctor.judge --runs runs/doctor --json benchmarks/results/doctor_matrix.json
 
+What the file holds of other seeds is kept, as long as the rules are the same; so the runs may be made and judged seed
+by seed, on several machines.
+
 A fault is harmful where the run ends with more held-out regret than its twin: by `MARGIN` of the twin's start in the
 mean over the seeds, with a 95 % interval (Student's t, pairs of the same seed) above 0. It is harmless where the mean
 is below half of that. Between the two it is neither, and counts for no figure. With one seed the mean decides alone.
@@ -11,6 +14,7 @@ The twin decides this and not the doctor.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -19,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.collapse.doctor import RULES, Diagnosis, diagnose
-from algorithms.collapse.doctor.finding import Named
+from algorithms.collapse import doctor
+from algorithms.collapse.doctor import Diagnosis, diagnose
+from algorithms.collapse.doctor.finding import Named, Untold
 from algorithms.collapse.doctor.record import Record
 from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
@@ -74,30 +79,28 @@ def ends(rows: Rows) -> tuple[float, float]:
     return values[0], values[-1]
 
 
-def harm(faulty: Mapping[int, Rows], twin: Mapping[int, Rows]) -> dict[str, Any]:
-    """What the fault did to regret: the mean difference, its interval, and "harmful", "harmless" or "between"."""
+def harm(faulty: Mapping[str, list[float]], twin: Mapping[str, list[float]]) -> dict[str, Any]:
+    """What the fault did to regret: the mean difference, its interval, and "harmful", "harmless" or "between".
+
+    Args:
+        faulty: seed -> regret at the first and the last evaluation, centipawns.
+        twin: the same of the run without the fault.
+    """
     seeds = sorted(set(faulty) & set(twin))
     if not seeds:
         return {"seeds": 0, "harm": "unknown"}
-    apart = [ends(faulty[s])[1] - ends(twin[s])[1] for s in seeds]
-    margin = MARGIN * float(np.mean([ends(twin[s])[0] for s in seeds]))
-    mean = float(np.mean(apart))
-    half = 0.0
+    apart = [faulty[seed][1] - twin[seed][1] for seed in seeds]
+    margin = MARGIN * float(np.mean([twin[seed][0] for seed in seeds]))
+    mean, half = float(np.mean(apart)), 0.0
     if len(apart) > 1:
-        half = (
-            student_t_quantile(0.975, len(apart) - 1)
-            * float(np.std(apart, ddof=1))
-            / math.sqrt(len(apart))
-        )
-    low, high = mean - half, mean + half
-    word = (
-        "harmful" if mean > margin and low > 0 else "harmless" if mean < margin / 2 else "between"
-    )
+        error = float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
+        half = student_t_quantile(0.975, len(apart) - 1) * error
+    worse = mean > margin and mean - half > 0
     return {
         "seeds": len(seeds),
         "difference_cp": round(mean, 1),
-        "interval_cp": [round(low, 1), round(high, 1)],
-        "harm": word,
+        "interval_cp": [round(mean - half, 1), round(mean + half, 1)],
+        "harm": "harmful" if worse else "harmless" if mean < margin / 2 else "between",
     }
 
 
@@ -118,56 +121,82 @@ def said(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def judged(runs: Path) -> list[dict[str, Any]]:
-    """A row for each cell that was run: its harm, and what the doctor said of each seed at each level."""
+def lacks(diagnosis: Diagnosis) -> list[str]:
+    """The causes that cannot be told because columns are missing."""
+    verdicts = [(finding.name, finding.verdict) for finding in diagnosis.findings]
+    return [name for name, v in verdicts if isinstance(v, Untold) and v.missing]
+
+
+def judged(runs: Path, kept: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each cell that was run: its harm, and what the doctor said of each seed at each level.
+
+    Args:
+        runs: folder of the runs.
+        kept: rows of other seeds by the name of the cell.
+    """
     every = {cell.name: cell for cell in cells()}
-    cache = {name: records(runs, cell) for name, cell in every.items()}
-    rows = []
+    rows = {}
     for name, cell in every.items():
-        if not cache[name]:
+        old = kept.get(name, {"regret_cp": {}, "said": {}, "lacking": {}})
+        found = records(runs, cell)
+        regret = old["regret_cp"] | {
+            str(s): [round(v, 1) for v in ends(r)] for s, r in found.items()
+        }
+        if not regret:
             continue
-        levels = {
-            level: {str(s): said(diagnose(less(r))) for s, r in cache[name].items()}
-            for level, less in LEVELS.items()
+        said_of, lacking = {}, {}
+        for level, less in LEVELS.items():
+            diagnoses = {str(seed): diagnose(less(r)) for seed, r in found.items()}
+            said_of[level] = old["said"].get(level, {}) | {s: said(d) for s, d in diagnoses.items()}
+            new = {name for diagnosis in diagnoses.values() for name in lacks(diagnosis)}
+            lacking[level] = sorted({*old["lacking"].get(level, ()), *new})
+        rows[name] = {
+            "name": name,
+            "group": cell.group,
+            "size": cell.size,
+            "algorithm": cell.algorithm,
+            "expected": list(cell.expected),
+            "also": list(cell.also),
+            "regret_cp": regret,
+            "said": said_of,
+            "lacking": lacking,
         }
-        told = {
-            level: sorted(
-                {
-                    rule.name
-                    for r in list(cache[name].values())[:1]
-                    for rule in RULES
-                    if any(Record(less(r)).has(*need) for need in rule.needs)
-                }
-            )
-            for level, less in LEVELS.items()
-        }
-        rows.append(
-            {
-                "name": name,
-                "group": cell.group,
-                "size": cell.size,
-                "algorithm": cell.algorithm,
-                "expected": list(cell.expected),
-                "also": list(cell.also),
-                "regret_cp": {
-                    str(s): [round(v, 1) for v in ends(r)] for s, r in cache[name].items()
-                },
-                "harm": harm(cache[name], cache[cell.twin]) if cell.twin else None,
-                "said": levels,
-                "columns": told,
-            }
-        )
-    return rows
+    for name, row in rows.items():
+        twin = every[name].twin
+        there = rows[twin]["regret_cp"] if twin in rows else {}
+        row["harm"] = harm(row["regret_cp"], there) if twin else None
+    return list(rows.values())
+
+
+def rules_hash() -> str:
+    """SHA-256 of the doctor's files, 12 digits: rows of other rules are not kept beside these."""
+    files = sorted(Path(doctor.__file__).parent.glob("*.py"))
+    text = b"".join(file.read_bytes() for file in files if file.name != "confidence.py")
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
+def kept_rows(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The rows of a file, by the name of the cell; none where there is no file.
+
+    Raises:
+        SystemExit: the file was written by other rules.
+    """
+    if path is None or not path.exists():
+        return {}
+    record = json.loads(path.read_text())
+    if record["settings"]["rules"] != rules_hash():
+        raise SystemExit(f"{path} was judged by other rules ({record['settings']['rules']}, these are "
+                         f"{rules_hash()}): choose another file, or remove it")  # fmt: skip
+    return {row["name"]: row for row in record["cells"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[], help="for the record")
     parser.add_argument("--seeds-from", metavar="COMMIT", help="for the record")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = judged(options.runs)
+    rows = judged(options.runs, kept_rows(options.json))
     found = rates(rows)
     print("\n".join(table(found)))
     for name, bands in by_rule(rows).items():

@@ -118,7 +118,7 @@ def _levels(rows: Sequence[CellRow]) -> dict[str, Rate]:
         found[f"{level}: wrongly named"] = _rate(pairs, _wrongly, "at most .02")
         still = whole = 0
         for row in faulty:
-            if not set(row["expected"]) & set(row["columns"][level]):
+            if set(row["expected"]) <= set(row["lacking"][level]):
                 continue
             for seed, said in row["said"]["all"].items():
                 if _right(row, said):

@@ -9,7 +9,20 @@ from algorithms.collapse.doctor.finding import Named, Verdict
 BANDS = (1.0, 2.0)
 """Sizes of effect at which another band begins: harmless ones, those up to twice the least harmful size, the rest."""
 
-RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {}
+RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
+    "temperature_mismatch": ((1, 1), (3, 3), (15, 15)),
+    "forward_mismatch": ((7, 7), (4, 4), (18, 18)),
+    "stale_behaviour": ((4, 4), (6, 6), (5, 5)),
+    "sampled_entropy_bonus": ((9, 9), (2, 2), (6, 6)),
+    "saturated_controller": ((0, 0), (9, 9), (0, 0)),
+    "loss_budget": ((0, 0), (14, 14), (0, 0)),
+    "sharp_optimum": ((7, 7), (0, 0), (0, 0)),
+    "no_signal": ((0, 0), (6, 6), (23, 23)),
+    "fixed_positions": ((0, 0), (13, 13), (5, 5)),
+    "clip_asymmetry": ((0, 0), (3, 3), (4, 4)),
+    "update_epochs": ((4, 7), (0, 0), (1, 1)),
+    "weak_entropy_high_lr": ((2, 2), (3, 3), (4, 4)),
+}
 """Cause -> (findings that were right, findings) for each band, on the seed that the rules were chosen on."""
 
 

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Untold, Verdict, rerun
+from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Verdict, rerun
 from algorithms.collapse.doctor.outcome import Outcome
 from algorithms.collapse.doctor.record import Point, Record
 
@@ -32,7 +32,7 @@ HARMFUL_LOG_SLOPE = 0.06
 HARMFUL_RESIDUAL = 0.18
 """Scatter in nats from which another forward pass did harm."""
 
-HARMFUL_STALENESS = 0.1
+HARMFUL_STALENESS = 0.17
 """Scatter in nats, mean over the updates, from which old weights did harm."""
 
 
@@ -154,8 +154,6 @@ def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
             f"every update begins at the weights that sampled it: {len(away)} of {len(lines)} begin "
             "further away than the first"
         )
-    if not record.has_its_beginning and len(stretches) == 1:
-        return Untold((SLOPE,), "the record lacks its beginning, and no synchronisation is on it")
     since = drifting[0][0][0]
     # Over the updates from there on: half of them fresh do half of the harm.
     later = [left if left > 2 * base else 0.0 for n, _, left in lines if n >= since]

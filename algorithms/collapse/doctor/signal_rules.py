@@ -18,7 +18,7 @@ REPEATED = "rollout/repeated_fraction"
 HARMFUL_TIED = 0.10
 """Share of groups with different moves and equal rewards from which a reward did harm."""
 
-HARMFUL_SINGLE = 0.25
+HARMFUL_SINGLE = 0.32
 """Share of groups with one and the same move, at the start, from which a policy is too sure to explore."""
 
 HARMFUL_GAP = 0.15
@@ -40,14 +40,16 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
     first_single = single.get(dead[0][0], math.nan)
     all_dead = float(np.mean([value for _, value in dead[:3]]))
     if not single:
-        if all_dead > 0.5:
-            found = record.episode(dead, lambda value: value > 0.5)
-        elif all_dead > HARMFUL_TIED:
+        found = record.episode(dead, lambda value: value > 0.5) if all_dead > 0.5 else None
+        if found is None and record.episode(dead, lambda value: value > HARMFUL_TIED) is not None:
             return Untold(
-                (SINGLE,), f"{all_dead:.0%} of the groups have equal rewards at the start"
+                (SINGLE,),
+                "many groups have equal rewards, and in which of them the moves differ is unknown",
             )
-        else:
-            return RuledOut(f"{all_dead:.0%} of the groups have equal rewards at the start")
+        if found is None:
+            return RuledOut(
+                f"{all_dead:.0%} of the groups have equal rewards at the start, and few later"
+            )
     blind = record.mean(BLIND)
     distinct = float(np.mean(record.series(DISTINCT)[:3])) if record.has(DISTINCT) else math.nan
     entropy = record.first("policy/entropy", 3)
@@ -72,7 +74,7 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
             remedy,
             rerun("--env.reward win_prob_delta"),
         )
-    if first_single > HARMFUL_SINGLE / 2 and record.has_its_beginning:
+    if first_single > HARMFUL_SINGLE and record.has_its_beginning:
         return Named(
             first_single / HARMFUL_SINGLE,
             record.first_update,
@@ -83,9 +85,9 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
             "a higher rollout.temperature (sampling and learning), or preset exact",
             rerun(f"--rollout.temperature {4 * record.last('rollout/temperature'):.3g}"),
         )
-    if not record.has_its_beginning and first_single > HARMFUL_SINGLE / 2:
+    if not record.has_its_beginning and first_single > HARMFUL_SINGLE:
         return Untold(
-            (SINGLE,), "the record lacks its beginning, where a policy too sure to explore shows"
+            (), "the record lacks its beginning, where a policy too sure to explore shows"
         )
     return RuledOut(
         f"at the start {first_tied:.1%} of the groups have equal rewards for different moves, and "
@@ -126,9 +128,9 @@ def fixed_positions(record: Record, outcome: Outcome) -> Verdict:
     said += f"; on them the policy has {sampled:.2f} nats, on held-out ones {held:.2f}"
     if not few and not gap > HARMFUL_GAP:
         return RuledOut(f"{said}; they repeat by and by, as those of a large set do")
-    poor = 1.0 if outcome.is_poor else 0.0
+    size = 0.0 if math.isnan(gap) else gap / HARMFUL_GAP
     return Named(
-        max(poor, 0.0 if math.isnan(gap) else gap / HARMFUL_GAP),
+        max(size, 1.0),
         found.since,
         said,
         "0 % with a stream of fresh starts, and equal entropies",
@@ -153,7 +155,7 @@ SIGNAL_RULES = (
         "every run; entropy by the evaluations",
         "positions that were trained on before come at once and often, or entropy on them falls below that on others",
         "fresh positions, or those of a large set, with equal entropies",
-        f"entropy on them is within {HARMFUL_GAP:.0%} of that on held-out positions",
+        "never: a large set is ruled out, and a small one counts as harmful",
         fixed_positions,
     ),
 )
