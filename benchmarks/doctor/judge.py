@@ -147,7 +147,11 @@ def judged(runs: Path, kept: Mapping[str, Mapping[str, Any]]) -> list[dict[str, 
         said_of, lacking = {}, {}
         for level, less in LEVELS.items():
             diagnoses = {str(seed): diagnose(less(r)) for seed, r in found.items()}
-            said_of[level] = old["said"].get(level, {}) | {s: said(d) for s, d in diagnoses.items()}
+            new_said = {seed: said(diagnosis) for seed, diagnosis in diagnoses.items()}
+            if level != "all":  # the file is read by people too
+                short = ("verdict", "causes")
+                new_said = {seed: {n: each[n] for n in short} for seed, each in new_said.items()}
+            said_of[level] = old["said"].get(level, {}) | new_said
             new = {name for diagnosis in diagnoses.values() for name in lacks(diagnosis)}
             lacking[level] = sorted({*old["lacking"].get(level, ()), *new})
         rows[name] = {
@@ -205,9 +209,10 @@ def main() -> None:
         record = {
             "benchmark": "doctor_matrix",
             "settings": {
-                "seeds": options.seeds,
+                "seeds": sorted({int(seed) for row in rows for seed in row["regret_cp"]}),
                 "seeds_from": options.seeds_from,
                 "margin": MARGIN,
+                "rules": rules_hash(),
             },
             "machine": machine(),
             "rates": found,
