@@ -20,7 +20,7 @@ from algorithms.collapse.doctor.outcome import (
 from algorithms.collapse.doctor.record import Record
 from algorithms.collapse.doctor.rules import RULES
 from algorithms.collapse.doctor.sampler_rules import SAMPLER_RULES
-from algorithms.reports.run_files import read_metrics
+from algorithms.reports.run_files import read_rows
 from algorithms.reports.summaries import Rows
 
 NEEDED_UPDATES = 4
@@ -131,12 +131,14 @@ def diagnose(rows: Rows) -> Diagnosis:
 
 
 def diagnose_run(run_dir: Path) -> Diagnosis:
-    """The diagnosis of a run folder, from its metrics.jsonl alone.
+    """The diagnosis of a run folder, from its metrics.jsonl alone; a note says what does not match its checksum.
 
     Raises:
         ValueError: there is no record, or it cannot be read.
     """
-    return diagnose(read_metrics(run_dir))
+    rows, doubts = read_rows(run_dir)
+    diagnosis = diagnose(rows)
+    return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
 def _looked(rule: Rule, record: Record, outcome: Outcome) -> Verdict:
