@@ -153,7 +153,9 @@ class Record:
         ends = np.flatnonzero(held)
         if not len(ends):
             return None
-        highest = np.maximum.accumulate(sums[ends + 1][::-1])  # from each end on, the last end first
+        highest = np.maximum.accumulate(
+            sums[ends + 1][::-1]
+        )  # from each end on, the last end first
         lasts = ends[::-1][np.searchsorted(highest, sums[starts])]
         at = int(np.argmax(lasts - starts))
         inside = [points[i] for i in range(starts[at], lasts[at] + 1) if held[i]]
