@@ -59,8 +59,8 @@ class Record:
         """
         found: list[tuple[int, Mapping[str, float | None]]] = []
         for row in self.rows:
-            if any(_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
-                known = _finite(row, "step")
+            if any(is_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
+                known = is_finite(row, "step")
                 found.append((int(row["step"]) if known else len(found) + 1, row))  # type: ignore[arg-type]
         return found
 
@@ -98,23 +98,30 @@ class Record:
         return all(a < b for values in counted for a, b in itertools.pairwise(values))
 
     def has(self, *metrics: str) -> bool:
-        """Whether there is a finite value of every one of them."""
-        return all(any(_finite(row, metric) for row in self.rows) for metric in metrics)
+        """Whether there is a finite value of every one of them, and of those of updates in one row."""
+        together = [name for name in metrics if name.startswith((*UPDATE_PREFIXES, "step0/"))]
+        if together and not any(
+            all(is_finite(row, name) for name in together) for _, row in self.update_rows
+        ):
+            return False
+        return all(
+            any(is_finite(row, name) for row in self.rows) for name in set(metrics) - set(together)
+        )
 
     def points(self, metric: str) -> list[Point]:
         """(update, value) of a metric, of the rows that describe updates and have it."""
-        return [(n, float(row[metric])) for n, row in self.update_rows if _finite(row, metric)]  # type: ignore[arg-type]
+        return [(n, float(row[metric])) for n, row in self.update_rows if is_finite(row, metric)]  # type: ignore[arg-type]
 
     def series(self, metric: str) -> list[float]:
         """The finite values of a metric, in order, of every row."""
-        return [float(row[metric]) for row in self.rows if _finite(row, metric)]  # type: ignore[arg-type]
+        return [float(row[metric]) for row in self.rows if is_finite(row, metric)]  # type: ignore[arg-type]
 
     def together(self, *metrics: str) -> list[tuple[int, list[float]]]:
         """(update, values) of the updates whose rows have all of the metrics."""
         return [
             (n, [float(row[m]) for m in metrics])  # type: ignore[arg-type]
             for n, row in self.update_rows
-            if all(_finite(row, m) for m in metrics)
+            if all(is_finite(row, m) for m in metrics)
         ]
 
     def first(self, metric: str, count: int = 1) -> float:
@@ -146,16 +153,14 @@ class Record:
         It begins and ends with a value that holds, and has at least 4 of them and an eighth of all.
         """
         held = np.array([holds(value) for _, value in points], bool)
-        # The longest stretch in which each value that holds not weighs as much as four that do: from a first one
-        # of some that hold to the last one that holds up to which the sum is not negative.
+        # A value that does not hold weighs as much as four that do. The longest stretch goes from the first of
+        # some that hold to the last one up to which the sum is not negative.
         sums = np.concatenate([[0], np.cumsum(np.where(held, 1, -4))])
         starts = np.flatnonzero(held & ~np.concatenate([[False], held[:-1]]))
         ends = np.flatnonzero(held)
         if not len(ends):
             return None
-        highest = np.maximum.accumulate(
-            sums[ends + 1][::-1]
-        )  # from each end on, the last end first
+        highest = np.maximum.accumulate(sums[ends + 1][::-1])  # the last end comes first
         lasts = ends[::-1][np.searchsorted(highest, sums[starts])]
         at = int(np.argmax(lasts - starts))
         inside = [points[i] for i in range(starts[at], lasts[at] + 1) if held[i]]
@@ -164,11 +169,12 @@ class Record:
     @functools.cached_property
     def fresh_starts(self) -> list[int]:
         """Updates at which a process began: the first one on record, and those that were looked at before."""
-        looked = [n for n, row in self.update_rows if _finite(row, "step0/log_odds_residual")]
+        looked = [n for n, row in self.update_rows if is_finite(row, "step0/log_odds_residual")]
         return sorted({*looked, *([self.first_update] if self.has_its_beginning else [])})
 
 
-def _finite(row: Mapping[str, float | None], name: str) -> bool:
+def is_finite(row: Mapping[str, float | None], name: str) -> bool:
+    """Whether the row has a finite number of that name."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
