@@ -13,6 +13,7 @@ from algorithms.collapse.doctor.outcome import (
     LEARNING,
     LOST,
     NOT_LEARNING,
+    UNKNOWN,
     WORSE,
     Outcome,
     outcome_of,
@@ -92,16 +93,34 @@ class Diagnosis:
             "notes": list(self.notes),
         }
 
+    @property
+    def state(self) -> str:
+        """The outcome in words, as "learning, entropy spent on learning"."""
+        learning, entropy = self.outcome.learning, self.outcome.entropy
+        if learning == entropy == UNKNOWN:
+            return "cannot tell whether it learns, nor what becomes of its entropy"
+        learning = "cannot tell whether it learns" if learning == UNKNOWN else learning
+        rest = "entropy not known" if entropy == UNKNOWN else f"entropy {entropy}"
+        return f"{learning}, {rest}"
+
     def line(self) -> str:
         """The diagnosis in a line."""
         harmful = [finding for finding in self.causes if finding.is_harmful]
         if harmful:
-            verdict = harmful[0].verdict
-            assert isinstance(verdict, Named)
-            return (
-                f"{self.verdict}: {harmful[0].name} ({harmful[0].confidence:.0%}); {verdict.remedy}"
-            )
-        return f"{self.verdict}: {self.outcome.learning}, entropy {self.outcome.entropy}"
+            first = harmful[0].verdict
+            assert isinstance(first, Named)
+            named = ", ".join(f"{each.name} ({each.confidence:.0%})" for each in harmful)
+            return f"{self.verdict}: {named}; {first.remedy}"
+        said = self.state.startswith(self.verdict)
+        return "; ".join([self.state if said else f"{self.verdict}: {self.state}", *self.lacking])
+
+    @property
+    def lacking(self) -> list[str]:
+        """What keeps the doctor from more, in a phrase; empty where nothing does."""
+        if count := len(self.untold):
+            return [f"{count} cause{'s' if count > 1 else ''} cannot be told"]
+        rows_are_missing = self.verdict == CANNOT_TELL and self.outcome.learning == LEARNING
+        return ["rows are missing"] if rows_are_missing else []
 
 
 def diagnose(rows: Rows) -> Diagnosis:

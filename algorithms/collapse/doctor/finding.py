@@ -87,7 +87,7 @@ class Rule:
         """What the record says of the cause."""
         if not any(record.has(*metrics) for metrics in self.needs):
             lacking = tuple(metric for metric in self.needs[0] if not record.has(metric))
-            return Untold(lacking)
+            return Untold(lacking) if lacking else Untold(self.needs[0], "no row has all of them")
         return self.look(record, outcome)
 
 

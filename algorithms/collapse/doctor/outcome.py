@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.collapse.doctor.record import Record
+from algorithms.collapse.doctor.record import Record, is_finite
 
 LEARNING, NOT_LEARNING, WORSE, UNKNOWN = (
     "learning",
@@ -96,9 +96,9 @@ class Outcome:
 def outcome_of(record: Record) -> Outcome:
     """The outcome of a record; `UNKNOWN` where it has fewer than two evaluations."""
     evaluations = [
-        (int(row.get("step") or 0), float(row["eval/regret_cp"]))  # type: ignore[arg-type]
+        (int(row["step"]) if is_finite(row, "step") else 0, float(row["eval/regret_cp"]))  # type: ignore[arg-type]
         for row in record.rows
-        if math.isfinite(_number(row.get("eval/regret_cp")))
+        if is_finite(row, "eval/regret_cp")
     ]
     values = [value for _, value in evaluations]
     entropy = _ends(record.series("eval/entropy")) or _ends(record.series("policy/entropy"))
@@ -176,7 +176,3 @@ def _notes(record: Record, entropy: str, change: float) -> tuple[str, ...]:
 
 def _ends(values: Sequence[float]) -> tuple[float, float] | None:
     return (values[0], values[-1]) if len(values) >= 2 else None
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -59,10 +59,9 @@ class Record:
         """
         found: list[tuple[int, Mapping[str, float | None]]] = []
         for row in self.rows:
-            if any(_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
-                step = row.get("step")
-                known = isinstance(step, (int, float)) and math.isfinite(step)
-                found.append((int(step) if known else len(found) + 1, row))  # type: ignore[arg-type]
+            if any(is_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
+                known = is_finite(row, "step")
+                found.append((int(row["step"]) if known else len(found) + 1, row))  # type: ignore[arg-type]
         return found
 
     @functools.cached_property
@@ -98,29 +97,31 @@ class Record:
         counted = (self.series(name) for name in ("step", "plies", "scored_moves"))
         return all(a < b for values in counted for a, b in itertools.pairwise(values))
 
-    @functools.cached_property
-    def names(self) -> frozenset[str]:
-        """Metrics of which there is at least one finite value."""
-        return frozenset(name for row in self.rows for name in row if _finite(row, name))
-
     def has(self, *metrics: str) -> bool:
-        """Whether there is a finite value of every one of them."""
-        return all(metric in self.names for metric in metrics)
+        """Whether there is a finite value of every one of them, and of those of updates in one row."""
+        together = [name for name in metrics if name.startswith((*UPDATE_PREFIXES, "step0/"))]
+        if together and not any(
+            all(is_finite(row, name) for name in together) for _, row in self.update_rows
+        ):
+            return False
+        return all(
+            any(is_finite(row, name) for row in self.rows) for name in set(metrics) - set(together)
+        )
 
     def points(self, metric: str) -> list[Point]:
         """(update, value) of a metric, of the rows that describe updates and have it."""
-        return [(n, float(row[metric])) for n, row in self.update_rows if _finite(row, metric)]  # type: ignore[arg-type]
+        return [(n, float(row[metric])) for n, row in self.update_rows if is_finite(row, metric)]  # type: ignore[arg-type]
 
     def series(self, metric: str) -> list[float]:
         """The finite values of a metric, in order, of every row."""
-        return [float(row[metric]) for row in self.rows if _finite(row, metric)]  # type: ignore[arg-type]
+        return [float(row[metric]) for row in self.rows if is_finite(row, metric)]  # type: ignore[arg-type]
 
     def together(self, *metrics: str) -> list[tuple[int, list[float]]]:
         """(update, values) of the updates whose rows have all of the metrics."""
         return [
             (n, [float(row[m]) for m in metrics])  # type: ignore[arg-type]
             for n, row in self.update_rows
-            if all(_finite(row, m) for m in metrics)
+            if all(is_finite(row, m) for m in metrics)
         ]
 
     def first(self, metric: str, count: int = 1) -> float:
@@ -151,32 +152,29 @@ class Record:
 
         It begins and ends with a value that holds, and has at least 4 of them and an eighth of all.
         """
-        signs = [1.0 if holds(value) else -4.0 for _, value in points]
-        least = max(4, len(points) / 8)
-        best: tuple[int, int] | None = None
-        # The longest stretch whose sum is not negative: each start with the last end that allows it.
-        sums = np.concatenate([[0.0], np.cumsum(signs)])
-        for start, sign in enumerate(signs):
-            if sign < 0 or (start and signs[start - 1] > 0):
-                continue
-            ends = np.flatnonzero(sums[start + 1 :] >= sums[start]) + start
-            ends = [end for end in ends if signs[end] > 0]  # type: ignore[assignment]
-            if len(ends) and (best is None or ends[-1] - start > best[1] - best[0]):
-                best = start, int(ends[-1])
-        if best is None:
+        held = np.array([holds(value) for _, value in points], bool)
+        # A value that does not hold weighs as much as four that do. The longest stretch goes from the first of
+        # some that hold to the last one up to which the sum is not negative.
+        sums = np.concatenate([[0], np.cumsum(np.where(held, 1, -4))])
+        starts = np.flatnonzero(held & ~np.concatenate([[False], held[:-1]]))
+        ends = np.flatnonzero(held)
+        if not len(ends):
             return None
-        inside = [p for p in points[best[0] : best[1] + 1]]
-        held = [p for p in inside if holds(p[1])]
-        return Episode(held) if len(held) >= least else None
+        highest = np.maximum.accumulate(sums[ends + 1][::-1])  # the last end comes first
+        lasts = ends[::-1][np.searchsorted(highest, sums[starts])]
+        at = int(np.argmax(lasts - starts))
+        inside = [points[i] for i in range(starts[at], lasts[at] + 1) if held[i]]
+        return Episode(inside) if len(inside) >= max(4, len(points) / 8) else None
 
     @functools.cached_property
     def fresh_starts(self) -> list[int]:
         """Updates at which a process began: the first one on record, and those that were looked at before."""
-        looked = [n for n, row in self.update_rows if _finite(row, "step0/log_odds_residual")]
+        looked = [n for n, row in self.update_rows if is_finite(row, "step0/log_odds_residual")]
         return sorted({*looked, *([self.first_update] if self.has_its_beginning else [])})
 
 
-def _finite(row: Mapping[str, float | None], name: str) -> bool:
+def is_finite(row: Mapping[str, float | None], name: str) -> bool:
+    """Whether the row has a finite number of that name."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False

@@ -34,7 +34,7 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
     # Groups of one move have equal rewards in every run whose entropy falls: at the start alone they are a cause.
     tied = [(n, value - single.get(n, 0.0)) for n, value in dead]
     early = [value for n, value in tied if n < record.first_update + max(3, len(tied) // 8)]
-    first_tied = float(np.mean(early))
+    first_tied = float(np.mean(early or [value for _, value in tied[:3]]))
     found = record.episode(tied, lambda value: value > HARMFUL_TIED)
     # At the very first update: a few large steps can make any policy sure.
     first_single = single.get(dead[0][0], math.nan)
