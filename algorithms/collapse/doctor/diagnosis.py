@@ -162,6 +162,8 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
 
 def _looked(rule: Rule, record: Record, outcome: Outcome) -> Verdict:
     verdict: Verdict = rule(record, outcome)
+    if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
+        return Untold(gaps, "on record in a part of the updates alone")
     if record.updates >= NEEDED_UPDATES or isinstance(verdict, Untold):
         return verdict
     if rule in SAMPLER_RULES and isinstance(verdict, Named):
