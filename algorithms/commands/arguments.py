@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from algorithms.config.foreign import Trust
 from algorithms.core.checks import require_choice
+from algorithms.run_folder.messages import complain
 
 if TYPE_CHECKING:
     from tyro.constructors import ConstructorRegistry
@@ -73,7 +73,7 @@ def parse(
     try:
         check_choices(arguments, options.config)  # type: ignore[attr-defined]
     except ValueError as error:
-        print(f"{command}: {error}", file=sys.stderr)
+        complain(command, error)
         raise SystemExit(2) from None  # the parser's own code for a line that makes no sense
     return tyro.cli(
         type(options),
@@ -139,7 +139,7 @@ def _unknown_apart(arguments: Sequence[str], known: set[str]) -> list[str]:
 
 
 def check_choices(arguments: Sequence[str], config: Any) -> None:
-    """None; looks at every `--section.setting value` whose setting has named choices.
+    """Looks at every `--section.setting value` whose setting has named choices.
 
     Unknown flags are left to the parser, which suggests flags itself.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.reports.page import Claims, Group
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         runs, page = make_page(options.dir)
         _write(out, page)
     except (ReportError, ValueError) as error:
-        print(f"chess-lab report: {error}", file=sys.stderr)
+        complain("chess-lab report", error)
         return 1
     size_kb = len(page.encode()) / 1000
     print(f"{runs} run{'' if runs == 1 else 's'}, {size_kb:,.0f} kB: {out}")

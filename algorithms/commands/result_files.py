@@ -56,7 +56,7 @@ def try_json(path: Path | None) -> None:
 
 
 def try_path(path: Path) -> None:
-    """None; makes the folder of a file and tries that it can be written, but leaves what is there as it is.
+    """Makes the folder of a file and tries that it can be written, but leaves what is there as it is.
 
     Raises:
         OSError: it cannot be written.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from algorithms.commands.result_files import write_json
-from algorithms.run_folder.console import WIDTH
+from algorithms.run_folder.messages import WIDTH
 
 Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and what it is for."""
@@ -103,7 +103,7 @@ def after_pretraining(
 
 def with_trust(arguments: Sequence[str]) -> str:
     """The command line that follows what a folder's settings name, to be copied."""
-    return f"  {shlex.join([*program(), *arguments, '--trust'])}"
+    return f"    {shlex.join([*program(), *arguments, '--trust'])}"
 
 
 def next_commands(*steps: Step) -> list[str]:

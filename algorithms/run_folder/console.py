@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -15,12 +14,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from algorithms.run_folder.messages import WIDTH, message_lines
 from algorithms.run_folder.output import make_console
 
 Row = Mapping[str, float]
 HISTORY = 8  # evaluations shown in the live table
 PLAIN_INTERVAL_S = 10.0
-WIDTH = 80  # columns that every terminal has
 SPARK = "▁▂▃▄▅▆▇█"
 
 
@@ -144,13 +143,13 @@ class PlainDisplay:
             parts.append(f"left {self._clock.left()}")
         self._print("  ".join(parts))
         if status and status != self._status:
-            for line in textwrap.wrap(f"doctor: {status}", WIDTH, subsequent_indent="  "):
-                self._print(line)
+            self.say(f"doctor: {status}")
             self._status = status
 
     def say(self, message: str) -> None:
         """Prints the message."""
-        self._print(message)
+        for line in message_lines(message):
+            self._print(line)
 
     def stop(self) -> None:
         """Nothing is pending."""
@@ -189,7 +188,8 @@ class LiveDisplay:
 
     def say(self, message: str) -> None:
         """Prints the message above the table."""
-        self._console.print(Text(message, style="yellow"))
+        for line in message_lines(message):
+            self._console.print(Text(line, style="yellow"), soft_wrap=True)
 
     def stop(self) -> None:
         """Leaves the last table on the screen."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from algorithms.config.custom import custom_names
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret
 from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
-from algorithms.run_folder.console import WIDTH, Display, duration, policy_fact
+from algorithms.run_folder.console import Display, duration, policy_fact
+from algorithms.run_folder.messages import message_lines
 from algorithms.training.record import TrainingSession
 
 
@@ -113,7 +113,7 @@ def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
         text = f"Learned: {where} {now} on average, down from {before}."
     else:
         text = f"Got worse: {where} {now} on average, up from {before}."
-    return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
+    return message_lines(text)
 
 
 def describe(
@@ -124,7 +124,7 @@ def describe(
     resumed: bool,
     packages: tuple[str, ...] = (),
 ) -> None:
-    """None; writes config.json and environment.json, and says what is about to run.
+    """Writes config.json and environment.json, and says what is about to run.
 
     Args:
         session: before its first update.
