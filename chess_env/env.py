@@ -71,8 +71,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     `terminated`: mate, stalemate, insufficient material, 50 moves without capture or pawn move, third
     occurrence of a position since `reset` (`info["status"]`, a code of `chess_env.rules.STATUS_NAMES`), or
     an illegal action. `truncated`: `max_plies` plies were played; the reward then still counts the engine's
-    score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase`
-    (0 opening, 1 middlegame, 2 endgame). Its numbers have the dtypes of the vector environment's arrays.
+    score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase` (0 opening,
+    1 middlegame, 2 endgame). All but `fen` and `reward_terms` are numbers, in the vector environment's dtypes.
 
     ## Arguments
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
@@ -236,7 +236,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         return svg(self.board)
 
     def close(self) -> None:
-        """None; ends the engines that this environment started. May be called twice."""
+        """Ends the engines that this environment started. May be called twice."""
         self.settings.close()
 
     def get_state(self) -> dict[str, Any]:
