@@ -102,7 +102,7 @@ class _Grid:
         self._save()
 
     def _admit(self, grid_run: GridRun, retry_failed: bool) -> None:
-        """None; brings the record of a run up to date with its folder."""
+        """Brings the record of a run up to date with its folder."""
         record = self.records.get(grid_run.name)
         if record is None:
             if grid_run.folder.exists():
@@ -155,7 +155,7 @@ class _Grid:
         )
 
     def _watch(self, futures: list[Future[None]]) -> None:
-        """None; waits for all runs, and passes on a signal to those that run."""
+        """Waits for all runs, and passes on a signal to those that run."""
         left, passed_on = set(futures), False
         while left:
             ended, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -173,7 +173,7 @@ class _Grid:
                     process.send_signal(number)
 
     def _run_one(self, grid_run: GridRun) -> None:
-        """None; runs one run to its end, in a thread."""
+        """Runs one run to its end, in a thread."""
         arguments = self._prepare(grid_run)
         began = time.monotonic()
         with self._lock:

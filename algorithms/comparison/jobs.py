@@ -120,7 +120,7 @@ def read_jobs(
 def refuse_other_runs(
     plan: Plan, variants: Sequence[Variant], out: Path, evaluator_id: str
 ) -> None:
-    """None; MixedError where the folder holds finished runs that these could not stand beside."""
+    """Raises MixedError where the folder holds finished runs that cannot be compared with these."""
     if plan.allow_mixed:
         return
     runs, own = out / "runs", {variant.name for variant in variants}

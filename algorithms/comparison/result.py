@@ -117,7 +117,7 @@ def _add(
     runs: Sequence[RunSummary],
     values: Sequence[float | None],
 ) -> None:
-    """None; adds a column of at least two seeds."""
+    """Adds a column of at least two seeds."""
     if len(runs) > 1:
         seeds = tuple(run.seed for run in runs)
         columns[name] = Scores(name, seeds, np.array(values, dtype=np.float64))

@@ -65,7 +65,7 @@ def record(
 
 
 def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
-    """None; replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
+    """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
     if resumed and path.exists():
         try:
             first = json.loads(path.read_text(encoding="utf-8"))

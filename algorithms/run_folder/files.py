@@ -29,7 +29,7 @@ class UntrustedError(Exception):
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """None; an OSError from inside names `path`: those of write and fsync name no file."""
+    """An OSError from inside names `path`: those of write and fsync name no file."""
     try:
         yield
     except OSError as error:
@@ -38,7 +38,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_flushed(path: Path, data: bytes) -> None:
-    """None; writes `data` to a new file and brings it to disk.
+    """Writes `data` to a new file and brings it to disk.
 
     Raises:
         FileExistsError: there is something at `path`, be it a symbolic link, which is not followed.

@@ -73,7 +73,7 @@ class Forks:
         )  # fmt: skip
 
     def begin(self, arguments: Sequence[str], log: Path) -> None:
-        """None; starts a run, which appends what it prints to `log`."""
+        """Starts a run, which appends what it prints to `log`."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `wait` says how the process ended
             print(
@@ -88,7 +88,7 @@ class Forks:
         return int(answer) if answer else self._process.wait()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """None; reaches the run, or SIGKILL both."""
+        """Reaches the run, or SIGKILL both."""
         self._process.send_signal(number)
 
     @property
@@ -97,7 +97,7 @@ class Forks:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """None; ends the process."""
+        """Ends the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -117,7 +117,7 @@ def kept_forks(wanted: bool) -> Iterator[list[Forks] | None]:
 
 
 def serve() -> None:
-    """None; makes the runs asked for on standard input until it ends."""
+    """Makes the runs asked for on standard input until it ends."""
     for name in _LOADED:
         importlib.import_module(name)
     gc.collect()

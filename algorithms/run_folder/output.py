@@ -18,11 +18,11 @@ class Output:
     """
 
     def write(self, text: str) -> None:
-        """None; writes the text."""
+        """Writes the text."""
         self._try(sys.stdout.write, text)
 
     def flush(self) -> None:
-        """None; hands it on."""
+        """Hands it on."""
         self._try(sys.stdout.flush)
 
     def __getattr__(self, name: str) -> Any:

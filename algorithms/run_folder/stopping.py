@@ -67,7 +67,7 @@ def stop_on_signal() -> Iterator[Stop]:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """None; each of `SIGNALS` but SIGINT raises `Stopped` inside, as Ctrl-C raises KeyboardInterrupt."""
+    """Each of `SIGNALS` but SIGINT raises `Stopped` inside, as Ctrl-C raises KeyboardInterrupt."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -101,7 +101,7 @@ def quiet_imports() -> Iterator[None]:
 def _handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """None; the handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
+    """The handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if signal.Signals(number).name == "SIGHUP":
@@ -125,7 +125,7 @@ def _handled(
 
 
 def _leave_lost_terminal(descriptors: Sequence[int]) -> None:
-    """None; what was a terminal and is none any more becomes /dev/null: each write to it would fail."""
+    """What was a terminal and is none any more becomes /dev/null: each write to it would fail."""
     lost = [descriptor for descriptor in descriptors if not os.isatty(descriptor)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in lost:

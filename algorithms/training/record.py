@@ -141,7 +141,7 @@ class Recorder:
     def finish(
         self, metrics: Mapping[str, float], *, keep: bool, first: bool = False, last: bool = False
     ) -> None:
-        """None; writes and shows a row, and writes a checkpoint where it is time for one.
+        """Writes and shows a row, and writes a checkpoint where it is time for one.
 
         Args:
             metrics: of the update that was made.

@@ -76,7 +76,7 @@ class Options:
         return self._values[spin.name.lower()]
 
     def set(self, command: SetOption) -> None:
-        """None; changes a value.
+        """Changes a value.
 
         Raises:
             OptionError: there is no such option, or the value is no whole number in its range.
