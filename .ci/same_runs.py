@@ -113,11 +113,13 @@ def record(run_dir: Path) -> dict[str, str]:
         name = str(path.relative_to(run_dir))
         if path.name == "metrics.jsonl":
             rows = [json.loads(line) for line in path.read_text().splitlines()]
-            kept = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
+            timed = ("time/", "crc32")  # the checksum is of the times too
+            kept = [{k: v for k, v in row.items() if not k.startswith(timed)} for row in rows]
             found[name] = "\n".join(json.dumps(row, sort_keys=True, indent=0) for row in kept)
         elif path.name == "config.json":
             values = json.loads(path.read_text())
             values.pop("run_dir", None)
+            values.pop("sha256", None)
             values = settings_today(values)  # where a name changed on purpose, it is no difference
             values["policy"] = in_numbers(values["policy"])
             found[name] = json.dumps(flat(values), indent=0, sort_keys=True)

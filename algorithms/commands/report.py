@@ -61,8 +61,9 @@ def make_page(root: Path) -> tuple[int, str]:
         ReportError: there is no run, or none that can be read.
         ValueError: `root` is no folder.
     """
+    from algorithms.reports.find_runs import find_run_folders
     from algorithms.reports.page import PageNotes, build_page, group_columns
-    from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
+    from algorithms.reports.run_files import RunFileError, read_run
 
     folders, notes = find_run_folders(root)
     if not folders:
@@ -94,12 +95,12 @@ def make_page(root: Path) -> tuple[int, str]:
 
 def _diagnoses(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Mapping[str, Any]]:
     """The doctor's page_notes by the run's folder; a run that it cannot judge is noted."""
-    from algorithms.collapse.doctor import diagnose_run
+    from algorithms.collapse.doctor import diagnose
 
     found: dict[str, Mapping[str, Any]] = {}
     for run in runs:
         try:
-            found[str(run.path)] = diagnose_run(run.path).to_dict()
+            found[str(run.path)] = diagnose(run.rows).to_dict()
         except (ValueError, OSError) as error:
             notes.append(f"{run.name}: not diagnosed ({error}).")
     return found

@@ -13,7 +13,7 @@ from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_tr
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, replace_file
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
@@ -112,19 +112,26 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 def save(config: TrainConfig, path: Path) -> None:
     """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
-    replace_json(path, to_dict(config))
+    replace_file(path, closed_object(to_dict(config)))
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The JSON values of a config.json under their names of today; nothing that they name is looked up.
 
     Raises:
-        ValueError: it cannot be read, or holds no object; the message names the file.
+        ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        values = json.loads(data)
         if not isinstance(values, dict):
             raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
+        if object_intact(data) is False:
+            raise ValueError(
+                "it does not match its checksum, so it was damaged or edited: put back what it was, or "
+                f'take the line "{CHECKSUM}" out to use it as it is'
+            )
+        values.pop(CHECKSUM, None)
         return settings_today(values)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error

@@ -180,6 +180,7 @@ def _sampled_group_metrics(row: _Row, batch: RolloutBatch) -> None:
         ordered = batch.slots.masked_fill(~valid, -1).sort(-1).values
         distinct = (ordered.diff(dim=-1) != 0).sum(-1) + 1 - (ordered[..., 0] < 0).long()
         row.mean("rollout/distinct_moves_mean", distinct, _valid_states(batch))
+        row.mean("rollout/single_move_fraction", (distinct == 1).double(), grouped)
     else:
         actions, counted = batch.actions[..., 0], (valid & free)[..., 0]
     members = counted.sum(-1)

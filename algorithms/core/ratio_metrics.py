@@ -85,6 +85,34 @@ def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+@torch.no_grad()
+def log_odds_line(legal_logprobs: Tensor, old_legal_logprobs: Tensor) -> dict[str, Tensor]:
+    """`ratio/log_odds_slope` and `ratio/log_odds_residual`, scalars, of the learner against the sampler.
+
+    Within each state the log-probabilities are taken from their mean over the legal moves. The slope is that of
+    the least-squares line through all of them, and the residual the root mean square, in nats, of what the line
+    leaves. Another temperature alone gives a slope other than 1 and no residual. The slope is 1 where the
+    sampler is uniform.
+
+    Args:
+        legal_logprobs: `[N, L]` the learner's; -inf on padding.
+        old_legal_logprobs: `[N, L]` the sampler's.
+    """
+    legal = legal_logprobs.isfinite() & old_legal_logprobs.isfinite()
+    count = legal.sum(-1, keepdim=True).clamp(min=1)
+
+    def centred(values: Tensor) -> Tensor:
+        finite = torch.where(legal, values, 0.0).double()
+        return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
+
+    x, y = centred(old_legal_logprobs), centred(legal_logprobs)
+    variance = x.square().sum()
+    uniform = variance <= 1e-12
+    slope = torch.where(uniform, 1.0, (x * y).sum() / torch.where(uniform, 1.0, variance))
+    left = (y - slope * x).square().sum() / legal.sum().clamp(min=1)
+    return {"ratio/log_odds_slope": slope, "ratio/log_odds_residual": left.sqrt()}
+
+
 def add_sums(total: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """Scalars by name: `total + sums` entry by entry, the larger for `max`; an empty total gives `sums`."""
     if not total:

@@ -17,7 +17,7 @@ from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
-from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.files import closed_object, replace_file
 
 LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0
@@ -221,7 +221,7 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
 
 def save(config: PretrainConfig, path: Path) -> None:
     """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
-    replace_json(path, to_dict(config))
+    replace_file(path, closed_object(to_dict(config)))
 
 
 def load(path: Path, trust: Trust = NO_TRUST) -> PretrainConfig:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.moved import settings_today
-from algorithms.run_folder.files import CONFIG_FILE, ENVIRONMENT_FILE, METRICS_FILE, json_lines
+from algorithms.run_folder.files import (
+    CHECKSUM,
+    CONFIG_FILE,
+    ENVIRONMENT_FILE,
+    METRICS_FILE,
+    object_intact,
+)
+from algorithms.run_folder.log import Rows, rows_of
 
-# Where `chess-lab compare` keeps the runs on its tuning seeds.
-NEVER_REPORTED = ("tuning", "calibration")
 MAX_STEP = 2**53  # floats count no further
 # Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
 LARGEST_VALUE = 1e100
@@ -127,44 +131,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
-    """(run folders, notes): the folders with a metrics.jsonl at `root` or below, sorted by path.
-
-    A symbolic link below `root` is not followed; each such link that is a folder or a metrics.jsonl is
-    noted. Inside a run folder no further run is looked for, nor in a folder of `NEVER_REPORTED` name.
-
-    Raises:
-        RunFileError: `root` is no folder.
-    """
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
-        raise RunFileError(f"{str(root)!r} {what}: give a run folder or a folder of run folders")
-    found: list[Path] = []
-    notes: list[str] = []
-    for folder, below, files in os.walk(root, followlinks=False):
-        here = Path(folder)
-        links = [name for name in below if (here / name).is_symlink()]
-        record = here / METRICS_FILE
-        if METRICS_FILE in files and record.is_symlink():
-            links.append(METRICS_FILE)
-        elif METRICS_FILE in files:
-            found.append(here)
-            below.clear()
-        hidden = [name for name in below if name in NEVER_REPORTED and (here / name).is_dir()]
-        below[:] = [name for name in below if name not in hidden]
-        notes += [
-            f"{printable(str((here / name).relative_to(root)))} was left out: what is chosen on tuning "
-            "seeds is not reported. Give that folder itself to see its runs."
-            for name in hidden
-        ]
-        notes += [
-            f"{printable(str((here / name).relative_to(root)))} is a symbolic link and was not followed."
-            for name in sorted(links)
-            if here not in found
-        ]
-    return sorted(found), sorted(notes)
-
-
 def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float | None]]:
     """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
 
@@ -173,10 +139,23 @@ def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float |
         begun: a record without a complete row is an error.
 
     Raises:
-        RunFileError: it is missing, holds no complete row, or is damaged before its last line.
+        RunFileError: it is missing, holds no complete row, is damaged before its last line, or a row is not what
+            was written.
     """
-    path = run_dir / METRICS_FILE
-    return _complete_rows(path, []) if begun else list(_rows(path, []))
+    rows, _ = _rows(run_dir / METRICS_FILE, begun=begun)
+    if rows.altered:
+        raise RunFileError(rows.alteration(run_dir / METRICS_FILE))
+    return rows.values
+
+
+def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
+    """(rows as of `read_metrics`, those that are not what was written included; notes on their checksums).
+
+    Raises:
+        RunFileError: there is no record, or it cannot be read.
+    """
+    rows, _ = _rows(run_dir / METRICS_FILE)
+    return rows.values, rows.doubts(METRICS_FILE) + _doubt_of_object(run_dir / CONFIG_FILE)
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -189,13 +168,18 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
     Raises:
         RunFileError: a file is missing, is damaged before its last line, or says what no run says.
     """
-    notes: list[str] = []
-    rows = _complete_rows(folder / METRICS_FILE, notes)
+    rows, notes = _rows(folder / METRICS_FILE)
+    notes += rows.doubts(METRICS_FILE)
+    config = _object_or_note(folder / CONFIG_FILE, notes)
+    notes += _doubt_of_object(folder / CONFIG_FILE)
+    if config and CHECKSUM not in config:
+        notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
+    config.pop(CHECKSUM, None)
     return RunRecord(
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
-        rows=rows,
-        config=settings_today(_object_or_note(folder / CONFIG_FILE, notes)),
+        rows=rows.values,
+        config=settings_today(config),
         environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
@@ -233,28 +217,23 @@ def _text(path: Path) -> str:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
 
-def _complete_rows(path: Path, notes: list[str]) -> list[dict[str, float | None]]:
-    rows = list(_rows(path, notes))
-    if not rows:
-        raise RunFileError(f"{path} holds no complete row yet: let the run go on")
-    return rows
-
-
-def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
+def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
+    """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
     text = _text(path)
     try:
-        found = json_lines(text, str(path))
+        rows = rows_of(text, str(path))
     except ValueError as error:
         raise RunFileError(str(error)) from None
+    if begun and not rows.values:
+        raise RunFileError(f"{path} holds no complete row yet: let the run go on")
     last_step, nulls, beyond = -1, 0, 0
-    for number, (row, _) in enumerate(found, start=1):
-        where = f"{path}, line {number}"
-        last_step = _check_row(row, last_step, where)
-        clean = {key: _finite(value) for key, value in row.items()}
+    for at, row in enumerate(rows.values):
+        last_step = _check_row(row, last_step, f"{path}, line {at + 1}")
+        rows.values[at] = clean = {key: _finite(value) for key, value in row.items()}
         nulls += sum(value is None for value in row.values())
         beyond += sum(value is None and row[key] is not None for key, value in clean.items())
-        yield clean
-    if len(found) < len(text.splitlines()):
+    notes = []
+    if len(rows.lines) < len(text.splitlines()):
         notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
     if nulls:
         notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")
@@ -263,6 +242,7 @@ def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
             f"{beyond:,} values lie beyond {LARGEST_VALUE:g}, as no measurement does. "
             "Lines have gaps there."
         )
+    return rows, notes
 
 
 def _check_row(row: object, last_step: int, where: str) -> int:
@@ -294,3 +274,12 @@ def _object_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
         return read_object(path)
     notes.append(f"{path.name} is missing.")
     return {}
+
+
+def _doubt_of_object(path: Path) -> list[str]:
+    """A note where a file that has a checksum does not match it, in a list."""
+    if path.is_symlink() or not path.exists() or object_intact(path.read_bytes()) is not False:
+        return []
+    return [
+        f"{path.name} does not match its checksum: it was damaged or edited. It is read as it is."
+    ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,12 @@ from typing import IO, Any
 METRICS_FILE = "metrics.jsonl"
 CONFIG_FILE = "config.json"
 ENVIRONMENT_FILE = "environment.json"
+CHECKSUM = "sha256"
+"""The first value of a file of `closed_object`: the SHA-256 of the file without that line."""
+
+_HEAD_BYTES = 82  # with the bracket before it
+# What is left of the head where any one bit of it was flipped.
+_HEAD_TRACE = re.compile(rb'"sha256": "|[0-9a-f]{64}')
 
 
 class RunFolderError(RuntimeError):
@@ -83,6 +91,23 @@ def replace_file(path: Path, data: bytes) -> None:
 def replace_json(path: Path, values: Any) -> None:
     """None; `replace_file` with values as readable JSON."""
     replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
+
+
+def closed_object(values: dict[str, Any]) -> bytes:
+    """A file of readable JSON, of an object with at least one value, and its checksum."""
+    return _with_checksum(json.dumps(values, indent=2).encode() + b"\n")
+
+
+def object_intact(data: bytes) -> bool | None:
+    """Whether a file of `closed_object` is as it was written; None where it has no checksum."""
+    if not _HEAD_TRACE.search(data[:_HEAD_BYTES]):
+        return None
+    return data == _with_checksum(b"{\n" + data[_HEAD_BYTES:])
+
+
+def _with_checksum(data: bytes) -> bytes:
+    head = f'{{\n  "{CHECKSUM}": "{hashlib.sha256(data).hexdigest()}",\n'.encode()
+    return head + data.removeprefix(b"{\n")
 
 
 def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> None:
@@ -163,7 +188,7 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
     """(value, line) for each line of JSON; a last line cut by a kill is left out.
 
     Args:
-        text: of the file.
+        text: of the file, each line a flat object.
         name: of the file, for messages.
 
     Raises:
@@ -174,7 +199,8 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
         try:
             found.append((json.loads(line), line))
         except (ValueError, RecursionError):
-            if number == len(lines) and not line.endswith("\n"):
+            # A part of a flat object has no brace at its end.
+            if number == len(lines) and not line.endswith("\n") and "}" not in line:
                 break
             raise ValueError(
                 f"{name}, line {number} is damaged: {line[:80]!r}; take the line out"

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import METRICS_FILE, json_lines
+from algorithms.run_folder.files import CONFIG_FILE, METRICS_FILE, RunFolderError, object_intact
+from algorithms.run_folder.log import rows_of
 
 
 def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.Checkpoint | None:
@@ -16,18 +17,26 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
 
     Args:
         run_dir: the run folder.
-        say: is told of a run that begins anew.
+        say: is told of a run that begins anew, and of files without a checksum.
 
     Raises:
         CheckpointError: all checkpoints are damaged, or they are gone and the record holds updates.
+        RunFolderError: a row of the record is not what was written.
     """
-    folder = run_dir / "checkpoints"
-    if checkpoint.checkpoints(folder) or _has_updates(run_dir / METRICS_FILE):
+    folder, config = run_dir / "checkpoints", run_dir / CONFIG_FILE
+    if config.exists() and object_intact(config.read_bytes()) is None:
+        say(f"{config} has no checksum: damage would not be seen")
+    if _checked_updates(run_dir / METRICS_FILE, say) or checkpoint.checkpoints(folder):
         return checkpoint.load_newest(folder)
     say(f"{run_dir} has no checkpoint yet: the run begins anew from its config.json")
     return None
 
 
-def _has_updates(path: Path) -> bool:
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return any(row["step"] > 0 for row, _ in json_lines(text, str(path)))
+def _checked_updates(path: Path, say: Callable[[str], None]) -> bool:
+    """Whether the record holds updates; says where rows of it have no checksum."""
+    rows = rows_of(path.read_bytes().decode() if path.exists() else "", str(path))
+    if rows.altered:
+        raise RunFolderError(rows.alteration(path))
+    for doubt in rows.doubts(path):
+        say(doubt)
+    return any(row["step"] > 0 for row in rows.values)

@@ -36,7 +36,7 @@ def train(
     *,
     resume: bool = False,
     display: Display | None = None,
-    make_session: Callable[[TrainConfig], Session] = Session,
+    make_session: Callable[..., Session] = Session,
     watch: Callable[[Mapping[str, float]], str] | None = None,
 ) -> TrainResult:
     """Trains until the budget is used or the process is asked to stop; returns what came of it.
@@ -49,7 +49,8 @@ def train(
         resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
             killed before its first one, begin it anew there.
         display: what to show; None chooses a live table or plain lines.
-        make_session: builds the parts of the run; an experiment may hand in altered ones.
+        make_session: builds the parts of the run, given the configuration and `fresh` (False where a
+            checkpoint is loaded into them); an experiment may hand in altered ones.
         watch: is given every row of the record and says in a line how the run does.
 
     Raises:
@@ -78,7 +79,7 @@ def train(
         newest = newest_checkpoint(run_dir, display.say)
     log: RunLog | None = None
     matches: MatchPlay | None = None
-    session = make_session(config) if newest is None else Session(config, fresh=False)
+    session = make_session(config, fresh=newest is None)
     try:
         session.check_budget()
         matches = MatchPlay(config.match, config.seed)

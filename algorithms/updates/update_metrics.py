@@ -14,6 +14,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.ratio_metrics import (
     add_sums,
     clip_metrics,
+    log_odds_line,
     ratio_metrics,
     ratio_sums,
     to_floats,
@@ -29,6 +30,7 @@ class UpdateMetrics:
     _weights: dict[str, Tensor | float] = dataclasses.field(default_factory=dict)
     _ratio: dict[str, Tensor] = dataclasses.field(default_factory=dict)
     _ratio_first: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    _line_first: dict[str, Tensor] = dataclasses.field(default_factory=dict)
 
     def add(self, means: dict[str, Tensor], weight: Tensor | float) -> None:
         """Adds means, scalars by name, each weighted with the number of samples or states behind it."""
@@ -44,7 +46,9 @@ class UpdateMetrics:
         drawn = float(minibatch.num_drawn)
         bounds = controls.clip_low, controls.clip_high
         sums = ratio_sums(logprobs, flat.old_logprobs, minibatch.advantages, flat.valid, *bounds)
-        self._ratio_first = self._ratio_first or sums
+        if not self._ratio_first:
+            self._ratio_first = sums
+            self._line_first = log_odds_line(loss.dist.logprobs, flat.old_legal_logprobs)
         self._ratio = add_sums(self._ratio, sums)
         self.add({"train/policy_loss": loss.policy}, drawn)
         means = {name: value.mean() for name, value in loss.parts.items()}
@@ -66,7 +70,7 @@ class UpdateMetrics:
         values = {name: total / self._weights[name] for name, total in self._sums.items()}
         if self._ratio:
             values |= ratio_metrics(self._ratio)
-            first = ratio_metrics(self._ratio_first)
+            first = ratio_metrics(self._ratio_first) | self._line_first
             values |= {f"{name}_first_minibatch": value for name, value in first.items()}
         by_probability = clip_metrics(self._ratio["clip"]) if self._ratio else {}
         return to_floats(values) | by_probability

@@ -65,8 +65,8 @@ def run(variant: str, seed: int, moves: int, device: str) -> dict[str, Any]:
     """A row of one run, its curve among it."""
     fault = CAUSES[FAULTY].fault
 
-    def make_session(settings: TrainConfig) -> Session:
-        session = Session(settings)
+    def make_session(settings: TrainConfig, *, fresh: bool) -> Session:
+        session = Session(settings, fresh=fresh)
         if variant == FAULTY:
             assert fault is not None
             fault(session)

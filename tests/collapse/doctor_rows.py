@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from algorithms.run_folder.log import closed_row
 
 UPDATES = 12
 
@@ -74,7 +75,7 @@ def without(rows: Sequence[Mapping[str, Any]], metric: str, *, null: bool) -> li
 def write(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """The folder, made, with the rows as its metrics.jsonl."""
     folder.mkdir(parents=True)
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "metrics.jsonl").write_bytes(b"".join(closed_row(row) for row in rows))
     return folder
 
 

@@ -225,7 +225,7 @@ def tiny_session(name: str, *, cured: bool, monkeypatch: pytest.MonkeyPatch) -> 
             config, init_from=None, policy=SMALL, device="cpu", env=EnvConfig(evaluator="builtin"),
             rollout=dataclasses.replace(config.rollout, num_envs=2, num_plies=1),
         )  # fmt: skip
-        made.append(make_session(small))
+        made.append(make_session(small, fresh=True))
         raise Done
 
     monkeypatch.setattr(experiment, "train", no_training)

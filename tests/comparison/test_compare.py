@@ -16,6 +16,7 @@ from algorithms.comparison.plan import TRIED_RATES, Plan
 from algorithms.comparison.tuning import TuningError
 from algorithms.config.run import TrainConfig
 from algorithms.networks.settings import DEFAULT_NETWORK, LEARNING_RATES, SIZES
+from algorithms.run_folder.files import closed_object
 from tests.comparison.fake_grid import Curve, FakeGrid
 
 BROADER = {"delightful_pg": 1.0}
@@ -133,7 +134,8 @@ def test_a_run_with_other_settings_than_asked_for_is_broken(grid: FakeGrid) -> N
     plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=3)
     run(grid, plan)
     path = grid.out / "runs" / "grpo+none" / "seed-2" / "config.json"
-    path.write_text(path.read_text().replace('"clip_range": 0.2', '"clip_range": 0.3'))
+    other = json.loads(path.read_text().replace('"clip_range": 0.2', '"clip_range": 0.3'))
+    path.write_bytes(closed_object({name: other[name] for name in other if name != "sha256"}))
     (broken,) = run(grid, plan).broken
     assert "algorithm.clip_range 0.3, not 0.2" in broken["reason"]
 
@@ -147,6 +149,7 @@ def test_a_comparison_of_before_there_were_several_networks_goes_on_as_one_of_re
     old = json.loads(path.read_text())
     old["policy"] = {"network": None, "channels": 64, "blocks": 4, "head_dim": 32, "dropout": 0.0}
     old["optimizer"]["learning_rate"] = 0.002
+    old.pop("sha256")
     path.write_text(json.dumps(old))
     assert run(grid, plan).broken == []
     (broken,) = run(grid, dataclasses.replace(plan, network="transformer", num_seeds=2)).broken[:1]

@@ -151,6 +151,13 @@ def recomputed(arrays: Arrays, every: bool) -> tuple[dict[str, float], np.ndarra
     if every:
         metrics["rollout/regret_reward"] = average(regrets)
     elif positions:
+        metrics["rollout/single_move_fraction"] = average(
+            [
+                float(len({int(arrays["slots"][i]) for i in members}) == 1)
+                for members in groups(arrays)
+                if len(members) >= 2
+            ]
+        )
         metrics["rollout/distinct_moves_mean"] = average(
             [
                 len({int(arrays["slots"][i]) for i in members})

@@ -57,8 +57,8 @@ ARCHITECTURES: dict[str, Architecture] = {
             # Eight times the rate, as on resnet.
             "weak_entropy_high_lr": {"settings": {"optimizer.learning_rate": 8e-3}},
             # With .35 the KL to the old policy stays near .07 nats: the excursion does not come.
-            "sampled_entropy_bonus": {"shared": {"regularizer.ent_coef": 0.7}},
-            "kl_trap": {"shared": {"regularizer.ent_coef": 0.7}},
+            "sampled_entropy_bonus": {"settings": {"regularizer.ent_coef": 0.7}},
+            "kl_trap": {"settings": {"regularizer.ent_coef": 0.7}},
             # An update moves it by .003 nats: a target of .01 sends the coefficient to 0.
             "saturated_controller": {"cured": {"regularizer.kl_target": 0.002}},
         },

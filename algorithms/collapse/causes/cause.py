@@ -9,6 +9,7 @@ from typing import Any, Literal
 from algorithms import PRESETS
 from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST, Settings
 from algorithms.collapse.causes.faults import Fault
+from algorithms.collapse.causes.sizes import FULL, SIZES
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.checks import require_choice
 from algorithms.regularization import RegularizerConfig
@@ -96,6 +97,7 @@ class Cause:
         blocked_by_preflight: the run starts only with `--no-preflight`.
         composite: the classes of a run with several causes; it has no twin and no predicates.
         network: what it is run on, a name of `ARCHITECTURES`.
+        size: how large the fault is, a name of `SIZES`.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Cause:
     blocked_by_preflight: bool = False
     composite: tuple[str, ...] = ()
     network: str = FIRST
+    size: str = FULL
 
     def on_network(self, network: str) -> Cause:
         """The same cause on another network, with the settings and bounds that it has there.
@@ -139,6 +142,32 @@ class Cause:
             ),
         )
 
+    def at_size(self, size: str) -> Cause:
+        """The same cause at a size of `SIZES`; itself at "full".
+
+        Raises:
+            ValueError: the cause does not come in that size.
+        """
+        if size == FULL:
+            return self
+        sizes = SIZES.get(self.name, {})
+        if not sizes:
+            raise ValueError(f"size is {size!r}: {self.name} has no sizes and runs at {FULL} alone")
+        require_choice("size", size, (FULL, *sizes))
+        own = sizes[size]
+        with_fault = {**self.shared, **self.settings}
+        scaled = {name: factor * with_fault[name] for name, factor in own.times.items()}
+        return dataclasses.replace(
+            self,
+            size=size,
+            shared={**self.shared, **own.shared},
+            settings={**self.settings, **scaled, **own.settings},
+            cured={**self.cured, **own.cured},
+            fault=own.fault or self.fault,
+            fault_says=own.fault_says or self.fault_says,
+            predicates=(),  # they are of the full size
+        )
+
     def config(self, *, cured: bool, seed: int) -> TrainConfig:
         """The run's settings: the baseline's, those of both runs, and those of this one.
 
@@ -151,7 +180,8 @@ class Cause:
                 f"out, or cure its causes one by one ({', '.join(self.composite)})"
             )
         own = self.cured if cured else self.settings
-        label = f"{self.name}-cured" if cured else self.name
+        called = self.name if self.size == FULL else f"{self.name}-{self.size}"
+        label = f"{called}-cured" if cured else called
         return applied(baseline(self.network), {**self.shared, **own, "seed": seed, "cause": label})
 
 

@@ -108,8 +108,8 @@ def run_cause(
         config = smaller(config)
     fault = cause.fault if cause.fault_in_twin or not cured else None
 
-    def make_session(settings: TrainConfig) -> Session:
-        session = Session(settings)
+    def make_session(settings: TrainConfig, *, fresh: bool) -> Session:
+        session = Session(settings, fresh=fresh)
         if fault is not None:
             # Dropout in the sampler draws from torch's global stream, which no setting seeds.
             torch.manual_seed(settings.seed)

@@ -63,8 +63,8 @@ def rebuild(network: str, folder: Path) -> None:
     """Trains it and writes its weights and their SHA-256 into `folder`."""
     warm = WARM[network]
 
-    def sharp_session(config: TrainConfig) -> Session:
-        session = Session(config)
+    def sharp_session(config: TrainConfig, *, fresh: bool) -> Session:
+        session = Session(config, fresh=fresh)
         sharpened_start(warm.sharpened)(session)
         return session
 

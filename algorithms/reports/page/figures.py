@@ -10,8 +10,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from algorithms.reports.page.charts import Axes, Line, line_chart, path_chart
-from algorithms.reports.page.columns import Column
-from algorithms.reports.page.series import Spread, spread
+from algorithms.reports.page.columns import Column, Spread, spread
 from algorithms.reports.page.svg import colour, element, short
 from algorithms.reports.run_files import RunRecord
 

@@ -1,0 +1,1 @@
+"""What the project promises when something goes wrong, counted: python -m benchmarks.reliability.flips --json PATH."""
