@@ -27,7 +27,7 @@ MATRICES = {
     "resnet": _RESULTS / "causes.json",
     "move_net": _RESULTS / "causes_move_net.json",
 }
-"""Network -> what the runs of all causes on it came to; committed."""
+"""Network -> committed file with the results of all causes on it."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
 
 
 def listed() -> list[str]:
-    """Lines of at most 80 columns: each cause, each composite, and what the doctor gives one name."""
+    """Lines of at most 80 columns: each cause, each composite, and the causes that the doctor calls by one name."""
     from algorithms.collapse.causes import CAUSES, COMPOSITES
 
     lines = [f"{'cause':<23}what is switched on"]
@@ -146,7 +146,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """All that is known of a cause.
 
     Args:
-        cause: which.
+        cause: the cause.
         runs: network -> its entry in the committed matrix; empty where there is none.
     """
     from algorithms.collapse.causes.architectures import FIRST

@@ -20,7 +20,7 @@ SMOKE_MOVES, SMOKE_SEEDS = 2_048, 2
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Compares; 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
+    """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.comparison.compare import StoppedError, compare
     from algorithms.comparison.grid import GridError

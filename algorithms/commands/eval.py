@@ -29,11 +29,11 @@ EXAMPLES = (
     "chess-lab eval runs/mine --opponents random engine:nodes=1",
 )
 POLICY = "policy:"
-"""What the name of an opponent begins with that is a checkpoint."""
+"""Beginning of an opponent's name that is a checkpoint."""
 
 
 class EvalError(Exception):
-    """A request that makes no sense; the message says what to change."""
+    """The command line makes no sense; the message says what to change."""
 
 
 def run(arguments: Sequence[str]) -> int:

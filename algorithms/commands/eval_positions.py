@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
 
 GAMES_ONLY = ("opponents", "games", "openings", "pgn")
-"""Options that say something of games."""
+"""Options that concern games alone."""
 
 
 def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
 
     Args:
         options: of `chess-lab eval`.
-        defaults: what the options of `GAMES_ONLY` are where they were not given.
+        defaults: values of the options in `GAMES_ONLY` where they were not given.
 
     Raises:
         JsonPathError: the file named by --json cannot be written.

@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Pretrains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0."""
+    """Exit code of the pretraining: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
     from algorithms.commands.arguments import parse, take, trust_in
     from algorithms.config.foreign import trusting_commands

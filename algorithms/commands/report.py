@@ -26,7 +26,7 @@ class ReportError(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Writes the page and says where it is; 0, or 1 where no page could be made."""
+    """Exit code: 0, or 1 where no page could be made; writes the page and prints its path."""
     options = make_parser().parse_args(list(arguments))
     try:
         out = _checked_target(options.out or options.dir / DEFAULT_NAME)

@@ -45,10 +45,10 @@ class Start:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
+    """Exit code of the training: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
 
     Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
-    a script that goes through many runs should go on. The result's `stopped_by` tells.
+    a script that makes many runs should go on. `stopped_by` in the result tells.
     """
     # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
     # engines need; torch reads this when it is first imported.

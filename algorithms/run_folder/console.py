@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a live table on a terminal, plain lines elsewhere."""
+"""The display of a run: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Display(Protocol):
         """Shows what is about to run."""
 
     def show(self, row: Row, status: str) -> None:
-        """Shows one row of metrics.jsonl, and in a line how the run does ("" if nobody says)."""
+        """Shows one row of metrics.jsonl, and a line on how the run does ("" if there is none)."""
 
     def say(self, message: str) -> None:
         """Shows one message that must be read."""
@@ -95,7 +95,7 @@ def sparkline(values: list[float]) -> str:
 
 
 def policy_fact(network: str, num_parameters: int, *, device: str, num_threads: int) -> str:
-    """What learns and where: "move_net medium, 148,679 parameters on cpu (1 thread)"."""
+    """The policy and its device: "move_net medium, 148,679 parameters on cpu (1 thread)"."""
     threads = f"{num_threads} thread{'s' if num_threads > 1 else ''}"
     return f"{network}, {num_parameters:,} parameters on {device} ({threads})"
 

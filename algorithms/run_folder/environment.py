@@ -1,4 +1,4 @@
-"""What a run ran on: versions, commit, processor; and the CPU time that it has used."""
+"""The environment of a run: versions, commit, processor; and the CPU time that it has used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def record(
     packages: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """JSON values for environment.json: everything beside the configuration that shapes a run.
+    """JSON values for environment.json: everything beside the configuration that influences a run.
 
     Args:
         evaluator: id of what scores the moves.
