@@ -89,7 +89,7 @@ def missing_members(found: object, members: Iterable[str]) -> list[str]:
 
 
 def require_members(found: object, members: Iterable[str], shown: str) -> None:
-    """None; CustomObjectError where one of `members` is missing.
+    """Raises CustomObjectError where one of `members` is missing.
 
     Args:
         found: an object.

@@ -6,11 +6,12 @@ import argparse
 import json
 import math
 import shlex
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from algorithms.run_folder.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         diagnosis = diagnose_run(options.run_dir)
     except (ValueError, OSError) as error:
-        print(f"chess-lab diagnose: {error}", file=sys.stderr)
+        complain("chess-lab diagnose", error)
         return 2
     if options.json:
         print(json.dumps(diagnosis.to_dict(), indent=2))

@@ -88,7 +88,7 @@ CONFLICTS = (
 
 
 def check_settings(config: TrainConfig) -> None:
-    """None; looks for conflicts, and lets the algorithm and the reward try what is made up.
+    """Looks for conflicts, and lets the algorithm and the reward try what is made up.
 
     Raises:
         ValueError: a combination that cannot run; the message says what to change.

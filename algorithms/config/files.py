@@ -111,7 +111,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 
 def save(config: TrainConfig, path: Path) -> None:
-    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_file(path, closed_object(to_dict(config)))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.messages import WIDTH
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
 from chess_env.positions.start_positions import foreign_sources
@@ -150,16 +151,20 @@ def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> Non
     """
     refused = [name for name in names if not trust.allows(name)]
     if refused:
-        listed = "".join(f"\n  {each.use} {each.setting} {_shown(each.value)}" for each in refused)
+        listed = "".join(f"\n{line}" for each in refused for line in _lines(each))
         raise UntrustedError(
-            f"{path} names what is not this project's, and opening it so{listed}\n"
-            "Whoever made the folder chose that. Look at it before you allow it with --trust (in Python: trust="
-            "Trust(everything=True))"
+            f"{path} names what is not part of this project. Opening it{listed}\n"
+            "Whoever made the folder chose that. Look at it first. `--trust` allows it (in Python: "
+            "`trust=Trust(everything=True)`)"
         )
 
 
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+def _lines(name: ForeignName) -> list[str]:
+    """What following the name does: one line, or the value on a line of its own where 80 columns are too few."""
+    value = name.value if len(name.value) <= _SHOWN else f"{name.value[:_SHOWN]}..."
+    does, shown = f"    {name.use} {name.setting}", repr(value)
+    fits = len(does) + 1 + len(shown) <= WIDTH
+    return [f"{does} {shown}"] if fits else [does, f"      {shown}"]
 
 
 def _value_at(values: Any, setting: str) -> Any:

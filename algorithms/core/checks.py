@@ -50,7 +50,7 @@ Share = Annotated[float, Rule(lambda value: 0 <= value <= 1, "it is a share, in 
 
 
 def check_fields(record: Any, section: str = "") -> None:
-    """None; looks at every field whose type has a `Rule` or named choices.
+    """Looks at every field whose type has a `Rule` or named choices.
 
     Args:
         record: a dataclass.

@@ -64,7 +64,7 @@ class PolicyProbe:
         return _array(MaskedCategorical(logits, self.states.legal, self.temperature).logprobs)
 
     def start_from(self, logprobs: np.ndarray) -> None:
-        """None; takes the initial policy from a file's log-probabilities `[M, L]`.
+        """Takes the initial policy from a file's log-probabilities `[M, L]`.
 
         They are brought to sum 1 again: what float32 rounds off would be a KL.
         """

@@ -111,7 +111,7 @@ class PolicyPlayer:
         return legal_ids[np.arange(len(slots)), slots].astype(np.int64)
 
     def close(self) -> None:
-        """None; nothing is held."""
+        """Does nothing: nothing is held."""
 
     def _probs(
         self,

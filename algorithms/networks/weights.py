@@ -42,7 +42,7 @@ _TOLD = {
 
 
 def initialise(policy: PolicyNet, source: str) -> None:
-    """None; gives the policy the weights of `source`.
+    """Gives the policy the weights of `source`.
 
     A critic stays as it is initialised where the source has none, and is left out where the policy
     has none.

@@ -220,7 +220,7 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
 
 
 def save(config: PretrainConfig, path: Path) -> None:
-    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_file(path, closed_object(to_dict(config)))
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
+from algorithms.run_folder.messages import message_lines
 from algorithms.run_folder.output import make_console
 
 
@@ -121,7 +122,8 @@ class PretrainDisplay:
 
     def say(self, message: str) -> None:
         """Prints the message."""
-        self._console.print(message, soft_wrap=True, markup=False)
+        for line in message_lines(message):
+            self._console.print(line, soft_wrap=True, markup=False)
 
     def stop(self) -> None:
         """Leaves the last state on the screen."""

@@ -106,7 +106,7 @@ class Pretraining:
         return self.config.optimizer.learning_rate_at(done, share)
 
     def step(self, batch: Minibatch, means: StepMeans) -> None:
-        """None; one step on the cross-entropy of the targets under the policy at temperature 1.
+        """One step on the cross-entropy of the targets under the policy at temperature 1.
 
         Raises:
             NonFiniteError: several steps in a row were not finite.

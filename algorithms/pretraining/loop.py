@@ -127,7 +127,7 @@ def _withdrawn_without_labels(
 def _describe(
     session: Pretraining, labels: Labels, display: PretrainDisplay, run_dir: Path, *, resumed: bool
 ) -> None:
-    """None; writes config.json and environment.json, and says what is about to run."""
+    """Writes config.json and environment.json, and says what is about to run."""
     config, threads = session.config, torch.get_num_threads()
     values = environment.record(
         evaluator=labels.name, device=str(session.device), num_threads=threads

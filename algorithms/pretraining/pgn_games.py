@@ -150,7 +150,7 @@ class _Moves(chess.pgn.BaseVisitor[None]):
             self.broken = True
 
     def result(self) -> None:
-        """None; the attributes are the result."""
+        """The attributes are the result."""
 
 
 def read_positions(

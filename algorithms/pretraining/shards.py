@@ -109,7 +109,7 @@ class ShardFolder:
         self.reload()
 
     def reload(self) -> None:
-        """None; reads the manifest again, which another process may have written.
+        """Reads the manifest again, which another process may have written.
 
         Raises:
             ShardError: as on opening.
@@ -162,7 +162,7 @@ class ShardFolder:
         )
 
     def write(self, index: int, shard: LabelledPositions) -> None:
-        """None; writes the shard, then the manifest, each in one atomic step.
+        """Writes the shard, then the manifest, each in one atomic step.
 
         Raises:
             ShardError: the disk does not take it; what was there is as it was.
@@ -183,7 +183,7 @@ class ShardFolder:
             ) from error
 
     def note(self, **values: Any) -> None:
-        """None; keeps JSON values in the manifest."""
+        """Keeps JSON values in the manifest."""
         self.notes.update(json.loads(json.dumps(values)))
         self._write_manifest()
 

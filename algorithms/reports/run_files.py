@@ -62,7 +62,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """What a run folder says.
+    """The contents of a run folder.
 
     Attributes:
         path: the folder.
@@ -117,7 +117,7 @@ class RunRecord:
 
     @property
     def label(self) -> str:
-        """What was trained: the preset, or the algorithm's name; the folder's name where unknown."""
+        """Name of the trained preset or algorithm; the folder's name where that is unknown."""
         algorithm = self.config.get("algorithm")
         named = algorithm.get("name") if isinstance(algorithm, Mapping) else None
         for candidate in (self.config.get("preset"), named):

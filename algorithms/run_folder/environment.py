@@ -1,4 +1,4 @@
-"""What a run ran on: versions, commit, processor; and the CPU time that it has used."""
+"""The environment of a run: versions, commit, processor; and the CPU time that it has used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def record(
     packages: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """JSON values for environment.json: everything beside the configuration that shapes a run.
+    """JSON values for environment.json: everything beside the configuration that influences a run.
 
     Args:
         evaluator: id of what scores the moves.
@@ -65,7 +65,7 @@ def record(
 
 
 def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
-    """None; replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
+    """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
     if resumed and path.exists():
         try:
             first = json.loads(path.read_text(encoding="utf-8"))

@@ -37,7 +37,7 @@ class UntrustedError(Exception):
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """None; an OSError from inside names `path`: those of write and fsync name no file."""
+    """Makes an OSError from inside name `path`: those of write and fsync name no file."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_flushed(path: Path, data: bytes) -> None:
-    """None; writes `data` to a new file and brings it to disk.
+    """Writes `data` to a new file and brings it to disk.
 
     Raises:
         FileExistsError: there is something at `path`, be it a symbolic link, which is not followed.
@@ -69,7 +69,7 @@ def flush_directory(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """None; `path` holds `data`, or after a kill at any instant what it held before.
+    """Puts `data` into the file at `path`; after a kill at any instant that holds the old data or the new.
 
     A symbolic link at `path` gives way to the file; what it leads to is left alone.
 
@@ -89,7 +89,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def replace_json(path: Path, values: Any) -> None:
-    """None; `replace_file` with values as readable JSON."""
+    """Calls `replace_file` with values as readable JSON."""
     replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
 
 
@@ -111,7 +111,7 @@ def _with_checksum(data: bytes) -> bytes:
 
 
 def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> None:
-    """None where whatever is written into the folder, under any name, stays in it.
+    """Checks that whatever is written into the folder, under any name, stays in it.
 
     Args:
         folder: with all that is in it, at any depth.
@@ -150,7 +150,7 @@ def lock_folder(
 ) -> IO[str]:
     """An open file that holds a folder's lock until it is closed or the process ends.
 
-    Whoever holds it writes into the folder, so this is also where a folder of a stranger's is looked through.
+    Whoever holds it writes into the folder, so a stranger's folder is checked here too.
 
     Windows has no such locks: two writers are not noticed there.
 

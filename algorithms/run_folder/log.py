@@ -27,7 +27,7 @@ from algorithms.run_folder.files import (
 from algorithms.run_folder.trackers import make_tracker
 
 ANEW = -1
-"""The `resume_at` of a run that begins once more in its folder: no row is kept."""
+"""The `resume_at` of a run that starts again in its folder: no row is kept."""
 CHECKSUM = "crc32"
 _END = f', "{CHECKSUM}": "'
 
@@ -143,7 +143,7 @@ def closed_row(row: Mapping[str, float | None]) -> bytes:
 
 
 class Rows(NamedTuple):
-    """What a record holds.
+    """The rows of a record.
 
     Attributes:
         values: of each row, without its checksum.

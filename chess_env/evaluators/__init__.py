@@ -84,12 +84,12 @@ def _make_builtin(num_threads: int) -> Evaluator:
 
 
 def is_evaluator_name(name: str) -> bool:
-    """Whether a name is one of an evaluator's, whatever its settings: "stockfish:depth=4", "module:Name"."""
+    """Whether the text names an evaluator, with any settings: "stockfish:depth=4", "module:Name"."""
     return name.partition(":")[0] in _KNOWN or is_spec(name)
 
 
 def is_foreign_evaluator(name: str) -> bool:
-    """Whether making this evaluator runs what is not this project's: a module:Name, or a program by its path."""
+    """Whether this evaluator runs code from outside the project: a module:Name, or a program given by its path."""
     kind, _, settings = name.partition(":")
     return "path" in settings if kind in _KNOWN else is_spec(name)
 

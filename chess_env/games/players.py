@@ -51,7 +51,7 @@ class Player(Protocol):
         ...
 
     def close(self) -> None:
-        """None; frees what the player holds. May be called twice."""
+        """Frees what the player holds. May be called twice."""
         ...
 
 
@@ -120,11 +120,11 @@ class RandomPlayer:
         return legal_ids[np.arange(len(slots)), slots].astype(np.int64)
 
     def close(self) -> None:
-        """None."""
+        """Does nothing: there is nothing to free."""
 
 
 class GreedyPlayer:
-    """Plays the move whose resulting position the evaluator likes best (one ply of look-ahead).
+    """Plays the move after which the evaluator scores the position best (one ply of look-ahead).
 
     Ties go to the lowest action id, so no randomness is drawn. Repetitions and the rule-50 clock are
     not seen: a packed position has no history.
@@ -148,7 +148,7 @@ class GreedyPlayer:
         return np.array(chosen, np.int64)
 
     def close(self) -> None:
-        """None; closes the evaluator if this player made it."""
+        """Closes the evaluator if this player made it."""
         if self._owns_evaluator:
             self.evaluator.close()
 
@@ -174,7 +174,7 @@ class EnginePlayer:
         return self.evaluator.best_moves(positions)
 
     def close(self) -> None:
-        """None; closes the evaluator if this player made it."""
+        """Closes the evaluator if this player made it."""
         if self._owns_evaluator:
             self.evaluator.close()
 
@@ -182,7 +182,7 @@ class EnginePlayer:
 class MixedPlayer:
     """Plays a uniformly random move with probability `random_share`, else the other player's move.
 
-    The weakest engine settings still beat beginners every time; this dials strength all the way down.
+    The weakest engine settings still beat beginners every time. This makes an opponent as weak as wanted.
     """
 
     def __init__(self, player: Player, random_share: float) -> None:
@@ -222,7 +222,7 @@ class MixedPlayer:
         return actions
 
     def close(self) -> None:
-        """None; closes the other player."""
+        """Closes the other player."""
         self.player.close()
 
 
@@ -252,7 +252,7 @@ def make_player(player: Any) -> Player:
 
 
 def is_foreign_player(name: str) -> bool:
-    """Whether making this player runs what is not this project's, as `is_foreign_evaluator` says."""
+    """Whether this player runs code from outside the project, as `is_foreign_evaluator` tells."""
     mixed = _MIXED.fullmatch(name)
     if mixed is not None:
         return is_foreign_player(mixed["player"])

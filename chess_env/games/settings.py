@@ -90,7 +90,7 @@ class Settings:
     owned: tuple[Any, ...] = ()
 
     def close(self) -> None:
-        """None; closes the evaluator and the opponent that were made from a name. May be called twice."""
+        """Closes the evaluator and the opponent that were made from a name. May be called twice."""
         for resource in self.owned:
             resource.close()
 
@@ -172,7 +172,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
 
 
 def resolve_settings(**arguments: Any) -> Settings:
-    """`make_settings` with the arguments one by one: its old name."""
+    """The old name of `make_settings`, which takes the arguments one by one."""
     return make_settings(EnvArguments(**arguments))
 
 

@@ -90,7 +90,7 @@ def load_term(term: Any, known: Sequence[str]) -> RewardTerm:
 def paid_by(
     term: RewardTerm, name: str, after_cp: NDArray[Any], before_cp: NDArray[Any]
 ) -> NDArray[np.float32]:
-    """float32 [N]: what the term pays, once it is known to be that.
+    """float32 [N]: what the term pays, after its dtype, shape and values were checked.
 
     Args:
         term: The function.

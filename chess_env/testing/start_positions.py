@@ -15,7 +15,7 @@ from chess_env.testing import rule
 
 
 def check_start_positions(source: Any, *, samples: int = 64) -> None:
-    """None, where a source of start positions keeps its contract.
+    """Checks that a source of start positions keeps its contract.
 
     Args:
         source: an object with `sample(rng)`, or a spec such as "mymodule:MySource".

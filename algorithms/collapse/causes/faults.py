@@ -43,7 +43,7 @@ def sampler_precision(**dtypes: str) -> Fault:
 
 
 def sampler_drops_features(session: Session) -> None:
-    """None; the sampler is left in training mode, so that dropout acts in every rollout."""
+    """The sampler is left in training mode, so that dropout acts in every rollout."""
     _separate_sampler(session).train()
 
 

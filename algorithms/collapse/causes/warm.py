@@ -60,7 +60,7 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
 
 
 def rebuild(network: str, folder: Path) -> None:
-    """None; trains it and writes its weights and their SHA-256 into `folder`."""
+    """Trains it and writes its weights and their SHA-256 into `folder`."""
     warm = WARM[network]
 
     def sharp_session(config: TrainConfig, *, fresh: bool) -> Session:
@@ -100,7 +100,7 @@ def describe(policy: PolicyNet) -> dict[str, float]:
 
 
 def main() -> None:
-    """None; the command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m algorithms.collapse.causes.warm",
         description="The shipped policies that the causes start from.",

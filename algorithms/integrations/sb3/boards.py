@@ -184,7 +184,7 @@ class BoardsVecEnv(VecEnv):
         return by_board if shared == 1 else np.repeat(by_board, shared, axis=0)
 
     def close(self) -> None:
-        """None; closes the boards."""
+        """Closes the boards."""
         self.vec.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:

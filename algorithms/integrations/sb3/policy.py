@@ -166,7 +166,7 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         return extractor.net
 
     def set_training_mode(self, mode: bool) -> None:
-        """None; evaluation mode always, as in this project's own runs.
+        """Evaluation mode always, as in this project's own runs.
 
         With dropout in learning and not in sampling, no ratio would be what it says.
         """

@@ -1,4 +1,4 @@
-"""The page put together: one HTML file that asks for nothing, runs nothing and escapes everything."""
+"""The whole page: one HTML file that loads nothing, runs nothing and escapes all text."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 @dataclass(frozen=True)
 class PageNotes:
-    """What a page shows beside the run folders' own files: all of it optional, each by the run's folder.
+    """What a page shows beside the run folders' own files. All are optional; each maps a run's folder to its part.
 
     Attributes:
         diagnoses: the doctor's, as `Diagnosis.to_dict()` gives them.
         probes: probe positions with the policy's moves.
-        presets: settings of a run's preset as it comes, flat; shown where there is one column.
-        claims: what a comparison of the runs allows one to say.
+        presets: default settings of a run's preset, flat; shown where there is one column.
+        claims: what may be claimed of the runs.
         notes: sentences on what was left out, and why.
     """
 
@@ -89,7 +89,7 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
     Args:
         title: heading, escaped like every other text.
         runs: at least one.
-        page_notes: what the caller knows besides.
+        page_notes: what the page shows beside the files.
 
     Raises:
         ValueError: no run.

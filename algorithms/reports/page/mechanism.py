@@ -29,7 +29,7 @@ BINS = {
 
 @dataclass(frozen=True)
 class ByProbability:
-    """Metrics that there is one of for each bin of the move's probability.
+    """Metrics that exist once for each bin of the move's probability.
 
     Attributes:
         prefix: their names without the bin.

@@ -1,4 +1,4 @@
-"""What the page says before its charts: what happened to each column."""
+"""The text before the page's charts: the result of each column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Card:
         regret: held-out regret, start to end; None where it is not on record.
         regret_share: the end as a share of the start, in words.
         entropy: held-out entropy, start to end.
-        verdicts: the doctor's, with their counts.
+        verdicts: the doctor's verdicts, with their counts.
     """
 
     name: str
@@ -48,7 +48,7 @@ def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
 
 
 def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[str]:
-    """Sentences on columns of one task: who ended where, and what a reader must not conclude."""
+    """Sentences on columns of one task: their results, and what a reader must not conclude."""
     runs = sum(len(column.runs) for column in columns)
     sentences = [f"{_counted(runs, 'run')} in {_counted(len(columns), 'column')}."]
     ends = {c: e for c in columns if (e := _ends(c.runs, "eval/regret_cp")) is not None}
@@ -89,7 +89,7 @@ def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[s
 
 
 def headline_of_groups(groups: Sequence[Group]) -> list[str]:
-    """Sentences on runs of several tasks: that nobody won, in what the groups differ, and what is in each."""
+    """Sentences on runs of several tasks: that there is no winner, how the groups differ, and what each holds."""
     runs = sum(group.runs for group in groups)
     parts = differing_parts([group.task for group in groups])
     held = [
