@@ -61,8 +61,9 @@ def make_page(root: Path) -> tuple[int, str]:
         ReportError: there is no run, or none that can be read.
         ValueError: `root` is no folder.
     """
+    from algorithms.reports.find_runs import find_run_folders
     from algorithms.reports.page import PageNotes, build_page, group_columns
-    from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
+    from algorithms.reports.run_files import RunFileError, read_run
 
     folders, notes = find_run_folders(root)
     if not folders:

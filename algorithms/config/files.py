@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.reading import CONFIG_LIMITS, load_json
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
@@ -122,7 +122,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         ValueError: it cannot be read, or holds no object; the message names the file.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = load_json(path, CONFIG_LIMITS)
         if not isinstance(values, dict):
             raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
         return settings_today(values)

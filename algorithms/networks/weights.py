@@ -13,12 +13,14 @@ from torch import Tensor
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
+from algorithms.run_folder.reading import read_file
 from chess_env.observation import NUM_PLANES
 
 SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
 
 _CRITIC = "value_head."
+_MOST_RECORD_BYTES = 4096
 _OTHER_PLANES = (
     f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
 )
@@ -91,10 +93,14 @@ def read_weights(source: str) -> dict[str, Tensor]:
         if (path / "checkpoints").is_dir():
             return checkpoint.load_newest(path / "checkpoints").weights
         in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()
-        raw = checkpoint.read_verified(path) if in_checkpoint else path.read_bytes()
+        raw = (
+            checkpoint.read_verified(path)
+            if in_checkpoint
+            else read_file(path, checkpoint.MOST_BYTES)
+        )
         record = path.with_suffix(".sha256")
         digest = hashlib.sha256(raw).hexdigest()
-        if record.exists() and record.read_text().split()[:1] != [digest]:
+        if record.exists() and not _names(record, digest):
             raise ValueError(
                 f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
             )
@@ -105,6 +111,11 @@ def read_weights(source: str) -> dict[str, Tensor]:
             f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
             f"folder, a .safetensors file, or a shipped policy ({known})"
         ) from error
+
+
+def _names(record: Path, digest: str) -> bool:
+    """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
+    return read_file(record, _MOST_RECORD_BYTES).split()[:1] == [digest.encode()]
 
 
 def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:

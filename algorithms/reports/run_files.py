@@ -6,10 +6,8 @@ A last line cut by a kill is left out and noted; any other damage is an error th
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +18,15 @@ from numpy.typing import NDArray
 
 from algorithms.moved import settings_today
 from algorithms.run_folder.files import CONFIG_FILE, ENVIRONMENT_FILE, METRICS_FILE, json_lines
+from algorithms.run_folder.reading import (
+    CONFIG_LIMITS,
+    JSON_LIMITS,
+    JsonLimits,
+    parse_json,
+    read_file,
+    read_lines,
+)
 
-# Where `chess-lab compare` keeps the runs on its tuning seeds.
-NEVER_REPORTED = ("tuning", "calibration")
 MAX_STEP = 2**53  # floats count no further
 # Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
 LARGEST_VALUE = 1e100
@@ -127,44 +131,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
-    """(run folders, notes): the folders with a metrics.jsonl at `root` or below, sorted by path.
-
-    A symbolic link below `root` is not followed; each such link that is a folder or a metrics.jsonl is
-    noted. Inside a run folder no further run is looked for, nor in a folder of `NEVER_REPORTED` name.
-
-    Raises:
-        RunFileError: `root` is no folder.
-    """
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "does not exist"
-        raise RunFileError(f"{str(root)!r} {what}: give a run folder or a folder of run folders")
-    found: list[Path] = []
-    notes: list[str] = []
-    for folder, below, files in os.walk(root, followlinks=False):
-        here = Path(folder)
-        links = [name for name in below if (here / name).is_symlink()]
-        record = here / METRICS_FILE
-        if METRICS_FILE in files and record.is_symlink():
-            links.append(METRICS_FILE)
-        elif METRICS_FILE in files:
-            found.append(here)
-            below.clear()
-        hidden = [name for name in below if name in NEVER_REPORTED and (here / name).is_dir()]
-        below[:] = [name for name in below if name not in hidden]
-        notes += [
-            f"{printable(str((here / name).relative_to(root)))} was left out: what is chosen on tuning "
-            "seeds is not reported. Give that folder itself to see its runs."
-            for name in hidden
-        ]
-        notes += [
-            f"{printable(str((here / name).relative_to(root)))} is a symbolic link and was not followed."
-            for name in sorted(links)
-            if here not in found
-        ]
-    return sorted(found), sorted(notes)
-
-
 def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float | None]]:
     """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
 
@@ -195,23 +161,23 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows,
-        config=settings_today(_object_or_note(folder / CONFIG_FILE, notes)),
+        config=settings_today(_object_or_note(folder / CONFIG_FILE, notes, CONFIG_LIMITS)),
         environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        RunFileError: it is missing, a symbolic link, damaged, or holds no object.
+        RunFileError: it is missing, a symbolic link, too large, damaged, or holds no object.
     """
     try:
-        values = json.loads(_text(path))
+        values = parse_json(_text(path, lambda file: read_file(file, limits.most_bytes)), limits)
     except RunFileError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
     if not isinstance(values, dict):
         raise RunFileError(f"{path} holds {str(values)[:40]!r}, expected an object")
@@ -222,13 +188,15 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, read: Callable[[Path], bytes]) -> str:
     try:
         if path.is_symlink():
             raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
-        return path.read_bytes().decode("utf-8", errors="strict")
+        return read(path).decode("utf-8", errors="strict")
     except UnicodeDecodeError as error:
         raise RunFileError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+    except ValueError as error:
+        raise RunFileError(str(error)) from None
     except OSError as error:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
@@ -241,7 +209,7 @@ def _complete_rows(path: Path, notes: list[str]) -> list[dict[str, float | None]
 
 
 def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, float | None]]:
-    text = _text(path)
+    text = _text(path, read_lines)
     try:
         found = json_lines(text, str(path))
     except ValueError as error:
@@ -289,8 +257,10 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
 
 
-def _object_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
+def _object_or_note(
+    path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS
+) -> dict[str, Any]:
     if path.exists() or path.is_symlink():
-        return read_object(path)
+        return read_object(path, limits)
     notes.append(f"{path.name} is missing.")
     return {}

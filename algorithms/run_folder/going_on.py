@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import METRICS_FILE, json_lines
+from algorithms.run_folder.files import METRICS_FILE, json_lines, read_record
 
 
 def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.Checkpoint | None:
@@ -29,5 +29,4 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
 
 
 def _has_updates(path: Path) -> bool:
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return any(row["step"] > 0 for row, _ in json_lines(text, str(path)))
+    return any(row["step"] > 0 for row, _ in json_lines(read_record(path), str(path)))

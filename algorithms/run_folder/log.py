@@ -18,6 +18,7 @@ from algorithms.run_folder.files import (
     RunFolderError,
     json_lines,
     lock_folder,
+    read_record,
     replace_file,
 )
 from algorithms.run_folder.trackers import make_tracker
@@ -121,6 +122,5 @@ def _holds_a_run(record: Path) -> bool:
 
 def _cut(path: Path, step: int) -> None:
     """Drops the rows after `step`."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    kept = [line for row, line in json_lines(text, str(path)) if row["step"] <= step]
+    kept = [line for row, line in json_lines(read_record(path), str(path)) if row["step"] <= step]
     replace_file(path, "".join(kept).encode())
