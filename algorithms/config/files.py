@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from algorithms.config.build import build
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import RolloutConfig, TrainConfig
+from algorithms.core.checks import shown
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import replace_json
@@ -74,42 +75,6 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
     return build(TrainConfig, {**values, "algorithm": build(cls, algorithm, name)})
 
 
-def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
-    """An instance of the dataclass from JSON values, its dataclass fields built likewise.
-
-    Raises:
-        ValueError: an unknown or missing field, or a value of another kind; the message names it by `where`.
-    """
-    hints = typing.get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise ValueError(
-            f"{where}: unknown field {', '.join(unknown)}; known fields: {', '.join(sorted(known))}"
-        )
-    arguments = {}
-    for name, value in values.items():
-        arguments[name] = _value(hints[name], value, f"{where}.{name}")
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """A field's value from JSON, which knows neither tuples nor paths nor dataclasses."""
-    if value is None:
-        return None
-    for kind in (hint, *typing.get_args(hint)):  # the kind itself, or one of a union
-        if dataclasses.is_dataclass(kind):
-            return build(kind, value, where)
-        if typing.get_origin(kind) is tuple:
-            return tuple(value)
-        if kind is Path:
-            return Path(value)
-    return value
-
-
 def save(config: TrainConfig, path: Path) -> None:
     """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_json(path, to_dict(config))
@@ -159,7 +124,7 @@ def load_record(path: Path, known: TrainConfig) -> TrainConfig:
     values = read_settings(path)
     name, wanted = _algorithm_name(values), recorded_name(known.algorithm)
     if ":" in name and name != wanted:
-        raise ValueError(f"{path} is of a run of algorithm {name!r}, not {wanted!r}")
+        raise ValueError(f"{path} is of a run of algorithm {shown(name)}, not {wanted!r}")
     try:
         return from_dict(values, type(known.algorithm) if name == wanted else None)
     except (ValueError, TypeError) as error:
@@ -264,7 +229,7 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any], may_change: frozens
     found = _differences(old, new, "")
     refused = {k: v for k, v in found.items() if k not in may_change}
     if refused:
-        listed = ", ".join(f"{k} {was!r} -> {now!r}" for k, (was, now) in refused.items())
+        listed = ", ".join(f"{k} {shown(was)} -> {shown(now)}" for k, (was, now) in refused.items())
         raise ValueError(
             f"a continued run keeps its settings, but {listed}: leave them out, or start a new run"
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from algorithms.core.checks import shown
 from algorithms.run_folder.files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
@@ -18,9 +19,6 @@ from chess_env.positions.start_positions import foreign_sources
 from chess_env.rewards.reward_terms import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
-
-_SHOWN = 200
-"""Characters of a value in a message."""
 
 
 class ForeignName(NamedTuple):
@@ -150,16 +148,12 @@ def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> Non
     """
     refused = [name for name in names if not trust.allows(name)]
     if refused:
-        listed = "".join(f"\n  {each.use} {each.setting} {_shown(each.value)}" for each in refused)
+        listed = "".join(f"\n  {each.use} {each.setting} {shown(each.value)}" for each in refused)
         raise UntrustedError(
             f"{path} names what is not this project's, and opening it so{listed}\n"
             "Whoever made the folder chose that. Look at it before you allow it with --trust (in Python: trust="
             "Trust(everything=True))"
         )
-
-
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
 
 
 def _value_at(values: Any, setting: str) -> Any:

@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
+from algorithms.core.checks import shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
@@ -72,7 +73,7 @@ def initialise(policy: PolicyNet, source: str) -> None:
         policy.load_state_dict(fresh | read)
     except RuntimeError as error:
         raise ValueError(
-            f"init_from {source!r} holds another network than the one configured "
+            f"init_from {shown(source)} holds another network than the one configured "
             f"{_what_differs(weights, source, policy.config) or f'({error}): {_OTHER_PLANES}'}"
         ) from error
 
@@ -108,9 +109,14 @@ def read_weights(source: str) -> dict[str, Tensor]:
     except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
         known = ", ".join(shipped_names()) or "none"
         raise ValueError(
-            f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
+            f"{shown(source)} cannot be read ({_why(error)}): give a run folder, a checkpoint "
             f"folder, a .safetensors file, or a shipped policy ({known})"
         ) from error
+
+
+def _why(error: Exception) -> str:
+    """Without the path that an OSError repeats: it may be as long as the source."""
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
 
 
 def _names(record: Path, digest: str) -> bool:
@@ -138,7 +144,7 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
                 network=network, channels=channels, blocks=blocks, head_dim=head_dim
             )
     raise ValueError(
-        f"{source!r} holds no policy of this project; a network of your own is read from its run "
+        f"{shown(source)} holds no policy of this project; a network of your own is read from its run "
         "folder, where config.json names it"
     )
 

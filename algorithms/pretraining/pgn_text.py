@@ -45,7 +45,7 @@ _CHUNK_BYTES = 64
 MAX_WINDOW_BYTES = 2**27
 """What a packed file may ask to be kept in memory: all that the program zstd takes without being told otherwise."""
 
-_TRUSTED_BYTES, _MOST_TIMES = 2**21, 200
+_TRUSTED_BYTES, _MOST_TIMES = 2**20, 200
 """What unpacks to more bytes than the first, and to more than so many times its size, is not read on."""
 
 _BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one behind the other
@@ -271,6 +271,7 @@ class _Unzst(io.RawIOBase):
             self._owner.ended_early = (
                 f"the .zst unpacks to more than {_MOST_TIMES} times its size, as no games do"
             )
+            self._unpacked = b""
         if self._frame.eof:  # files may be several frames, one behind the other
             self._packed, self._frame = self._frame.unused_data, None
         else:

@@ -161,7 +161,7 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows,
-        config=settings_today(_object_or_note(folder / CONFIG_FILE, notes, CONFIG_LIMITS)),
+        config=_settings(folder / CONFIG_FILE, notes),
         environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
@@ -255,6 +255,15 @@ def _check_row(row: object, last_step: int, where: str) -> int:
 def _finite(value: float | None) -> float | None:
     # Compared as it is: a whole number may be too long for a float.
     return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
+
+
+def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
+    try:
+        return settings_today(_object_or_note(path, notes, CONFIG_LIMITS))
+    except RunFileError:
+        raise
+    except ValueError as error:
+        raise RunFileError(f"{path} is damaged ({error})") from None
 
 
 def _object_or_note(

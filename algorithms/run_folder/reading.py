@@ -11,6 +11,7 @@ import json
 import math
 import os
 import stat
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,22 +28,24 @@ class JsonLimits(NamedTuple):
         most_bytes: of the text; the values take up to thirty times as much.
         deepest: levels of nesting: who walks through the values may do it by recursion.
         longest_key: characters: dotted names are put together from keys.
+        longest_text: characters.
     """
 
     most_bytes: int
     deepest: int
     longest_key: int = 200
+    longest_text: int = sys.maxsize
 
 
 JSON_LIMITS = JsonLimits(4 * 2**20, 100)
-CONFIG_LIMITS = JsonLimits(256 * 1024, 20)
+CONFIG_LIMITS = JsonLimits(256 * 1024, 20, longest_text=1000)
 """Of a config.json, which has about 3,000 bytes and 3 levels."""
 
 LONGEST_LINE_BYTES = 2**20
 _SHOWN = 200
 
 
-def shown(text: object) -> str:
+def cut(text: object) -> str:
     """`str(text)`, cut behind 200 characters: what messages repeat of an input."""
     said = str(text)
     return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
@@ -58,7 +61,7 @@ def open_file(path: Path) -> Iterator[IO[bytes]]:
     """
     with open(path, "rb", opener=_without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{shown(path)} is a pipe or a device, a file is needed")
+            raise ValueError(f"{cut(path)} is a pipe or a device, a file is needed")
         yield file
 
 
@@ -77,9 +80,7 @@ def read_file(path: Path, most_bytes: int) -> bytes:
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most_bytes:
-            raise ValueError(
-                f"{shown(path)} is larger than {most_bytes:,} bytes, as no such file is"
-            )
+            raise ValueError(f"{cut(path)} is larger than {most_bytes:,} bytes, as no such file is")
         return file.read(size)
 
 
@@ -120,7 +121,7 @@ def parse_json(data: bytes | str, limits: JsonLimits = JSON_LIMITS) -> Any:
         raise too_deep from None
     level, depth = [values], 0
     while level:
-        level, depth = list(_inside(level, limits.longest_key)), depth + 1
+        level, depth = list(_inside(level, limits)), depth + 1
         if depth > limits.deepest:
             raise too_deep
     return values
@@ -136,24 +137,31 @@ def load_json(path: Path, limits: JsonLimits = JSON_LIMITS) -> Any:
     return parse_json(read_file(path, limits.most_bytes), limits)
 
 
-def _inside(level: Iterable[Any], longest_key: int) -> Iterator[Any]:
+def _inside(level: Iterable[Any], limits: JsonLimits) -> Iterator[Any]:
     """The objects and lists that lie in those of a level."""
     for value in level:
         inner: Iterable[Any] = ()
         if isinstance(value, dict):
             longest = max(value, key=len, default="")
-            if len(longest) > longest_key:
+            if len(longest) > limits.longest_key:
                 raise ValueError(
-                    f"the key {longest[:40]!r}... has {len(longest):,} characters, at most {longest_key} are read"
+                    f"the key {longest[:40]!r}... has {len(longest):,} characters, at most "
+                    f"{limits.longest_key} are read"
                 )
             inner = value.values()
         elif isinstance(value, list):
             inner = value
-        yield from (each for each in inner if isinstance(each, dict | list))
+        for each in inner:
+            if isinstance(each, dict | list):
+                yield each
+            elif isinstance(each, str) and len(each) > limits.longest_text:
+                raise ValueError(
+                    f"the text {each[:40]!r}... has {len(each):,} characters, at most {limits.longest_text} are read"
+                )
 
 
 def parse_arrays(data: bytes, names: Sequence[str], most_bytes: int) -> dict[str, NDArray[Any]]:
-    """The arrays of these names in an .npz file.
+    """The arrays, `[...]` of any shape, of these names in an .npz file.
 
     Args:
         data: of the file.
@@ -180,7 +188,7 @@ def parse_arrays(data: bytes, names: Sequence[str], most_bytes: int) -> dict[str
                 raise ValueError(f"it has no {', '.join(missing)}")
             return {name: file[name] for name in names}
     except Exception as error:  # zipfile and NumPy raise many kinds for a damaged file
-        raise ValueError(f"it is no archive of these arrays: {shown(error)}") from error
+        raise ValueError(f"it is no archive of these arrays: {cut(error)}") from error
 
 
 def _check_claim(array: IO[bytes], size: int) -> None:

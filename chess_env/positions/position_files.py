@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
 import numpy as np
 
+from chess_env.custom_objects import shown
 from chess_env.positions.heldout import is_heldout
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
@@ -25,7 +27,7 @@ def read_fens(path: str | Path) -> Positions:
     found: list[bytes] = []
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device may have no end
-            raise OSError(f"{str(path)!r} is no file")
+            raise OSError(errno.EINVAL, "it is no file")
         with path.open(encoding="utf-8-sig") as file:
             number = 0
             while line := file.readline(_LONGEST_LINE):
@@ -40,11 +42,15 @@ def read_fens(path: str | Path) -> Positions:
                     found.append(position.tobytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"cannot read position file {str(path)!r} ({error}); give a UTF-8 text file with one FEN a line"
+            f"cannot read position file {shown(str(path))} ({_why(error)}); give a UTF-8 text file with one FEN a line"
         ) from error
     if not found:
         raise ValueError(f"{path} holds no usable position: expected one FEN a line")
     return np.frombuffer(b"".join(found), np.uint64).reshape(-1, 8).copy()
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return str(error) if isinstance(error, UnicodeDecodeError) else str(error.strerror)
 
 
 def _position(fen: str, where: str) -> Positions | None:
