@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.run_folder.messages import WIDTH, complain, message_lines
+from algorithms.core.messages import WIDTH, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands.result_files import write_json
-from algorithms.run_folder.messages import complain
+from algorithms.core.messages import complain
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",

@@ -121,8 +121,8 @@ class TrainConfig:
 
     @property
     def label(self) -> str:
-        """What the run is called: its cause, its preset, or its algorithm."""
-        return self.cause or self.preset or str(self.algorithm.name)
+        """What the run is called: its cause, its preset, or its algorithm, in at most 200 characters."""
+        return (self.cause or self.preset or str(self.algorithm.name))[:200]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loop", setting_today("loop", self.loop)[1])

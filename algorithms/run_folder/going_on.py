@@ -6,7 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import CONFIG_FILE, METRICS_FILE, RunFolderError, object_intact
+from algorithms.run_folder.files import (
+    CONFIG_FILE,
+    METRICS_FILE,
+    RunFolderError,
+    object_intact,
+    read_record,
+)
 from algorithms.run_folder.log import rows_of
 
 
@@ -34,7 +40,7 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
 
 def _checked_updates(path: Path, say: Callable[[str], None]) -> bool:
     """Whether the record holds updates; says where rows of it have no checksum."""
-    rows = rows_of(path.read_bytes().decode() if path.exists() else "", str(path))
+    rows = rows_of(read_record(path), str(path))
     if rows.altered:
         raise RunFolderError(rows.alteration(path))
     for doubt in rows.doubts(path):
