@@ -1,4 +1,4 @@
-"""Rules on what should hold the entropy."""
+"""Rules on the terms that should keep the entropy up."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _pull(record: Record, coefficient: str) -> float:
 
 
 def loss_budget(record: Record, outcome: Outcome) -> Verdict:
-    """A regulariser holds the policy where it alone wants it, and the rewards are not heard."""
+    """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
     bonus, anchor = record.median("grad_share/entropy"), record.median("grad_share/kl_ref")
     early = record.first("grad_share/entropy", 2)
     normalized = record.last("eval/entropy_normalized", 0.25)
