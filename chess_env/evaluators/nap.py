@@ -1,8 +1,11 @@
-"""How long the loop over the engines sleeps while their windows of queries are full."""
+"""How long the loop over the engines sleeps while their windows of queries are full, and when it slept too long."""
 
 from __future__ import annotations
 
 import time
+
+PAUSE_S = 0.5
+"""Who waited this much longer than asked was paused: the machine was suspended, the program stopped, no core free."""
 
 _FIRST_S, _MIN_S, _MAX_S = 0.002, 0.0003, 0.005
 

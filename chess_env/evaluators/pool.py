@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from chess_env.evaluators.batch import MAX_ATTEMPTS, Batch, Job
-from chess_env.evaluators.nap import Nap
+from chess_env.evaluators.nap import PAUSE_S, Nap
 from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, free_core, shake_hands
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
 
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
+_LONGEST_WAIT_S = 0.25
 
 
 class EnginePool:
@@ -133,6 +134,7 @@ class EnginePool:
             return batch.results, batch.failed
 
     def _drive(self, batch: Batch) -> None:
+        last = time.monotonic()
         self._begin(batch)
         while batch.outstanding or self._talking_out_of_turn(batch):
             self._refill(batch)
@@ -144,14 +146,16 @@ class EnginePool:
             for fd in by_fd:
                 poll.register(fd, select.POLLIN)
             timeout_s = min(engine.deadline for engine in self._engines) - time.monotonic()
-            timeout_s = min(max(0.0, timeout_s), 60.0)
-            for fd, _ in poll.poll(1000 * timeout_s + 1):
+            for fd, _ in poll.poll(1000 * min(max(0.0, timeout_s), _LONGEST_WAIT_S) + 1):
                 self._collect(batch, by_fd[fd])
             if batch.todo:  # towards the end of a batch the windows say little
                 left = min((len(e.in_flight) for e in self._engines if e.ready), default=0)
                 self._nap.adapt(had, left, time.monotonic() - start)
-            # A program that was itself paused has read by now: what is late still is late.
             now = time.monotonic()
+            if now - last > _LONGEST_WAIT_S + PAUSE_S:  # perhaps the engines were paused too
+                for engine in self._engines:
+                    engine.deadline += now - last
+            last = now
             for engine in [engine for engine in self._engines if engine.deadline < now]:
                 self._replace(batch, engine, "no answer before the deadline")
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from chess_env.evaluators.nap import PAUSE_S
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
 
 HANDSHAKE_TIMEOUT_S = (
@@ -24,6 +25,7 @@ HANDSHAKE_TIMEOUT_S = (
 )
 # An engine does not end itself by these: somebody else did, or the kernel for want of memory.
 _FROM_OUTSIDE = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}
+_DYING_S = 1.0
 _MAX_REPLY_BYTES = 4 << 20  # a search of 60 plies with 218 lines each stays below this
 _READ_BYTES = 1 << 16
 
@@ -107,6 +109,7 @@ class EngineProcess:
         self.buffer = b""
         self.ready = False  # true once the handshake is over
         self.alive = True
+        self.hung_up = False  # its output has ended, so it has, or is about to
         self.untried = True  # has answered nothing yet
         self.lost = False  # was ended or stopped from outside; known once it has ended
         self.fresh = True  # has not been prepared for the current batch
@@ -129,6 +132,7 @@ class EngineProcess:
             except BlockingIOError:
                 return True
             if not data:
+                self.hung_up = True
                 return False
             self.buffer += data
             if len(data) < _READ_BYTES:
@@ -141,15 +145,22 @@ class EngineProcess:
         return len(self.buffer) > _MAX_REPLY_BYTES
 
     def read_until(self, mark: bytes, timeout_s: float) -> str | None:
-        """Everything up to the line `mark`, or None when it did not come in time; for handshakes only."""
-        end = time.monotonic() + timeout_s
+        """Everything up to the line `mark`, or None when it did not come in time; for handshakes only.
+
+        A time in which this process was paused does not count: the engine may have been paused too.
+        """
+        left = timeout_s
         pattern = re.compile(rb"^" + mark + rb"\r?\n", re.MULTILINE)
         poll = select.poll()
         poll.register(self.output_fd, select.POLLIN)
         while not (match := pattern.search(self.buffer)):
-            left = end - time.monotonic()
-            if left <= 0 or self.overflowed() or not poll.poll(1000 * left) or not self.receive():
+            before = time.monotonic()
+            if left <= 0 or self.overflowed():
                 return None
+            if poll.poll(1000 * left) and not self.receive():
+                return None
+            took_s = time.monotonic() - before
+            left -= took_s if took_s < left + PAUSE_S else 0.0
         text, self.buffer = self.buffer[: match.end()], self.buffer[match.end() :]
         return text.decode("utf-8", "replace")
 
@@ -174,6 +185,10 @@ class EngineProcess:
         how, cpu_s, stopped = "", self.cpu_s(), self._stat()[:1] == [b"T"]
         try:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            patience = time.monotonic() + _DYING_S
+            while self.hung_up and not pid and time.monotonic() < patience:
+                time.sleep(0.001)  # a process closes its files before it has ended
+                pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             if pid:
@@ -213,8 +228,6 @@ def shake_hands(engine: EngineProcess, timeout_s: float) -> Handshake:
     if text and "stockfish" in handshake.name.lower():
         return handshake
     heard = (text or engine.buffer[:4096].decode("utf-8", "replace")).strip()
-    if not text:
-        time.sleep(0.05)  # lets a dying process end, so that the reason below is its own
     _, how = engine.end()
     if text:
         what = f"it calls itself {handshake.name!r}"

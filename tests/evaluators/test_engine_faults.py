@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import zlib
 from collections.abc import Callable
@@ -73,6 +75,36 @@ def test_a_position_is_not_given_up_for_what_befalls_its_engines(
         restarts = 1 if how == "dies_when_tried_on" else 3
         assert evaluator.counters()["engine_restarts"] == restarts
         assert evaluator.counters()["quarantined"] == 0
+
+
+@pytest.mark.parametrize("woken_first", ["engine", pytest.param("program", marks=pytest.mark.slow)])
+def test_a_suspended_machine_costs_no_engine(
+    fake_engine: FakeEngine, positions: np.ndarray, tmp_path: Path, woken_first: str
+) -> None:
+    path = fake_engine(f"works_on {placement(positions[17])}")
+    reading, writing = os.pipe()
+    program = os.fork()
+    if program == 0:
+        try:
+            with StockfishEvaluator(path, deadline_s=1.0) as evaluator:
+                os.write(writing, f"{evaluator.engine_pids()[0]}\n".encode())
+                scores = evaluator.evaluate(positions[:40]).tolist()
+                os.write(writing, repr((scores, evaluator.counters()["engine_restarts"])).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading) as said:
+        everything = [int(said.readline()), program]
+        while not (tmp_path / "marker").exists():  # the engine works on the position
+            assert os.waitpid(program, os.WNOHANG) == (0, 0)
+        for pid in everything:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.2)  # the deadline passes
+        for pid in everything if woken_first == "engine" else reversed(everything):
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+        assert said.read() == repr((expected_scores(positions[:40]), 0))
+    os.waitpid(program, 0)
 
 
 def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(

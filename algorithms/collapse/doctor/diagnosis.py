@@ -162,9 +162,12 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
 
 def _looked(rule: Rule, record: Record, outcome: Outcome) -> Verdict:
     verdict: Verdict = rule(record, outcome)
+    if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
+        return Untold(gaps, "on record in a part of the updates alone")
     if record.updates >= NEEDED_UPDATES or isinstance(verdict, Untold):
         return verdict
-    if rule in SAMPLER_RULES and isinstance(verdict, Named):
+    # Two updates from somewhere in a run do not tell a fixed difference from old weights.
+    if rule in SAMPLER_RULES and isinstance(verdict, Named) and record.fresh_starts:
         return verdict
     return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
 

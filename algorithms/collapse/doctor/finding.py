@@ -83,9 +83,13 @@ class Rule:
     look: Callable[[Record, Outcome], Verdict]
     hidden_by: tuple[str, ...] = ()
 
+    def metrics(self, record: Record) -> tuple[str, ...]:
+        """The first of the alternatives of `needs` that the record has; () where it has none."""
+        return next((metrics for metrics in self.needs if record.has(*metrics)), ())
+
     def __call__(self, record: Record, outcome: Outcome) -> Verdict:
         """What the record says of the cause."""
-        if not any(record.has(*metrics) for metrics in self.needs):
+        if not self.metrics(record):
             lacking = tuple(metric for metric in self.needs[0] if not record.has(metric))
             return Untold(lacking) if lacking else Untold(self.needs[0], "no row has all of them")
         return self.look(record, outcome)

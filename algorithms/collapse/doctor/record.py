@@ -86,10 +86,9 @@ class Record:
 
     @functools.cached_property
     def is_whole(self) -> bool:
-        """Whether the first update is on record and as many updates lie between any two rows."""
-        numbers = [number for number, _ in self.update_rows]
-        gaps = {b - a for a, b in itertools.pairwise(numbers)}
-        return self.has_its_beginning and len(gaps) <= 1
+        """Whether every update from the first to the last is on record, with its number."""
+        numbers = [number for number, row in self.update_rows if is_finite(row, "step")]
+        return numbers == list(range(1, self.updates + 1))
 
     @functools.cached_property
     def is_one_run(self) -> bool:
@@ -107,6 +106,12 @@ class Record:
         return all(
             any(is_finite(row, name) for row in self.rows) for name in set(metrics) - set(together)
         )
+
+    def in_part(self, *metrics: str) -> tuple[str, ...]:
+        """Those that every update has in a whole record, and that more than an eighth of the updates here lack."""
+        most = self.updates * 7 / 8
+        every = [name for name in metrics if name.startswith(UPDATE_PREFIXES)]
+        return tuple(name for name in every if len(self.points(name)) < most)
 
     def points(self, metric: str) -> list[Point]:
         """(update, value) of a metric, of the rows that describe updates and have it."""

@@ -138,6 +138,10 @@ def _pull(record: Record, coefficient: str) -> float:
 
 def loss_budget(record: Record, outcome: Outcome) -> Verdict:
     """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
+    for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
+        is_off = record.has(coefs) and max(record.series(coefs)) == 0
+        if not is_off and not record.has(f"grad_share/{term}"):
+            return Untold((f"grad_share/{term}",), f"{coefs} is not known to be 0")
     bonus, anchor = record.median("grad_share/entropy"), record.median("grad_share/kl_ref")
     early = record.first("grad_share/entropy", 2)
     normalized = record.last("eval/entropy_normalized", 0.25)

@@ -93,10 +93,16 @@ def _stretches(lines: list[tuple[int, float, float]]) -> list[list[tuple[int, fl
     return [[(n, left) for n, left, _ in part] for is_off, part in parts if is_off]
 
 
-def _constant(stretch: list[tuple[int, float]]) -> bool:
-    """Whether a stretch is at its level from its beginning, as a fixed difference is; old weights drift away."""
-    values = [left for _, left in stretch]
-    return len(values) >= 4 and values[0] > 0.5 * float(np.median(values))
+def _constant(stretch: list[tuple[int, float]], lines: list[tuple[int, float, float]], starts: list[int]) -> bool:
+    """Whether a stretch is at its level from its beginning, as a fixed difference is; old weights drift away.
+
+    One that begins with the second update of a process is that of weights which are never brought up to date: a
+    fault of the forward pass would have shown in the first.
+    """
+    values, updates = [left for _, left in stretch], [n for n, _, _ in lines]
+    at = updates.index(stretch[0][0])
+    follows_a_start = at > 0 and updates[at - 1] in starts
+    return len(values) >= 4 and not follows_a_start and values[0] > 0.5 * float(np.median(values))
 
 
 def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
@@ -106,7 +112,7 @@ def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
              and not _is_temperature(s, left)]  # fmt: skip
     stretches = _stretches(lines)
     # A fixed difference stays; old weights are brought up to date sooner or later.
-    constant = [part for part in stretches[-1:] if part[-1][0] == lines[-1][0] and _constant(part)
+    constant = [part for part in stretches[-1:] if part[-1][0] == lines[-1][0] and _constant(part, lines, record.fresh_starts)
                 and (len(stretches) == 1 or fresh)]  # fmt: skip
     if not fresh and not constant:
         highest = max(lines, key=lambda line: line[2])
@@ -147,7 +153,7 @@ def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
     lines = _lines(record)
     base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)
     stretches = _stretches([(n, s, left if left > 2 * base else 0.0) for n, s, left in lines])
-    drifting = [part for part in stretches if len(stretches) > 1 or not _constant(part)]
+    drifting = [part for part in stretches if len(stretches) > 1 or not _constant(part, lines, record.fresh_starts)]
     away = [left for part in drifting for _, left in part]
     if len(away) < 2:
         return RuledOut(

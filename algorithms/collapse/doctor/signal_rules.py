@@ -13,6 +13,7 @@ from algorithms.collapse.doctor.record import Record
 DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
 BLIND, DISTINCT = "rollout/blind_fraction", "rollout/distinct_moves_mean"
 P90, MEDIAN = "rollout/reward_p90", "rollout/reward_median"
+SMALL, SCORED = "rollout/small_groups", "rollout/scored_moves"
 REPEATED = "rollout/repeated_fraction"
 
 HARMFUL_TIED = 0.10
@@ -97,6 +98,8 @@ def no_signal(record: Record, outcome: Outcome) -> Verdict:
 
 def _without_groups(record: Record) -> Verdict:
     """Where every position has one sample: whether most rewards are one and the same number."""
+    if any(small < scored for _, (small, scored) in record.together(SMALL, SCORED)):
+        return Untold((DEAD,), "there are groups, and how many have equal rewards is not logged")
     spread = [(n, high - middle) for n, (high, middle) in record.together(P90, MEDIAN)]
     found = record.episode(spread, lambda value: value == 0)
     if found is None:
@@ -142,7 +145,7 @@ def fixed_positions(record: Record, outcome: Outcome) -> Verdict:
 SIGNAL_RULES = (
     Rule(
         "no_signal",
-        ((DEAD,), (P90, MEDIAN)),
+        ((DEAD,), (P90, MEDIAN, SMALL, SCORED)),
         "every run",
         "many groups have equal rewards for different moves, or are one and the same move from the start",
         "few groups with equal rewards at the start",

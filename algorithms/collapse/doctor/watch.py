@@ -6,7 +6,8 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping
 
-from algorithms.collapse.doctor.diagnosis import SHORT, diagnose
+from algorithms.collapse.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
+from algorithms.collapse.doctor.outcome import NOT_LEARNING
 from algorithms.reports.summaries import Rows
 
 _PLACES: dict[tuple[str, ...], dict[str, int]] = {}
@@ -59,6 +60,17 @@ class Watch:
             self._rows.pop()
         self._rows.append(PackedRow(row))
         if "eval/regret_cp" in row:
-            diagnosis = diagnose(self._rows)
-            self._line = "" if diagnosis.verdict == SHORT else diagnosis.line()
+            self._line = _line(diagnose(self._rows))
         return self._line
+
+
+def _line(diagnosis: Diagnosis) -> str:
+    """What is known so far: a cause that does harm with its remedy, otherwise how the run does."""
+    if diagnosis.verdict == SHORT:
+        return ""
+    if diagnosis.verdict == UNEXPLAINED or any(cause.is_harmful for cause in diagnosis.causes):
+        return diagnosis.line()
+    state = diagnosis.state
+    if diagnosis.outcome.learning == NOT_LEARNING:
+        state = state.replace(NOT_LEARNING, f"{NOT_LEARNING} yet", 1)
+    return "; ".join([state, *diagnosis.lacking])

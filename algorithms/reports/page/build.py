@@ -12,11 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from algorithms.reports.page import boards, figures, mechanism, summary, tables
+from algorithms.reports.page import boards, diagnoses, figures, mechanism, summary, tables
 from algorithms.reports.page.boards import Probe
 from algorithms.reports.page.claims import Claims
 from algorithms.reports.page.columns import Column, Group, group_columns
-from algorithms.reports.page.summary import Diagnoses
 from algorithms.reports.run_files import RunRecord, printable
 from algorithms.reports.tasks import differing_parts
 
@@ -36,7 +35,7 @@ class PageNotes:
         notes: sentences on what was left out, and why.
     """
 
-    diagnoses: Diagnoses = field(default_factory=dict)
+    diagnoses: diagnoses.Diagnoses = field(default_factory=dict)
     probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Sequence[Claims] = ()
@@ -112,8 +111,7 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
         groups=views,
         groups_table=tables.groups_table(groups),
         claims=[one for one in page_notes.claims if not one.group],
-        causes=summary.cause_rows(columns, page_notes.diagnoses),
-        cause_notes=summary.diagnosis_notes(columns, page_notes.diagnoses),
+        told=diagnoses.told(columns, page_notes.diagnoses),
         definitions=boards.definitions() if page_notes.probes else "",
         provenance=tables.provenance_table(columns),
         machine=tables.machine_table(columns),
