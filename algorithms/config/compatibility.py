@@ -1,4 +1,4 @@
-"""Settings that cannot go together, found before an engine starts."""
+"""Settings that cannot go together; they are found before an engine starts."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ CONFLICTS = (
         "rollout.form to positions (algorithm ppo or reinforce), or env.opponent to None",
     ),
 )
-"""Looked at in this order; the first that is found is the error."""
+"""They are checked in this order; the first that is found is the error."""
 
 
 def check_settings(config: TrainConfig) -> None:
-    """Looks for conflicts, and lets the algorithm and the reward try what is made up.
+    """Checks the settings for conflicts, and tries the algorithm and the reward on made-up data.
 
     Raises:
         ValueError: a combination that cannot run; the message says what to change.

@@ -1,4 +1,4 @@
-"""What of a run is a user's own: its algorithm, found by name, and the names of all such parts."""
+"""The parts of a run that are a user's own: its algorithm, found by name, and the names of all such parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chess_env.custom_objects import (
 )
 
 MEMBERS = protocol_members(Algorithm)
-"""What an algorithm has; `group_size` and `update_epochs` may be fields or properties."""
+"""Members of an algorithm; `group_size` and `update_epochs` may be fields or properties."""
 
 
 def algorithm_class(spec: str) -> Any:
@@ -141,7 +141,7 @@ def custom_names(config: Any) -> list[ForeignName]:
 
 
 def cannot_be_resumed(config: Any) -> str:
-    """A sentence on what of a run another process cannot find again; empty where it finds all."""
+    """A sentence on the parts of a run that another process cannot find again; empty where it finds all."""
     for setting, name, _ in custom_names(config):
         why = why_not_found_again(name)
         if why:

@@ -1,4 +1,4 @@
-"""config.json: writing and reading a run's configuration, and what a continued run may change."""
+"""config.json: writing and reading a run's configuration, and the settings that a continued run may change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, 
 from algorithms.run_folder.reading import CONFIG_LIMITS, parse_json, read_file
 
 PRETRAIN = "pretrain"
-"""`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
+"""`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -55,7 +55,7 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
 
     Args:
         values: of a configuration.
-        algorithm_class: that of its algorithm; None: what it names, which may be imported for that.
+        algorithm_class: that of its algorithm; None: the class that it names, which may be imported.
 
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
@@ -107,7 +107,7 @@ def load(path: Path, trust: Trust = NO_TRUST) -> TrainConfig:
 
     Args:
         path: the config.json.
-        trust: what it may name of what is not this project's.
+        trust: names from outside the project that it may use.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
@@ -148,12 +148,12 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 
 class RunNetwork(NamedTuple):
-    """What a run's record says of its network.
+    """The network of a run, by its record.
 
     Attributes:
         policy: its settings.
         precision: where it computes below float32.
-        temperature: that it learned at, at the beginning.
+        temperature: at which it learned in the beginning.
         critic: whether it has a value head; False where the weights tell.
     """
 
@@ -164,7 +164,7 @@ class RunNetwork(NamedTuple):
 
 
 def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
-    """The network of a run of either kind; of what else the run names, nothing is looked up.
+    """The network of a run of either kind; other names in its settings are not looked up.
 
     Args:
         path: config.json of a run of `chess-lab train` or `chess-lab pretrain`.
@@ -192,7 +192,7 @@ def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
 
 
 def load_temperature(path: Path) -> float:
-    """The temperature that a run of either kind began to learn at; nothing that it names is looked up.
+    """The temperature at which a run of either kind began to learn; no name in its settings is looked up.
 
     Raises:
         ValueError: it cannot be read; the message names the file.

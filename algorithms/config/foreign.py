@@ -1,7 +1,7 @@
-"""What a configuration takes from outside this project: code, programs, and files that it writes.
+"""Names in a configuration from outside this project: code, programs, and files that it writes.
 
-A run folder is what people send each other. Whatever its config.json names of this kind was chosen by whoever made the
-folder, so it is used only where the user names it too, or says that the folder is trusted.
+People send each other run folders. Whoever made the folder chose such names in its config.json, so they are used
+only if the user names them too, or says that the folder is trusted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ForeignName(NamedTuple):
     Attributes:
         setting: dotted, such as "env.evaluator".
         value: module:Name, a program's evaluator or a path.
-        use: what becomes of it: its module is imported, its program started, or its file written.
+        use: how it is used: its module is imported, its program started, or its file written.
     """
 
     setting: str
@@ -89,11 +89,11 @@ LEADING_OUT: dict[str, Callable[[str], Iterator[tuple[str, Use]]]] = {
     "labels.start_positions": _starts,
     "labels.labels_dir": _path,
 }
-"""Setting of `chess-lab train` or `pretrain` -> what of its text is foreign."""
+"""Setting of `chess-lab train` or `pretrain` -> the foreign names in its text."""
 
 
 def foreign_names(values: Mapping[str, Any]) -> list[ForeignName]:
-    """All that a configuration takes from outside this project; nothing is imported or looked up.
+    """All names of a configuration from outside this project; nothing is imported or looked up.
 
     Args:
         values: of a config.json, of either kind of run, under their names of today.
@@ -118,11 +118,11 @@ def trusting_commands(values: Mapping[str, Any]) -> set[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
-    """What a folder's configuration may take from outside this project.
+    """The names from outside this project that a folder's configuration may use.
 
     Attributes:
-        everything: all that it names.
-        given: settings that the user gives a value of their own, and names that the user says themselves.
+        everything: whether it may use all of its names.
+        given: settings to which the user gives a value, and names that the user gives.
     """
 
     everything: bool = False
@@ -137,12 +137,12 @@ NO_TRUST = Trust()
 
 
 def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> None:
-    """None where all names may be followed.
+    """Checks that all names may be used.
 
     Args:
         path: the config.json that has them.
-        names: what is about to be followed.
-        trust: what the user allows.
+        names: about to be used.
+        trust: the names that the user allows.
 
     Raises:
         UntrustedError: one may not; the message shows each.

@@ -1,4 +1,4 @@
-"""The probe tensors of a run: written at every look, taken up again when the run is continued."""
+"""The probe tensors of a run: written at every measurement, and continued with the run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ProbeRecord:
 
     Args:
         run_dir: the run folder.
-        probe: what is recorded; its initial policy is set here.
-        say: is given warnings.
+        probe: the measurements; its initial policy is set here.
+        say: shows warnings.
     """
 
     def __init__(self, run_dir: Path, probe: PolicyProbe, say: Callable[[str], None]) -> None:

@@ -27,7 +27,7 @@ LADDER = (
 """Names of `chess_env.games.players.make_player`, weakest first."""
 
 START = "material"
-"""The rung that is played first."""
+"""The first rung that is played."""
 
 PROBE_PAIRS = 10
 """Game pairs after which it is decided whether to go up or down."""

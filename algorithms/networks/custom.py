@@ -1,4 +1,4 @@
-"""A policy network of a user's own: what it must be, and how the project asks it."""
+"""A policy network of a user's own: its contract, and how the project calls it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chess_env.custom_objects import CustomObjectError, load_object
 
 
 class Network(Protocol):
-    """What a network of your own is: a torch module made by `MyNet(config, critic=...)`, with one method.
+    """A network of your own: a torch module made by `MyNet(config, critic=...)`, with one method.
 
     A class with the attribute `reads_move_facts = True` is given the facts of each legal move too:
     `forward(obs, legal_ids, move_facts)`, uint8 `[N, L, F]`, one column for each row of
@@ -36,17 +36,17 @@ class Network(Protocol):
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes (`chess_env.observation.PLANES`), mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); what the logits are on
-                padding does not matter. Values are the side to move's view, in reward units.
+            legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); logits on padding do not
+                matter. Values are the side to move's view, in reward units.
         """
         ...
 
 
 class CustomPolicy(PolicyNet):
-    """The network that `config.network` names, asked as this project's own is.
+    """The network that `config.network` names, called like this project's own.
 
     Args:
-        config: its size; all of it is handed on.
+        config: its size; the network gets all of it.
         critic: whether there are values.
         precision: of it only `logprob_dtype` has an effect; the rest is the network's own.
 

@@ -187,8 +187,8 @@ def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
 
     Args:
         weights: a .safetensors file, such as a checkpoint's model.safetensors.
-        name: what the policy is called from then on.
-        folder: where shipped policies lie.
+        name: of the policy from then on.
+        folder: of shipped policies.
     """
     folder.mkdir(parents=True, exist_ok=True)
     raw, target = weights.read_bytes(), folder / f"{name}.safetensors"

@@ -1,4 +1,4 @@
-"""What pretraining shows: a bar on a terminal, plain lines elsewhere."""
+"""The display of pretraining: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from algorithms.run_folder.output import make_console
 
 
 class Bar:
-    """How far a task has come; leaves its last state on the screen.
+    """The progress of a task; its last state stays on the screen.
 
     Args:
         console: a bar where it is a terminal, otherwise a line at least every ten seconds.
         title: of the task.
-        total: its extent.
-        done: where it begins.
+        total: its size.
+        done: its progress at the start.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int = 0) -> None:

@@ -36,7 +36,7 @@ _STANDARD = {name.lower() for name in chess.Board.aliases}
 
 @dataclasses.dataclass
 class GameCounts:
-    """What was found in a file of games.
+    """Counts of games in a file.
 
     Attributes:
         games: games begun.
@@ -49,7 +49,7 @@ class GameCounts:
         truncated: games without a result at their end; all but their last move, which may be cut, is
             used.
         broken_headers: header lines that are damaged.
-        unreadable: games that the parser gave up; what it had read is used.
+        unreadable: games that the parser gave up; the part that it had read is used.
         held_out: positions left out, because they are in the held-out table.
         ended_early: 1 where the file itself is damaged or cut; what is before that is used.
     """
@@ -68,7 +68,7 @@ class GameCounts:
     ended_early: int = 0
 
     def line(self) -> str:
-        """All that is not 0, for people."""
+        """The counts that are not 0, for people."""
         found = {name: count for name, count in dataclasses.asdict(self).items() if count}
         return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.items())
 
@@ -162,7 +162,7 @@ class _Moves(chess.pgn.BaseVisitor[None]):
             self.broken = True
 
     def result(self) -> None:
-        """The attributes are the result."""
+        """Nothing; the attributes are the result."""
 
 
 def read_positions(
@@ -170,14 +170,14 @@ def read_positions(
 ) -> Iterator[tuple[Positions, NDArray[np.int16]]]:
     """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game, n = 0 for many.
 
-    A game that gives nothing is seen too, so that whoever reads can stop and show where it is.
+    A game that gives nothing is yielded too, so that the caller can stop and show progress.
     Left out are forced moves, positions in which a game is over by the rules, and held-out ones.
 
     Args:
         file: the games.
         min_rating: both players have at least this rating; 0 takes all games.
         skip_plies: at the beginning of each game.
-        counts: is added to.
+        counts: the games are added to it.
     """
     held_out = np.fromiter(heldout_hashes(), np.uint64)
     for text in file.games():

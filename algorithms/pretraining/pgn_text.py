@@ -37,7 +37,7 @@ _MOVE = re.compile(rf"\s*(?:\d+\s*\.|{_SAN})")
 MAX_LINE_CHARS = 65_536
 
 MAX_GAME_CHARS = 1_000_000
-"""What a game has beyond it is dropped: a file without line ends or headers must not fill the memory."""
+"""The rest of a longer game is dropped: a file without line ends or headers must not fill the memory."""
 
 # Given to zstd at once: four bytes may unpack to a block of 128 KiB, and all of it comes at once.
 _CHUNK_BYTES = 64
@@ -52,7 +52,7 @@ _BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one be
 
 
 class GameLines:
-    """Says of each line of a file which game it belongs to; the lines come in their order.
+    """Assigns each line of a file to a game; the lines come in their order.
 
     Another game begins at a header that stands behind moves, at moves behind a result, at move 1
     where there are moves already, and without headers at moves behind an empty line. Where a header

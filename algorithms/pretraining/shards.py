@@ -1,6 +1,6 @@
 """Labelled positions on disk: files that are whole or absent, and a manifest with their SHA-256.
 
-    labels/manifest.json                      what the shards were made from, and each one's SHA-256
+    labels/manifest.json                      the sources of the shards, and each one's SHA-256
     labels/shard-00000.npz, shard-00001.npz   positions with scores of all legal moves, or moves played
 
 A shard is read only where its bytes are those that the manifest names.
@@ -35,7 +35,7 @@ class ShardError(RuntimeError):
 
 @dataclass(frozen=True)
 class LabelledPositions:
-    """K positions with at least two legal moves each, and what is known of their moves.
+    """K positions with at least two legal moves each, and the labels of their moves.
 
     Attributes:
         positions: uint64 `[K, 8]`, packed.
@@ -168,7 +168,7 @@ class ShardFolder:
         """Writes the shard, then the manifest, each in one atomic step.
 
         Raises:
-            ShardError: the disk does not take it; what was there is as it was.
+            ShardError: it cannot be written; the files are as before.
         """
         data = shard.to_bytes()
         if len(data) > _MOST_BYTES:

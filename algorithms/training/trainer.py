@@ -47,7 +47,7 @@ def train(
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
         resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
-            killed before its first one, begin it anew there.
+            killed before its first one, start it again there.
         display: shows the run; None chooses a live table or plain lines.
         make_session: builds the parts of the run, given the configuration and `fresh` (False where a
             checkpoint is loaded into them); an experiment may hand in altered ones.

@@ -1,4 +1,4 @@
-"""What every evaluator must hold; see `chess_env.evaluators.protocol.Evaluator`."""
+"""The contract of every evaluator; see `chess_env.evaluators.protocol.Evaluator`."""
 
 from __future__ import annotations
 

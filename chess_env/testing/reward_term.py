@@ -1,4 +1,4 @@
-"""What every reward term of a user's own must hold; see `chess_env.rewards.reward_terms.RewardTerm`."""
+"""The contract of every reward term of a user's own; see `chess_env.rewards.reward_terms.RewardTerm`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every source of start positions must hold; see `chess_env.positions.start_positions.StartPositions`."""
+"""The contract of every source of start positions; see `chess_env.positions.start_positions.StartPositions`."""
 
 from __future__ import annotations
 

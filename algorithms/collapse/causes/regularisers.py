@@ -1,4 +1,4 @@
-"""Causes in what should hold the entropy."""
+"""Causes in the terms that should keep the entropy up."""
 
 from __future__ import annotations
 

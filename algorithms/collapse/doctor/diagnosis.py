@@ -1,4 +1,4 @@
-"""The doctor: what came of a run, and which causes its record names, rules out or cannot tell."""
+"""The doctor: the outcome of a run, and the causes that its record names, rules out or cannot tell."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ HEALTHY, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor says.
+    """The doctor's diagnosis of a record.
 
     Attributes:
         verdict: "healthy" (it learns, and every cause is ruled out or harmless at its size); "collapse" (a
             harmful cause, and entropy lost without return); "impaired" (a harmful cause, and no
             collapse); "unexplained collapse" (that loss, and no cause); "not learning" or "getting worse"
             (and no cause); "cannot tell" (no cause, and something is missing); "too short".
-        outcome: what came of the run.
+        outcome: of the run.
         findings: one for each cause, in the order of their rank.
-        notes: what else stands out: impossible values, peaks that are noise.
+        notes: other observations: impossible values, peaks that are noise.
     """
 
     verdict: str
@@ -58,18 +58,18 @@ class Diagnosis:
 
     @property
     def causes(self) -> tuple[Finding, ...]:
-        """What is named: the harmful ones first, then by rank."""
+        """The causes that are named: the harmful ones first, then by rank."""
         named = [finding for finding in self.findings if isinstance(finding.verdict, Named)]
         return tuple(sorted(named, key=lambda finding: not finding.is_harmful))
 
     @property
     def ruled_out(self) -> tuple[Finding, ...]:
-        """What is ruled out."""
+        """The causes that are ruled out."""
         return tuple(each for each in self.findings if isinstance(each.verdict, RuledOut))
 
     @property
     def untold(self) -> tuple[Finding, ...]:
-        """What the record does not tell."""
+        """The causes of which the record does not tell."""
         return tuple(each for each in self.findings if isinstance(each.verdict, Untold))
 
     @property
@@ -116,7 +116,7 @@ class Diagnosis:
 
     @property
     def lacking(self) -> list[str]:
-        """What keeps the doctor from more, in a phrase; empty where nothing does."""
+        """What is missing for a better diagnosis, in a phrase; empty where nothing is."""
         if count := len(self.untold):
             return [f"{count} cause{'s' if count > 1 else ''} cannot be told"]
         rows_are_missing = self.verdict == CANNOT_TELL and self.outcome.learning == LEARNING

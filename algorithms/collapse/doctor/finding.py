@@ -1,4 +1,4 @@
-"""What a rule is and what it finds: a cause is named, ruled out, or cannot be told."""
+"""Rules and their findings: a cause is named, ruled out, or cannot be told."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Named:
 
     Attributes:
         size: of the effect, in units of the least size that did harm in the matrix: 1 and more is harmful.
-        since: the update at which it begins.
+        since: the first update with it.
         measured: what was measured, with the numbers of one row or the median of a stretch.
-        without: what the same quantity would be without the cause.
+        without: the same quantity without the cause.
         remedy: what to change.
         confirm: the command of a run that would show otherwise.
     """
@@ -65,11 +65,11 @@ class Rule:
 
     Attributes:
         name: of the cause (`DOCTOR_CLASSES`).
-        needs: alternatives; the rule can tell with all metrics of one of them.
+        needs: alternative sets of metrics; the rule needs all metrics of one set.
         logged_by: the setting or command that logs what it needs.
-        concludes: what must be seen for the cause to be named.
-        refuted_by: what rules it out.
-        harmless: at which sizes it is present and does no harm.
+        concludes: the observation that names the cause.
+        refuted_by: the observation that rules it out.
+        harmless: the sizes at which it is present and does no harm.
         look: the test, of records that have one of `needs`.
         hidden_by: causes that, where they do harm, show what this one shows.
     """
@@ -97,11 +97,11 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What the doctor says of one cause.
+    """The doctor's finding on one cause.
 
     Attributes:
         name: of the cause.
-        verdict: what its rule found.
+        verdict: of its rule.
         confidence: share of such findings that were right in the matrix; NaN where nothing is named.
         logged_by: what logs the metrics that are missing.
     """

@@ -1,4 +1,4 @@
-"""What else stands out in a record: values that no run can have, and peaks that are noise."""
+"""Other observations in a record: values that no run can have, and peaks that are noise."""
 
 from __future__ import annotations
 

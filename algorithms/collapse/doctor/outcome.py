@@ -1,4 +1,4 @@
-"""What came of a run, before any cause is asked for: did it learn, and what became of its entropy?"""
+"""The outcome of a run, before any cause: whether it learned, and what happened to its entropy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RETURN = 0.18
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         learning: `LEARNING`, `NOT_LEARNING`, `WORSE` or `UNKNOWN`.
@@ -53,7 +53,7 @@ class Outcome:
         interval: 95 % interval of the change of regret as a share of its start; NaN where unknown.
         turned_at: the evaluated step with the lowest regret, where the regret rose after it; else None.
         entropy_nats: entropy at the first and at the last evaluation.
-        notes: the sentences on what it cost.
+        notes: sentences on the cost.
     """
 
     learning: str

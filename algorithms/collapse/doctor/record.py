@@ -1,4 +1,4 @@
-"""A run's record as the doctor reads it: updates, evaluations, windows, and where a thing begins."""
+"""A run's record as the doctor reads it: updates, evaluations, windows, and where an episode begins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Episode:
     Attributes:
         since: the update at which it begins.
         until: the last one.
-        values: what was measured in it.
+        values: the measurements in it.
     """
 
     def __init__(self, points: Sequence[Point]) -> None:

@@ -1,4 +1,4 @@
-"""Rules on what should hold the entropy."""
+"""Rules on the terms that should keep the entropy up."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _pull(record: Record, coefficient: str) -> float:
 
 
 def loss_budget(record: Record, outcome: Outcome) -> Verdict:
-    """A regulariser holds the policy where it alone wants it, and the rewards are not heard."""
+    """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
     for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
         is_off = record.has(coefs) and max(record.series(coefs)) == 0
         if not is_off and not record.has(f"grad_share/{term}"):

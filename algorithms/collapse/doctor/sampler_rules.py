@@ -1,4 +1,4 @@
-"""Rules on the samples: are they what the learner takes them for?
+"""Rules on the samples: do they come from the distribution that the learner assumes?
 
 Before the first step of an update the learner's log-odds should be the sampler's. Three faults break that, each
 in its own way: another temperature multiplies them, another forward pass scatters them at every update, and old

@@ -1,4 +1,4 @@
-"""Rules on what there is to learn from."""
+"""Rules on the signal: rewards, moves and positions."""
 
 from __future__ import annotations
 

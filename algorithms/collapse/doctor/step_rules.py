@@ -44,7 +44,7 @@ WEAK_BONUS = 0.15
 
 
 def clip_asymmetry(record: Record, outcome: Outcome) -> Verdict:
-    """The clip takes away what raises moves far more often than what lowers them."""
+    """The clip stops gradients that raise moves far more often than those that lower them."""
     high, low = record.mean("policy/clip_fraction_high"), record.mean("policy/clip_fraction_low")
     shares = (
         f"the clip takes the gradient of {high:.1%} of the samples above and of {low:.1%} below"
@@ -70,7 +70,7 @@ def clip_asymmetry(record: Record, outcome: Outcome) -> Verdict:
 
 
 def update_epochs(record: Record, outcome: Outcome) -> Verdict:
-    """Within an update the policy runs away from its own samples, over several passes."""
+    """Within an update the policy moves far from its own samples, over several passes."""
     passes = record.median("train/passes")
     if passes < 2:
         return RuledOut(f"every batch is gone over {passes:.0f} time")
@@ -96,7 +96,7 @@ def update_epochs(record: Record, outcome: Outcome) -> Verdict:
 
 
 def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
-    """Every single pass moves the policy far, and nothing that holds entropy has a say."""
+    """Every single pass moves the policy far, and no term keeps its entropy up."""
     passes = record.median("train/passes")
     if passes >= 2:  # then it is the passes that are asked about, by another rule
         return RuledOut(

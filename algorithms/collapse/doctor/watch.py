@@ -15,7 +15,7 @@ _PLACES: dict[tuple[str, ...], dict[str, int]] = {}
 
 
 class PackedRow(Mapping[str, float | None]):
-    """A row in an eighth of the memory of a dict, because a run that is watched keeps all; null where not finite.
+    """A row of a record in an eighth of a dict's memory (a watched run keeps every row); null where not finite.
 
     Args:
         row: the values by name.
