@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import textwrap
 from pathlib import Path
 
 
@@ -22,11 +23,13 @@ def _run() -> int:
     places = [] if spec is None else spec.submodule_search_locations or [str(spec.origin)]
     found = list(map(str, places))
     if [Path(place).resolve() for place in found] != [ours]:
-        print(
+        said = (
             f"chess-lab: `import algorithms` finds {', '.join(found) or 'nothing'}, not {ours}: "
-            "take the folder that it is in out of PYTHONPATH, or give that package another name",
-            file=sys.stderr,
+            "take the folder that it is in out of PYTHONPATH, or give that package another name"
         )
+        # Paths stay whole.
+        print(textwrap.fill(said, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False),
+              file=sys.stderr)  # fmt: skip
         return 1
     from algorithms.cli import main as run
 

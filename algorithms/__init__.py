@@ -1,4 +1,4 @@
-"""The learning half: algorithms, the regulariser they share, and everything that trains.
+"""The algorithms, the regulariser that they share, and everything that trains.
 
 `ALGORITHMS` maps a name to its class and `PRESETS` a name to (algorithm, regulariser config). Both
 are resolved on first use, so that importing this package (for `--help`, say) loads no torch.

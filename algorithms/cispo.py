@@ -27,7 +27,7 @@ class CISPO:
         clip_range: the weight is at least 1 - clip_range; 1 sets no lower bound.
         clip_range_high: the weight is at most 1 + clip_range_high; 4 is TRL's epsilon_high=5.
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
     """
 

@@ -6,7 +6,6 @@ import importlib
 import os
 import signal
 import sys
-import textwrap
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ from types import ModuleType
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, quiet_imports
 
@@ -24,8 +24,8 @@ Chess self-play as a laboratory for entropy collapse.
 commands:
 {commands}
 
-`chess-lab COMMAND --help` lists the options of a command, `chess-lab --version` says
-which version this is."""
+`chess-lab COMMAND --help` lists the options of a command.
+`chess-lab --version` says which version this is."""
 
 DISTRIBUTION = "chess-selfplay-lab"
 
@@ -43,14 +43,14 @@ def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        listed = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
+        listed = "\n".join(f"  {name:<11}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
         return 0 if arguments else 2
     if arguments[0] == "--version":
         return _print_version()
     if arguments[0] not in COMMANDS:
         known = ", ".join(COMMANDS)
-        print(f"chess-lab: unknown command {arguments[0]!r}; known: {known}", file=sys.stderr)
+        complain("chess-lab", f"unknown command {arguments[0]!r}; known: {known}")
         return 2
     command = importlib.import_module(f"algorithms.commands.{arguments[0]}")
     asked_for_help = any(argument in ("-h", "--help") for argument in arguments)
@@ -74,10 +74,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except UntrustedError as error:
         from algorithms.commands.run_end import with_trust
 
-        print(f"chess-lab {arguments[0]}: {error}:\n{with_trust(arguments)}", file=sys.stderr)
+        complain(f"chess-lab {arguments[0]}", f"{error}:\n{with_trust(arguments)}")
         return 1
     except JsonPathError as error:
-        print(f"chess-lab {arguments[0]}: {error}", file=sys.stderr)
+        complain(f"chess-lab {arguments[0]}", error)
         return 1
 
 
@@ -85,7 +85,7 @@ def _print_version() -> int:
     try:
         print(f"chess-lab {version(DISTRIBUTION)}")
     except PackageNotFoundError:  # run from a clone's files alone
-        print(f"chess-lab: {DISTRIBUTION} is not installed: pip install -e .", file=sys.stderr)
+        complain("chess-lab", f"{DISTRIBUTION} is not installed: pip install -e .")
         return 1
     return 0
 
@@ -105,11 +105,7 @@ def _print_examples(command: ModuleType) -> None:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A warning for people in 80 columns, without the source line that raised it."""
-    lines = textwrap.wrap(
-        f"warning: {message}", 80, subsequent_indent="  ", break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    print("\n".join(lines), file=sys.stderr)
+    complain("warning", message)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Clip-Cov: GRPO with very wide clip bounds, and a few samples of high covariance left out."""
+"""Clip-Cov: GRPO with very wide clip bounds, without a few samples of high covariance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClipCov:
         clip_fraction: share of samples left out, in (0, 1]; at least one (paper: 2e-4 of 1e6).
         cov_low: least covariance of a sample that may be left out, nats (A in units of its std).
         cov_high: largest such covariance, nats.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
     """
 

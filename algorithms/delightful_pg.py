@@ -27,7 +27,7 @@ class DelightfulPG:
         update_epochs: passes over each batch; its gate and gradient use the current policy alone.
         eta: softness of the gate in units of std(A), > 0; larger tends to half the plain gradient.
         lam: the delight that lets half of the gradient through, in the advantages' unit x nats.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
     """
 

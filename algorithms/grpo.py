@@ -27,7 +27,7 @@ class GRPO:
         clip_range: ratios beyond 1 - clip_range (A < 0) or 1 + clip_range (A > 0) get no gradient.
         clip_range_high: the upper distance if not `clip_range`; larger slows the loss of entropy.
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
         reduction: mean over games of their means, over samples (DAPO), or sum over a constant length.
         live_groups: replace groups whose rewards are all equal by further samples (DAPO).

@@ -1,8 +1,8 @@
 """Every runnable name: an algorithm's instance and the regulariser that it runs with.
 
-Settings chosen by measurement are marked; the others are the source's, or GRPO's where the point of
-a preset is to differ from GRPO in one thing. What is described as dr_grpo with another surrogate or
-gate averages over samples, as those sources do; in `positions` form that is the same.
+Settings that were chosen by measurement are marked. The others are those of the source, or those of GRPO
+where a preset differs from GRPO in one thing. A preset that is described as dr_grpo with another surrogate
+or gate averages over samples, as its source does; in `positions` form that is the same.
 """
 
 from __future__ import annotations

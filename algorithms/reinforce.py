@@ -28,7 +28,7 @@ class Reinforce:
         group_size: samples per position (or start), >= 1, >= 2 for the baseline `group`.
         update_epochs: passes over each batch; every step after the first is off-policy.
         baseline: subtract nothing, the mean over the `batch`, or over the `group`.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
     """
 

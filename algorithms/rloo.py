@@ -24,7 +24,7 @@ class RLOO:
     Attributes:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
         update_epochs: 1, because its estimator is unbiased only for samples of the current policy.
-        credit: what a move answers for; all but its own reward (`step`) need rollout.form games.
+        credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
     """
 

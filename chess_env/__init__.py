@@ -37,7 +37,7 @@ _HOMES = {
 
 
 def register_envs() -> None:
-    """None; makes `ChessSelfPlay-v0` known to Gymnasium. May be called more than once."""
+    """Makes `ChessSelfPlay-v0` known to Gymnasium. May be called more than once."""
     if ENV_ID not in gym.registry:
         gym.register(
             id=ENV_ID,

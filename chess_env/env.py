@@ -36,13 +36,13 @@ Step = tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]
 
 
 class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
-    """Chess, one ply per step, every move rewarded by an engine's opinion of it.
+    """Chess as a Gymnasium environment: one ply per step, each move rewarded by an engine's score of it.
 
     ## Description
     `import chess_env; env = gym.make("ChessSelfPlay-v0")`. In self-play (the default) every ply of both
-    players is an action; with an `opponent`, its reply happens inside `step`. The same games, bit for
-    bit, come faster from `gym.make_vec("ChessSelfPlay-v0", num_envs=N)`: board i, reset with seed s, plays
-    as this environment does, reset with seed s + i.
+    players is an action. With an `opponent`, its reply happens inside `step`.
+    `gym.make_vec("ChessSelfPlay-v0", num_envs=N)` plays the same games faster, bit for bit: board i, reset
+    with seed s, plays as this environment does, reset with seed s + i.
 
     ## Action Space
     `Discrete(1858)`: every move the side to move can ever make, seen from its own side of the board
@@ -71,14 +71,14 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     `terminated`: mate, stalemate, insufficient material, 50 moves without capture or pawn move, third
     occurrence of a position since `reset` (`info["status"]`, a code of `chess_env.rules.STATUS_NAMES`), or
     an illegal action. `truncated`: `max_plies` plies were played; the reward then still counts the engine's
-    score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase`
-    (0 opening, 1 middlegame, 2 endgame). Its numbers have the dtypes of the vector environment's arrays.
+    score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase` (0 opening,
+    1 middlegame, 2 endgame). All but `fen` and `reward_terms` are numbers, in the vector environment's dtypes.
 
     ## Arguments
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
       where nothing reads a score: reward="outcome"), "builtin", "stockfish:depth=4" and the like, "none" (no
-      engine), or an `Evaluator` object, which stays the caller's to close. `env.unwrapped.evaluator_id` says
-      what it became.
+      engine), or an `Evaluator` object, which the caller closes. `env.unwrapped.evaluator_id` names
+      the one in use.
     * `reward`: a term's name or function, a sum such as "win_prob_delta+0.5*cp_delta", or a mapping of term to
       weight; None: `win_prob_delta`, without engine `outcome`.
     * `start_positions`: a spec such as "random_plies:2-40", or an object with `sample(rng)`.
@@ -87,13 +87,13 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       function (chess.Board, np.random.Generator) -> chess.Move.
     * `learner_color`: with an opponent: "random" (drawn at each reset), "white", "black", or "start" (the
       side to move at the start). `info["learner_turn"]` (1: White), `info["opponent_action"]` (-1: none).
-    * `max_plies`: None, or the ply limit. With an opponent it is looked at after the reply.
+    * `max_plies`: None, or the ply limit. With an opponent it is checked after the reply.
     * `illegal_action`: "terminate" (the game ends, reward -1, `info["illegal_action"]` is True), "raise"
       (ValueError), or "resample" (a random legal move instead; `info["action"]` is the one played).
-    * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works always.
-    * `fifty_move`, `threefold`: False: only 75 moves, only the fifth occurrence end the game.
+    * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works in every mode.
+    * `fifty_move`, `threefold`: if False, only 75 moves, or only the fifth occurrence, end the game.
     * `num_engines`: Stockfish processes, or threads of the built-in evaluator.
-    * `move_facts`: True: `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
+    * `move_facts`: if True, `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
       `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding.
 
     ## Version History
@@ -145,7 +145,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
 
     @property
     def board(self) -> chess.Board:
-        """The python-chess board, with the moves of the game on its stack; look, but do not touch."""
+        """The python-chess board, with the moves of the game on its stack; do not change it."""
         return self._game.board
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
@@ -157,7 +157,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
 
         Raises:
             ValueError: Unknown option, illegal FEN, or a start where the game is over; the old game
-                stands. Also when the opponent's first move ends the game from a given FEN.
+                goes on. Also when the opponent's first move ends the game from a given FEN.
             RuntimeError: That happens from 100 drawn starts in a row.
         """
         fen = checked_options(options, "fen")
@@ -236,7 +236,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         return svg(self.board)
 
     def close(self) -> None:
-        """None; ends the engines that this environment started. May be called twice."""
+        """Ends the engines that this environment started. May be called twice."""
         self.settings.close()
 
     def get_state(self) -> dict[str, Any]:

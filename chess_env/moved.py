@@ -72,7 +72,7 @@ class _Forwarder:
         self._renamed = renamed
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """None: Python makes the module."""
+        """Nothing: Python makes the module itself."""
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__

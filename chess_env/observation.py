@@ -79,7 +79,7 @@ def plane_bounds() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 @inlined
 def encode(position: Positions, repetitions: int, planes: NDArray[np.uint8]) -> None:
-    """None; writes the observation to `planes`, uint8 [C, 64]."""
+    """Writes the observation to `planes`, uint8 [C, 64]."""
     own = position[OWN]
     planes[:] = 0
     for kind in range(6):

@@ -296,5 +296,5 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return None if draw is None else tuple(draw(chess.Board(fen)) for fen in self.fens())
 
     def close_extras(self, **kwargs: Any) -> None:
-        """None; closes the evaluator and the opponent that were made from a name."""
+        """Closes the evaluator and the opponent that were made from a name."""
         self.settings.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.comparison.grid import COMMAND
+from tests.commands.lab import unwrapped
 
 ROOT = Path(__file__).parents[1]
 PRESETS = "import algorithms; print(*algorithms.PRESETS)"
@@ -65,8 +66,10 @@ def test_the_command_names_another_package_that_comes_first(tmp_path: Path, file
         assert (done.returncode, done.stderr) == (0, "")
         return
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"`import algorithms` finds {tmp_path}" in done.stderr
-    assert f"not {ROOT / 'algorithms'}: take the folder" in done.stderr
+    assert max(len(line) for line in done.stderr.splitlines() if " " in line.strip()) <= 80
+    said = unwrapped(done.stderr)
+    assert f"`import algorithms` finds {tmp_path}" in said
+    assert f"not {ROOT / 'algorithms'}: take the folder" in said
 
 
 def test_the_command_runs_where_nothing_comes_first() -> None:

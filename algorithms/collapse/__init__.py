@@ -1,1 +1,1 @@
-"""Collapse on purpose: its causes on switches, the doctor that recognises them, and comparisons."""
+"""Collapse on purpose: causes that can be switched on, and the doctor that recognises them."""

@@ -1,15 +1,15 @@
-"""What the command line says before the parser sees it: which run is meant, and names that are none."""
+"""The command line before the parser reads it: the run that is meant, and wrong names."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from algorithms.config.foreign import Trust
 from algorithms.core.checks import require_choice
+from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
     from tyro.constructors import ConstructorRegistry
@@ -20,7 +20,7 @@ Options = TypeVar("Options")
 def take(option: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """(the value given to an option, the arguments without both); the value is None where it is not given.
 
-    Such an option decides what the others mean, so it is read before them.
+    Such an option decides what the others mean, so it is read first.
     """
     value, kept, skip = None, [], False
     for position, argument in enumerate(arguments):
@@ -37,9 +37,9 @@ def take(option: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def trust_in(arguments: Sequence[str]) -> Trust:
-    """What a folder's configuration may name, by the command line that opens it.
+    """The names that a folder's configuration may use, by the command line that opens it.
 
-    A setting that is given here is not the folder's any more, and `module:Name` in front says the algorithm.
+    A setting that is given here replaces the folder's, and `module:Name` in front replaces its algorithm.
 
     Args:
         arguments: of `chess-lab train` or `pretrain`, under their names of today.
@@ -73,7 +73,7 @@ def parse(
     try:
         check_choices(arguments, options.config)  # type: ignore[attr-defined]
     except ValueError as error:
-        print(f"{command}: {error}", file=sys.stderr)
+        complain(command, error)
         raise SystemExit(2) from None  # the parser's own code for a line that makes no sense
     return tyro.cli(
         type(options),
@@ -87,7 +87,7 @@ def parse(
 
 
 def negated(text: str) -> str:
-    """What `--no-X` does, from what X does."""
+    """The help of `--no-X`, from the help of X."""
     return f"turn this off: {text}"
 
 
@@ -139,7 +139,7 @@ def _unknown_apart(arguments: Sequence[str], known: set[str]) -> list[str]:
 
 
 def check_choices(arguments: Sequence[str], config: Any) -> None:
-    """None; looks at every `--section.setting value` whose setting has named choices.
+    """Looks at every `--section.setting value` whose setting has named choices.
 
     Unknown flags are left to the parser, which suggests flags itself.
 

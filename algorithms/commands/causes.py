@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
+from algorithms.core.messages import WIDTH, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -27,7 +27,7 @@ MATRICES = {
     "resnet": _RESULTS / "causes.json",
     "move_net": _RESULTS / "causes_move_net.json",
 }
-"""Network -> what the runs of all causes on it came to; committed."""
+"""Network -> committed file with the results of all causes on it."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         if options.command == "run":
             require_choice("--network", options.network, ARCHITECTURES)
     except ValueError as error:
-        print(f"chess-lab causes: {error}", file=sys.stderr)
+        complain("chess-lab causes", error)
         return 2
     cause = known[options.name]
     if options.command == "show":
@@ -98,11 +98,11 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
             smoke=options.smoke,
         )
     except PreflightError as error:
-        print(f"chess-lab causes: {error}\nThis is what the preflight is for. To see what the run "
-              "would have come to, add --no-preflight.", file=sys.stderr)  # fmt: skip
+        remedy = "This is what the preflight is for. To see what the run does, add --no-preflight."
+        complain("chess-lab causes", f"{error}\n{remedy}")
         return 1
     except (ValueError, RuntimeError, OSError) as error:
-        print(f"chess-lab causes: {error}", file=sys.stderr)
+        complain("chess-lab causes", error)
         return 1
     print("\n".join(["", *outcome.lines(), f"  run folder: {outcome.result.run_dir}"]))
     run = str(outcome.result.run_dir)
@@ -121,7 +121,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
 
 
 def listed() -> list[str]:
-    """Lines of at most 80 columns: each cause, each composite, and what the doctor gives one name."""
+    """Lines of at most 80 columns: each cause, each composite, and the causes that the doctor calls by one name."""
     from algorithms.collapse.causes import CAUSES, COMPOSITES
 
     lines = [f"{'cause':<23}what is switched on"]
@@ -146,7 +146,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """All that is known of a cause.
 
     Args:
-        cause: which.
+        cause: the cause.
         runs: network -> its entry in the committed matrix; empty where there is none.
     """
     from algorithms.collapse.causes.architectures import FIRST
@@ -165,7 +165,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if cause.fault is not None:
         lines.append(f"  fault: {cause.fault_says}")
     called = ", ".join(cause.composite) or cause.doctor_class
-    lines += ["", f"the doctor calls it {called}"]
+    lines += ["", *message_lines(f"the doctor calls it {called}")]
     if cause.blocked_by_preflight:
         lines.append("the preflight stops it before the first update; --no-preflight lets it run")
     if cause.predicates:
@@ -187,9 +187,10 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines += ["", "published, and ours:"]
     for figure in cause.published:
         lines += [f"  {figure.quantity}:", f"    {figure.theirs} ({figure.source})"]
-        lines.append(
-            f"    ours, {figure.reading}{_median(runs[FIRST], figure.reading) or ': not run yet'}"
-        )
+        ours = _median(runs[FIRST], figure.reading) or ": not run yet"
+        line = f"    ours, {figure.reading}{ours}"
+        fits = len(line) <= WIDTH
+        lines += [line] if fits else [f"    ours, {figure.reading}:", f"      {ours[2:]}"]
         for network in others:
             ours = _median(runs[network], figure.reading)
             lines += [f"    ours on {network}{ours}"] if ours else []

@@ -1,4 +1,4 @@
-"""`chess-lab check`: what is installed, what was found, and how to mend what is missing."""
+"""`chess-lab check`: what is installed, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Check:
     """One line of `chess-lab check`.
 
     Attributes:
-        name: what was looked at.
+        name: what was checked.
         state: "ok", "optional" (missing, but everything runs) or "missing" (training cannot run).
         detail: what was found.
         remedy: what to do about it; empty where nothing is needed.
@@ -37,7 +37,7 @@ class Check:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Says what is installed, what was found and how to mend what is missing; 0 when usable."""
+    """Exit code: 0 if training can run, otherwise 1; prints what is installed and what to do."""
     options = make_parser().parse_args(list(arguments))
     version = ".".join(map(str, sys.version_info[:3]))
     checks = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import functools
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands.result_files import write_json
+from algorithms.core.messages import complain
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",
@@ -20,7 +20,7 @@ SMOKE_MOVES, SMOKE_SEEDS = 2_048, 2
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Compares; 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
+    """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.comparison.compare import StoppedError, compare
     from algorithms.comparison.grid import GridError
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{stopped}; continue: chess-lab compare {shlex.join(arguments)}")
         return stopped.exit_code
     except (ValueError, OSError, ImportError, GridError, MixedError, TuningError) as error:
-        print(f"chess-lab compare: {error}", file=sys.stderr)
+        complain("chess-lab compare", error)
         return 1
     print("\n".join(result.lines()))
     write_json(options.json, result.values)

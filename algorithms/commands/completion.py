@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints the script; 0."""
+    """Exit code 0; prints the script."""
     shell = make_parser().parse_args(list(arguments)).shell
     print(SCRIPTS[shell]({name: words(name, text) for name, text in COMMANDS.items()}))
     return 0
@@ -41,11 +41,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def words(command: str, text: str) -> Words:
-    """What may stand behind a command.
+    """The words that may follow a command.
 
     Args:
         command: its name.
-        text: what it does, for the shells that show that.
+        text: its description, for the shells that show one.
     """
     if command == "train":
         from algorithms.config.names import NAMES, named_run

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Words:
-    """What may stand behind a command.
+    """The words that may follow a command.
 
     Attributes:
         text: what the command does.

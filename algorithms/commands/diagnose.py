@@ -1,27 +1,32 @@
-"""`chess-lab diagnose`: what a run's record says of collapse and its causes."""
+"""`chess-lab diagnose`: what came of a run and what its record says of causes of collapse."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from algorithms.core.messages import complain
+
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis
+    from algorithms.collapse.doctor.finding import Finding
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
+    "chess-lab diagnose runs/mine --ruled-out",
     "chess-lab diagnose runs/mine --json",
 )
+_WIDTH = 79  # and the end of the line
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0 where all is well, 1 where a cause or a collapse was found, 2 where nothing could be read."""
+    """Exit code: 0 healthy, 1 a cause did harm or nothing was learned, 2 unreadable, 3 something untold."""
     options = make_parser().parse_args(list(arguments))
 
     from algorithms.collapse.doctor import diagnose_run
@@ -29,12 +34,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         diagnosis = diagnose_run(options.run_dir)
     except (ValueError, OSError) as error:
-        print(f"chess-lab diagnose: {error}", file=sys.stderr)
+        complain("chess-lab diagnose", error)
         return 2
     if options.json:
         print(json.dumps(diagnosis.to_dict(), indent=2))
     else:
-        print("\n".join(written(diagnosis, shlex.quote(str(options.run_dir)))))
+        folder = shlex.quote(str(options.run_dir))
+        print("\n".join(written(diagnosis, folder, reasons=options.ruled_out)))
     return diagnosis.exit_code
 
 
@@ -42,36 +48,130 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
     parser = argparse.ArgumentParser(
         prog="chess-lab diagnose",
-        description="Reads RUN/metrics.jsonl and names the likeliest cause of what it shows. No "
-        "setting of the run is looked at.",
-        epilog="exit code: 0 all well, 1 a cause or a collapse found, 2 the record cannot be read",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"
+        "entropy, and which causes of collapse are named, cannot be told or are ruled\n"
+        "out. No setting is read.",
+        epilog="exit codes:\n"
+        "  0  healthy: the run learns, and every cause is ruled out or did no harm\n"
+        "  1  a cause did harm, or the run does not learn, gets worse or loses its\n"
+        "     entropy without return\n"
+        "  2  the record cannot be read\n"
+        "  3  no cause did harm, and the record does not tell enough to say healthy",
     )
     parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
+    parser.add_argument(
+        "--ruled-out", action="store_true", help="also say why each cause is ruled out"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
-def written(diagnosis: Diagnosis, run: str) -> list[str]:
-    """The diagnosis for people; `run` is what the commands call the run folder."""
-    lines = [f"verdict: {diagnosis.verdict}"]
-    for rank, cause in enumerate(diagnosis.causes, 1):
-        lines += [
-            "",
-            f"{rank}. {cause.name} (confidence {cause.confidence:.0%})",
-            *_item("measured", cause.measured),
-            *_item("without it", cause.without),
-            *_item("remedy", cause.remedy),
-            f"   {'to confirm':<12}{cause.confirm.replace('RUN', run)}",  # one line, to be copied
-        ]
+def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[str]:
+    """The diagnosis for people: outcome, causes, what cannot be told, what is ruled out, notes.
+
+    Args:
+        diagnosis: the doctor's.
+        run: what the commands call the run folder.
+        reasons: say of each cause that is ruled out why it is.
+    """
+    lines = [f"verdict: {diagnosis.verdict}", "", *_outcome(diagnosis)]
+    harmful = [cause for cause in diagnosis.causes if cause.is_harmful]
+    harmless = [cause for cause in diagnosis.causes if not cause.is_harmful]
+    for title, causes in (("causes", harmful), ("present, harmless at this size", harmless)):
+        if causes:
+            lines += ["", f"{title}:"]
+        for cause in causes:
+            lines += _cause(1 + diagnosis.causes.index(cause), cause, run)
+    if diagnosis.untold:
+        lines += ["", "cannot tell:", *_untold(diagnosis.untold)]
+    if diagnosis.ruled_out:
+        lines += ["", *_ruled_out(diagnosis, reasons)]
     if diagnosis.notes:
-        lines.append("")
-    for note in diagnosis.notes:
-        lines += textwrap.wrap(note, 79, initial_indent="- ", subsequent_indent="  ")
+        lines += ["", "notes:", *(line for note in diagnosis.notes for line in _listed(note))]
+    return lines
+
+
+def _outcome(diagnosis: Diagnosis) -> list[str]:
+    from algorithms.collapse.doctor.outcome import UNKNOWN
+
+    outcome = diagnosis.outcome
+    (before, after), (low, high), nats = outcome.regret_cp, outcome.interval, outcome.entropy_nats
+    regret = entropy = "not known: it takes two evaluations (--eval-interval-updates)"
+    if not math.isnan(before):
+        regret = f"{before:.0f} -> {after:.0f} cp: {outcome.change:+.0%} (95% interval {low:+.0%} to {high:+.0%})"
+        if outcome.learning == UNKNOWN:
+            regret += "; the evaluations scatter too much"
+    if not math.isnan(nats[0]):
+        entropy = f"{nats[0]:.2f} -> {nats[1]:.2f} nats"
+    lines = [f"outcome: {diagnosis.state}", *_item("regret", regret), *_item("entropy", entropy)]
+    if outcome.turned_at is not None:
+        lines += _item(
+            "turned", f"regret was lowest at update {outcome.turned_at} and rose after it"
+        )
+    return lines + [line for note in outcome.notes for line in _listed(note, margin=3)]
+
+
+def _cause(place: int, cause: Finding, run: str) -> list[str]:
+    from algorithms.collapse.doctor.finding import Named
+
+    found = cause.verdict
+    assert isinstance(found, Named)
+    since = f"from update {found.since} on"
+    if cause.is_harmful:
+        since = f"{found.size:.2g} times the least that did harm; {since}"
+    return [
+        f"{place}. {cause.name} (confidence {cause.confidence:.0%})",
+        *_item("measured", found.measured),
+        *_item("without it", found.without),
+        *_item("effect", since),
+        *_item("remedy", found.remedy),
+        f"   {'to confirm':<12}{found.confirm.replace('RUN', run)}",  # one line, to be copied
+    ]
+
+
+def _untold(causes: Sequence[Finding]) -> list[str]:
+    """Causes that cannot be told for one reason stand together."""
+    from algorithms.collapse.doctor.finding import Untold
+
+    together: dict[tuple[str, str, str], list[str]] = {}
+    for cause in causes:
+        assert isinstance(cause.verdict, Untold)
+        missing = ", ".join(cause.verdict.missing)
+        logged_by = cause.logged_by if missing else ""
+        together.setdefault((cause.verdict.because, missing, logged_by), []).append(cause.name)
+    lines = []
+    for (because, missing, logged_by), names in together.items():
+        lines += _listed(f"{', '.join(names)}{': ' if because else ''}{because}")
+        if missing:
+            lines += [*_item("missing", missing), *_item("logged by", logged_by)]
+    return lines
+
+
+def _ruled_out(diagnosis: Diagnosis, reasons: bool) -> list[str]:
+    from algorithms.collapse.doctor.finding import RuledOut
+
+    causes = diagnosis.ruled_out
+    counted = f"ruled out: {len(causes)} of {len(diagnosis.findings)} causes"
+    if not reasons:
+        names = ", ".join(cause.name for cause in causes)
+        return [f"{counted} (--ruled-out says why)", *_wrapped(names, " " * 3, " " * 3)]
+    lines = [counted]
+    for cause in causes:
+        assert isinstance(cause.verdict, RuledOut)
+        lines += _listed(f"{cause.name}: {cause.verdict.because}")
     return lines
 
 
 def _item(name: str, text: str) -> list[str]:
+    return _wrapped(text, f"   {name:<12}", " " * 15)
+
+
+def _listed(text: str, margin: int = 0) -> list[str]:
+    return _wrapped(text, " " * margin + "- ", " " * (margin + 2))
+
+
+def _wrapped(text: str, first: str, later: str) -> list[str]:
     return textwrap.wrap(
-        text, 79, initial_indent=f"   {name:<12}", subsequent_indent=" " * 15,
-        break_on_hyphens=False,
-    )  # fmt: skip
+        text, _WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+    )

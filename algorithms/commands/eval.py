@@ -16,6 +16,7 @@ from algorithms.commands.result_files import (
     try_path,
     write_files,
 )
+from algorithms.core.messages import complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ EXAMPLES = (
     "chess-lab eval runs/mine --opponents random engine:nodes=1",
 )
 POLICY = "policy:"
-"""What the name of an opponent begins with that is a checkpoint."""
+"""Beginning of an opponent's name that is a checkpoint."""
 
 
 class EvalError(Exception):
-    """A request that makes no sense; the message says what to change."""
+    """The command line makes no sense; the message says what to change."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -70,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
 def _end(code: int, problems: Sequence[str]) -> int:
     """The exit code, after what went wrong was said on stderr."""
     for problem in problems:
-        print(f"chess-lab eval: {problem}", file=sys.stderr)
+        complain("chess-lab eval", problem)
     return code or (1 if problems else 0)
 
 
@@ -191,7 +192,7 @@ class _Players:
         return self._opponents[name]
 
     def close(self) -> None:
-        """None; ends the engines."""
+        """Ends the engines."""
         for player in self._opponents.values():
             player.close()
 
@@ -204,7 +205,7 @@ class _Players:
 
 
 def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
-    """None; fills `found` with what was played, so that an error or a signal later loses nothing."""
+    """Fills `found` with what was played, so that an error or a signal later loses nothing."""
     from chess_env.matches.match_openings import draw_openings
     from chess_env.positions.start_positions import make_start_positions
 
@@ -223,7 +224,7 @@ def _play_all(
     play: Callable[[str, int, int], MatchResult],
     found: dict[str, MatchResult],
 ) -> None:
-    """None; plays the opponents that were named, or climbs the ladder."""
+    """Plays the opponents that were named, or climbs the ladder."""
     from algorithms.evaluation.ladder import climb, rungs_here
     from chess_env.evaluators import find_stockfish
 

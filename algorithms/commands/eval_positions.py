@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import holds_something, try_json, write_json
+from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
 
 GAMES_ONLY = ("opponents", "games", "openings", "pgn")
-"""Options that say something of games."""
+"""Options that concern games alone."""
 
 
 def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
 
     Args:
         options: of `chess-lab eval`.
-        defaults: what the options of `GAMES_ONLY` are where they were not given.
+        defaults: values of the options in `GAMES_ONLY` where they were not given.
 
     Raises:
         JsonPathError: the file named by --json cannot be written.
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
     try:
         _check(options, defaults)
     except ValueError as error:
-        print(f"chess-lab eval: {error}", file=sys.stderr)
+        complain("chess-lab eval", error)
         return 1
     try_json(options.json)  # a path that cannot be written should fail before the measurement
     try:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, defaults: dict[str, Any]) -> int:
     except (ValueError, RuntimeError, OSError) as error:
         if not holds_something(options.json):
             write_json(options.json, {**values, "error": str(error), "positions": []})
-        print(f"chess-lab eval: {error}", file=sys.stderr)
+        complain("chess-lab eval", error)
         return 1
     _print(options, evaluator_id, found)
     judged = [quality.to_dict() for quality in found]

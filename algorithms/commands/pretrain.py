@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands import run_end
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import CONFIG_FILE
 
 EXAMPLES = (
@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Pretrains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0."""
+    """Exit code of the pretraining: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `chess-lab train`
     from algorithms.commands.arguments import parse, take, trust_in
     from algorithms.config.foreign import trusting_commands
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         write_json(options.json, {})  # a path that cannot be written should fail before the run
         result = pretrain(options.config, resume=resumed is not None)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        print(f"chess-lab pretrain: {error}", file=sys.stderr)
+        complain("chess-lab pretrain", error)
         return 1
 
     def further(stopped: bool) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class ReportError(Exception):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Writes the page and says where it is; 0, or 1 where no page could be made."""
+    """Exit code: 0, or 1 where no page could be made; writes the page and prints its path."""
     options = make_parser().parse_args(list(arguments))
     try:
         out = _checked_target(options.out or options.dir / DEFAULT_NAME)
         runs, page = make_page(options.dir)
         _write(out, page)
     except (ReportError, ValueError) as error:
-        print(f"chess-lab report: {error}", file=sys.stderr)
+        complain("chess-lab report", error)
         return 1
     size_kb = len(page.encode()) / 1000
     print(f"{runs} run{'' if runs == 1 else 's'}, {size_kb:,.0f} kB: {out}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TRUST_HELP = (
     "import the network that the run folder's settings name, where it is none of this project's"
 )
-"""Of commands that play a policy."""
+"""Help of --trust in commands that play a policy."""
 
 
 class JsonPathError(Exception):
@@ -38,12 +38,12 @@ def write_json(path: Path | None, values: dict[str, Any]) -> None:
 
 
 def cannot_write(option: str, path: Path | None, error: OSError) -> str:
-    """What is said where the file that an option names cannot be written, and what to do."""
+    """The error where the file of an option cannot be written, with what to do."""
     return f"{option} {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
 
 
 def try_json(path: Path | None) -> None:
-    """None; `try_path` for the file that --json names, where one was given.
+    """Calls `try_path` for the file that --json names, where one was given.
 
     Raises:
         JsonPathError: it cannot be written; names the path and what to do.
@@ -56,7 +56,7 @@ def try_json(path: Path | None) -> None:
 
 
 def try_path(path: Path) -> None:
-    """None; makes the folder of a file and tries that it can be written, but leaves what is there as it is.
+    """Makes the folder of a file and checks that the file can be written; its contents stay.
 
     Raises:
         OSError: it cannot be written.
@@ -69,16 +69,16 @@ def try_path(path: Path) -> None:
 
 
 def holds_something(path: Path | None) -> bool:
-    """Whether there is a result in the file already, which an error alone should not replace."""
+    """Whether the file already holds a result, which an error alone should not replace."""
     return path is not None and path.is_file() and path.stat().st_size > 0
 
 
 def write_files(
     options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
 ) -> list[str]:
-    """What went wrong in writing the files that were asked for; each is tried, whatever becomes of the other.
+    """Errors in writing the files that were asked for; if one fails, the other is still written.
 
-    They get what was played before an error too; where that is nothing, an earlier result stays.
+    After an error they get the games that were played; if there are none, an earlier result stays.
     """
     problems = []
     if options.json is not None and (found or not holds_something(options.json)):

@@ -1,4 +1,4 @@
-"""How a run ends on the terminal: what came of it, and the commands that come next."""
+"""The end of a run on the terminal: its result, and the commands that come next."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from algorithms.commands.result_files import write_json
-from algorithms.run_folder.console import WIDTH
+from algorithms.core.messages import WIDTH
 
 Step = tuple[Sequence[str], str]
-"""The words of a command after the program's name, and what it is for."""
+"""The words of a command after the program's name, and its purpose."""
 
 
 class Result(Protocol):
-    """What a run came to."""
+    """The result of a run."""
 
     @property
     def stopped_by(self) -> str | None:
@@ -64,7 +64,7 @@ def after_training(
         begin: the words that begin such a run: its name, and the settings that have one.
         resume: whether a signal ended it and it can go on.
         smoke: whether it was a run of a few seconds.
-        trusting: commands that follow what the run's settings name of a user's own.
+        trusting: commands that use code from outside the project which the run's settings name.
     """
     run = str(run_dir)
 
@@ -102,12 +102,12 @@ def after_pretraining(
 
 
 def with_trust(arguments: Sequence[str]) -> str:
-    """The command line that follows what a folder's settings name, to be copied."""
-    return f"  {shlex.join([*program(), *arguments, '--trust'])}"
+    """The command line with --trust, to be copied."""
+    return f"    {shlex.join([*program(), *arguments, '--trust'])}"
 
 
 def next_commands(*steps: Step) -> list[str]:
-    """Lines that can be copied: a command each, with what it is for where 80 columns allow that."""
+    """Lines that can be copied: one command each, with its purpose where 80 columns are enough."""
     commands = [_folded(shlex.join([*program(), *words])) for words, _ in steps]
     notes = [f"  # {note}" for _, note in steps]
     width = max(map(len, commands))
@@ -127,7 +127,7 @@ def _folded(command: str) -> str:
 
 
 def program() -> list[str]:
-    """What to type for `chess-lab` here: where PATH does not know the one that was started, its path or module."""
+    """The words to type for `chess-lab` here: its path or module where PATH does not find the one that was started."""
     started, known = Path(sys.argv[0]), shutil.which("chess-lab")
     if started.name == "chess-lab":
         same = known is not None and Path(known).resolve() == started.resolve()

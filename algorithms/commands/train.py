@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from algorithms.commands import run_end
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import CONFIG_FILE
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Start:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Trains; exit code 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
+    """Exit code of the training: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 on error, otherwise 0.
 
     Also 0 where a controller ended the run: its settings asked for that, the run is complete, and
-    a script that goes through many runs should go on. The result's `stopped_by` tells.
+    a script that makes many runs should go on. `stopped_by` in the result tells.
     """
     # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
     # engines need; torch reads this when it is first imported.
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         result = loop.train(options.config, resume=resume, watch=Watch(so_far))
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
-        print(f"chess-lab train: {error}", file=sys.stderr)
+        complain("chess-lab train", error)
         return 1
 
     def further(stopped: bool) -> list[str]:
@@ -166,7 +166,7 @@ def _usage(arguments: Sequence[str]) -> int:
         try:
             require_choice("NAME", arguments[0], NAMES)
         except ValueError as error:
-            print(f"chess-lab train: {error}", file=sys.stderr)
+            complain("chess-lab train", error)
     known = textwrap.fill(
         " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
     )

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from algorithms.commands.result_files import TRUST_HELP
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
 
@@ -54,10 +55,10 @@ def run(arguments: Sequence[str]) -> NoReturn:
     except UntrustedError as error:
         from algorithms.commands.run_end import with_trust
 
-        print(f"chess-lab uci: {error}:\n{with_trust(['uci', *arguments])}", file=sys.stderr)
+        complain("chess-lab uci", f"{error}:\n{with_trust(['uci', *arguments])}")
         code = 1
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        print(f"chess-lab uci: {error}", file=sys.stderr)
+        complain("chess-lab uci", error)
         code = 1
     # Not by returning: a thread may be waiting for a line or importing torch, and the interpreter
     # aborts or hangs where it is taken down under one of those.

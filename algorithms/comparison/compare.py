@@ -1,4 +1,4 @@
-"""A comparison of algorithms: tuning, calibration, a grid of runs, and what they allow one to say.
+"""A comparison of algorithms: tuning, calibration, a grid of runs, and what may be claimed of them.
 
 OUT/comparison.json       variants, readings, comparisons, claims, provenance
 OUT/runs/COLUMN/seed-N/   the runs that are compared
@@ -41,7 +41,7 @@ class StoppedError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a comparison came to.
+    """The result of a comparison.
 
     Attributes:
         values: JSON values, as in comparison.json.
@@ -78,14 +78,14 @@ def compare(
     say: Callable[[str], None] = print,
     retry_failed: bool = False,
 ) -> Result:
-    """Runs what is not finished yet, compares the variants, and returns and writes what came of it.
+    """The result of a comparison, which is also written; runs that are not finished yet are run first.
 
     Args:
-        plan: what is compared.
+        plan: the variants and their settings.
         out: its folder; the same call continues what is there.
         jobs: runs at a time.
-        say: is given a line for every step.
-        retry_failed: run runs that failed in an earlier call once more.
+        say: shows a line for every step.
+        retry_failed: run the runs that failed in an earlier call again.
 
     Raises:
         ValueError: a combination of settings that cannot run.

@@ -1,4 +1,4 @@
-"""Columns that must coincide: what they differ by is the noise floor of the whole comparison."""
+"""Columns that must be equal: their difference is the noise floor of the whole comparison."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ EARLY_PERCENT = 0.1
 """Largest difference in held-out regret, percent of the start, at the first evaluation after it."""
 
 ONE_STEP_UPDATES = 16
-"""Updates of the runs that only rounding parts; a sampled move that tips over parts them for good."""
+"""Updates of runs that differ by rounding alone: once rounding changes a sampled move, they differ for good."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """Two variants that must coincide.
+    """Two variants that must be equal.
 
     Attributes:
         ours, theirs: their names.
         because: why.
-        exact: whether to the last bit.
+        exact: whether they must be equal to the last bit.
     """
 
     ours: str
@@ -45,7 +45,7 @@ class Control:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What became of a control.
+    """The result of a control.
 
     Attributes:
         control: the pair.
@@ -55,7 +55,7 @@ class Verdict:
         largest_percent: the largest at any evaluation.
         largest_entropy: the largest difference in held-out entropy at any evaluation, nats.
         coincides: whether they are equal, or early_percent is within `EARLY_PERCENT` where rounding
-            may part them.
+            may make them differ.
     """
 
     control: Control
@@ -81,7 +81,7 @@ class Verdict:
 def make_controls(
     plan: Plan, variants: Sequence[Variant], *, cache: Path | None
 ) -> tuple[tuple[Variant, ...], tuple[Control, ...]]:
-    """The variants that controls add, and the pairs.
+    """(the variants that the controls add, their pairs).
 
     Args:
         plan: the comparison.
@@ -123,7 +123,7 @@ def _one_step(plan: Plan, preset: str, cache: Path | None) -> Variant:
 def judge(
     control: Control, ours: Sequence[RunSummary], theirs: Sequence[RunSummary]
 ) -> Verdict | None:
-    """What the runs of a control differ by; None where no seed ran on both sides."""
+    """The verdict on a control; None where no seed ran on both sides."""
     by_seed = {each.seed: each for each in theirs}
     pairs = [(each, by_seed[each.seed]) for each in ours if each.seed in by_seed]
     if not pairs:

@@ -1,4 +1,4 @@
-"""What may be claimed of runs that were found in a folder, whoever ran them."""
+"""What may be claimed of the runs that are found in a folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MAX_COLUMNS = 12
 
 
 def compare_found(columns: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any] | None:
-    """JSON values of one family, as `chess-lab compare` writes them; None where nothing is to compare.
+    """JSON values of one family, as `chess-lab compare` writes them; None where there is nothing to compare.
 
-    A run that has not spent its budget, or whose seed ran more than once in its column, is left out and
-    named.
+    A run that has not spent its budget is left out and named, and so is one whose seed ran more than
+    once in its column.
 
     Args:
         columns: name -> its runs; all of one task (`algorithms.reports.tasks`).

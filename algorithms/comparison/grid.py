@@ -1,11 +1,11 @@
 """A grid of runs, each a `chess-lab` process of its own, that survives being killed at any instant.
 
-    OUT/cells.json        what each run was asked to do and what came of it, replaced atomically
+    OUT/cells.json        the command of each run and its result, replaced atomically
     OUT/NAME/             a run's run folder; result.json in it marks the run as finished
-    OUT/NAME.log          what its process printed, beside the folder
+    OUT/NAME.log          the output of its process, beside the folder
 
-A finished run is never run again. An unfinished one is continued from its checkpoint where it has
-one, otherwise begun anew. A failed one is reported and left alone, and the others go on.
+A finished run is never run again. An unfinished one goes on from its checkpoint, or starts again where it
+has none. A failed one is reported and left alone, and the others go on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run_grid(
     retry_failed: bool = False,
     forks: list[Forks] | None = None,
 ) -> GridResult:
-    """Runs the runs that are not finished yet, and returns what became of all of them.
+    """The result of every run, after those that were not finished have run.
 
     SIGINT, SIGTERM or SIGHUP is passed on as SIGTERM, upon which `chess-lab train` writes a checkpoint; a
     second one kills the runs. Calling again with the same runs continues.
@@ -63,9 +63,9 @@ def run_grid(
         grid_runs: with different names and folders.
         out: the grid's folder; made where missing, locked while this runs.
         jobs: processes at a time.
-        say: is given a line at the start and the end of every run.
-        command: what takes the runs' arguments.
-        retry_failed: run runs that failed in an earlier call once more.
+        say: shows a line at the start and the end of every run.
+        command: the program and its first arguments; those of the run follow.
+        retry_failed: run the runs that failed in an earlier call again.
         forks: processes that fork for each run, in place of `command`; those that are missing are added.
 
     Raises:
@@ -102,7 +102,7 @@ class _Grid:
         self._save()
 
     def _admit(self, grid_run: GridRun, retry_failed: bool) -> None:
-        """None; brings the record of a run up to date with its folder."""
+        """Brings the record of a run up to date with its folder."""
         record = self.records.get(grid_run.name)
         if record is None:
             if grid_run.folder.exists():
@@ -155,7 +155,7 @@ class _Grid:
         )
 
     def _watch(self, futures: list[Future[None]]) -> None:
-        """None; waits for all runs, and passes on a signal to those that run."""
+        """Waits for all runs, and passes on a signal to those that run."""
         left, passed_on = set(futures), False
         while left:
             ended, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -173,7 +173,7 @@ class _Grid:
                     process.send_signal(number)
 
     def _run_one(self, grid_run: GridRun) -> None:
-        """None; runs one run to its end, in a thread."""
+        """Runs one run to its end, in a thread."""
         arguments = self._prepare(grid_run)
         began = time.monotonic()
         with self._lock:

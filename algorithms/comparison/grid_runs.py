@@ -1,4 +1,4 @@
-"""A run of a grid, and what became of it."""
+"""A run of a grid, and its outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GridRun:
         arguments: of `chess-lab`, without --run-dir, --json and --resume, which the grid adds.
         folder: its run folder, below the grid's own.
         resume: whether an unfinished one can be continued from a checkpoint.
-        said_again: what follows the command's name where it is continued: the names that are not taken from the folder.
+        said_again: arguments to repeat where it is continued: the names that are not taken from the folder.
     """
 
     name: str
@@ -40,11 +40,11 @@ class GridRun:
 
     @property
     def log(self) -> Path:
-        """The file beside the folder that gets what the process prints."""
+        """The file beside the folder with the output of the process."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def result(self) -> dict[str, Any] | None:
-        """What its process wrote at the end; None while it is unfinished."""
+        """The result that its process wrote at the end; None while it is unfinished."""
         values = read_json(self.folder / RESULT_FILE)
         ended = bool(values) and stopped_by(values) not in signal.Signals.__members__
         return values if ended else None
@@ -76,7 +76,7 @@ def stopped_by(result: dict[str, Any]) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
         grid_run: the run.
@@ -93,7 +93,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class GridResult:
-    """What became of the grid.
+    """The outcome of a grid.
 
     Attributes:
         outcomes: one for each run, in the order given.

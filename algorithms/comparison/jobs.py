@@ -1,4 +1,4 @@
-"""The runs of a comparison: which run is whose, and what came of each."""
+"""The runs of a comparison: the variant of each run, and its reading."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class MixedError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run and where its reading belongs.
+    """A run, and the variant and seed of its reading.
 
     Attributes:
         grid_run: the run.
         variant: name of its variant.
         seed: its seed.
-        config: what it must have run, at any seed; None for a cause, which has its own.
+        config: the settings that it must have, at any seed; None for a cause, which has its own.
     """
 
     grid_run: GridRun
@@ -57,7 +57,7 @@ def variant_runs(variant: Variant, seeds: Sequence[int], out: Path) -> tuple[Gri
 
 
 def make_jobs(plan: Plan, variants: Sequence[Variant], runs: Path) -> list[Job]:
-    """Every run of the comparison, seed by seed, so that what is there early already holds pairs."""
+    """Every run of the comparison, seed by seed, so that the first runs already make pairs."""
     jobs = []
     for variant in variants:
         seeds = plan.seeds[:CONTROL_SEEDS] if variant.family == CONTROL else plan.seeds
@@ -96,8 +96,8 @@ def read_jobs(
     """({variant: {seed: reading}}, [{"run", "reason"}, ...] of the broken ones).
 
     Args:
-        jobs: what was run.
-        grid: what became of it.
+        jobs: the runs.
+        grid: their outcomes.
     """
     outcomes = {outcome.grid_run.name: outcome for outcome in grid.outcomes}
     readings: dict[str, dict[int, RunSummary]] = {}
@@ -120,7 +120,7 @@ def read_jobs(
 def refuse_other_runs(
     plan: Plan, variants: Sequence[Variant], out: Path, evaluator_id: str
 ) -> None:
-    """None; MixedError where the folder holds finished runs that these could not stand beside."""
+    """Raises MixedError where the folder holds finished runs that cannot be compared with these."""
     if plan.allow_mixed:
         return
     runs, own = out / "runs", {variant.name for variant in variants}

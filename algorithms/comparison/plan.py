@@ -1,4 +1,4 @@
-"""What a comparison is asked to do, checked before anything runs."""
+"""The settings of a comparison, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIED_RATES = {
     "resnet": (5e-4, 1e-3, 2e-3, 4e-3),
     "transformer": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
 }
-"""Network -> the step sizes among which --tune chooses, on both sides of the one that it has by itself."""
+"""Network -> the step sizes among which --tune chooses, below and above its default."""
 
 TUNING_SEEDS = (1000, 1001)
 """Learning rates and coefficients are chosen on these seeds, which are never reported."""
@@ -41,18 +41,18 @@ class Plan:
         causes: names of causes of collapse; each is run beside its cured twin.
         grid: "key=v1,v2": settings that are varied in every variant that has them.
         num_seeds: seeds of every variant, the same in all.
-        first_seed: the seeds follow on this one.
+        first_seed: the first seed; the others follow it.
         budget_moves: scored moves of each run.
         form: form of the rollouts.
         gamma: discount per ply of every variant; None means 0 in positions, 1 in games.
-        evaluator: who scores positions.
+        evaluator: scores positions.
         treatments: how entropy is regularised: "none" (no bonus), "equal" (one coefficient for all),
             "share" (one share of the gradient for all), "preset" (as each preset comes).
         ent_coef: the coefficient of "equal", and the one that "share" is calibrated at.
         grad_share: the bonus's share of bonus and policy gradient norms in "share", in (0, 1).
         tune: choose each variant's learning rate on tuning seeds.
-        controls: add pairs that must coincide.
-        allow_mixed: compare runs that do not share what a fair comparison shares.
+        controls: add pairs that must be equal.
+        allow_mixed: compare runs even if they differ in what a fair comparison keeps equal.
         smoke: a tiny network, to see that everything works.
         network: of every variant, a name in `SIZES` or module:Name of your own.
         cause_network: of the causes and their twins, one of those that they are run on.
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def tried_rates(self) -> tuple[float, ...]:
-        """Among these --tune chooses; a network of a user's own has those of `resnet`."""
+        """The step sizes among which --tune chooses; a network of your own has those of `resnet`."""
         return TRIED_RATES["resnet" if ":" in self.network else self.network]
 
     @property

@@ -1,4 +1,4 @@
-"""What a comparison reads off a run's run folder."""
+"""The readings that a comparison takes from a run folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunSummary:
 
     Attributes:
         column, seed: which run.
-        evaluator: id of what rewarded the moves.
+        evaluator: id of the evaluator that rewarded the moves.
         budget_moves: scored moves that the run was given.
         commit: of the code that ran it, None outside a clone.
         ended_by: the controller that ended the run before its budget, or None.
@@ -84,7 +84,7 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
         grid_run: its folder.
         column: of the comparison.
         seed: of the run.
-        config: what the run was asked to run, at any seed and in any folder; None: anything.
+        config: the settings that the run must have, at any seed and in any folder; None: any.
 
     Raises:
         UnreadableError: the run is not finished, its record is damaged, or it is another run.
@@ -166,7 +166,7 @@ def gradient_norms(rows: Sequence[Mapping[str, float | None]]) -> list[tuple[flo
 
 
 def mixed_readings(readings: Sequence[RunSummary]) -> list[str]:
-    """Sentences on what the runs should share and do not; empty where they are comparable."""
+    """Sentences on what should be equal in the runs and is not; empty where they are comparable."""
     found = []
     for name, what in (("evaluator", "evaluators"), ("budget_moves", "budgets in scored moves")):
         by_value: dict[Any, str] = {}

@@ -23,8 +23,8 @@ Readings = Mapping[str, Mapping[int, RunSummary]]
 def analyse(columns: Sequence[str], readings: Readings, seeds: Sequence[int]) -> dict[str, Any]:
     """JSON values of one family of columns, which are compared pair by pair on common seeds.
 
-    A column that has fewer than two usable seeds of several is left out. A seed on which a cell of
-    the others is broken is left out of all of them, since pairs need common seeds.
+    A column with fewer than two usable seeds, of several, is left out. A seed on which a cell of the
+    others is broken is left out of all of them, since pairs need common seeds.
 
     Args:
         columns: of the family.
@@ -117,7 +117,7 @@ def _add(
     runs: Sequence[RunSummary],
     values: Sequence[float | None],
 ) -> None:
-    """None; adds a column of at least two seeds."""
+    """Adds a column of at least two seeds."""
     if len(runs) > 1:
         seeds = tuple(run.seed for run in runs)
         columns[name] = Scores(name, seeds, np.array(values, dtype=np.float64))

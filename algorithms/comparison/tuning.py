@@ -1,4 +1,4 @@
-"""What is chosen on tuning seeds before a comparison: learning rates, and bonuses of equal pull."""
+"""Choices on tuning seeds before a comparison: learning rates, and bonuses of equal strength."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tune(
 ) -> dict[str, dict[str, Any]]:
     """{base: {"learning_rate": chosen, "percent_of_start": {rate: mean over the tuning seeds}}}.
 
-    The rate with the lowest last held-out regret; a rate that breaks on a seed is out.
+    The chosen rate has the lowest last held-out regret. A rate whose run breaks on a seed is not chosen.
 
     Args:
         variants: one for each base, without an entropy bonus.
@@ -78,7 +78,7 @@ def tune(
 def calibrate(
     variants: Sequence[Variant], grad_share: float, out: Path, run_all: RunAll
 ) -> dict[str, dict[str, float]]:
-    """{base: {"ent_coef": ..., ...}}: coefficients with which the bonus pulls equally hard everywhere.
+    """{base: {"ent_coef": ..., ...}}: coefficients that give the bonus the same share everywhere.
 
     A gradient norm is linear in its coefficient. With the ratio q of bonus to policy gradient norm at
     the coefficient c, c s / ((1 - s) q) gives the bonus the share s of the two. q is the median over

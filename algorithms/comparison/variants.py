@@ -1,4 +1,4 @@
-"""The variants of a comparison: presets x grid values x treatments, and what all of them share."""
+"""The variants of a comparison: presets x grid values x treatments, and the settings that all share."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ ROLLOUTS: dict[str, dict[str, int]] = {
 }
 
 SHARED = (*itertools.chain(*TASK.values()), "algorithm.gamma", "algorithm.credit")
-"""Beginnings of what all variants share where they have it: the task, and the credit horizon."""
+"""First parts of the settings that all variants share if they have them: the task, and the credit horizon."""
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
 
 EVALUATIONS, SMOKE_EVALUATIONS = 10, 2
-"""Evaluations of a run at least, beside that of its start."""
+"""Least number of evaluations of a run, without that of its start."""
 
 CONTROL = "control"
-"""Family of the variants that are there to coincide with others."""
+"""Family of the variants that must equal others."""
 
 NO_BONUS = {
     "regularizer.ent_coef": 0.0,
@@ -75,10 +75,10 @@ class Variant:
 
 
 def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ...]:
-    """The variants of presets, treatment by treatment; `share` has the coefficient of `equal` yet.
+    """The variants of presets, treatment by treatment; `share` still has the coefficient of `equal`.
 
     Args:
-        plan: what is compared.
+        plan: the comparison.
         cache: file of the shared evaluation cache, or None.
 
     Raises:
@@ -161,7 +161,7 @@ def moves_per_update(config: TrainConfig) -> int:
 def with_intervals(config: TrainConfig, least: int = EVALUATIONS) -> TrainConfig:
     """The run with an evaluation every 2,048 scored moves, but `least` at least and 40 at most.
 
-    It is looked at the gradient half as often, and has as many checkpoints as `least`.
+    Gradients are measured half as often, and there are as many checkpoints as `least`.
     """
     updates = config.total_moves // moves_per_update(config)
     evaluations = min(40, max(least, config.total_moves // MOVES_PER_EVALUATION))
@@ -174,7 +174,7 @@ def with_intervals(config: TrainConfig, least: int = EVALUATIONS) -> TrainConfig
 
 
 def mixed_settings(variants: Sequence[Variant]) -> list[str]:
-    """Sentences on the settings that the variants should share and do not; empty where they do."""
+    """Sentences on the settings that should be equal in the variants and are not; empty where all are."""
     found = []
     names = [name for variant in variants for name in settings_of(variant.config)]
     for name in dict.fromkeys(name for name in names if name.startswith(SHARED)):
@@ -206,9 +206,9 @@ def train_arguments(config: TrainConfig) -> tuple[str, ...]:
 
 
 def foreign_arguments(config: TrainConfig) -> tuple[str, ...]:
-    """Arguments behind `chess-lab train` that name once more what is not this project's, for a run that goes on.
+    """Arguments behind `chess-lab train` that repeat the names from outside the project, for a run that goes on.
 
-    A folder is not believed in this, so the comparison says what its user said.
+    Such names are not taken from a folder, so the comparison repeats those that its user gave.
     """
     names = foreign_names(config_file.to_dict(config))
     settings = dict.fromkeys(name.setting for name in names)

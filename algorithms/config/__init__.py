@@ -1,4 +1,4 @@
-"""The settings of a run: what they are, what goes together, how they are written to JSON and named.
+"""The settings of a run: their meaning, which go together, their JSON and their names.
 
 The room describes runs and builds none of their parts.
 """

@@ -1,4 +1,4 @@
-"""Settings that cannot go together, found before an engine starts."""
+"""Settings that cannot go together; they are found before an engine starts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CONFLICTS = (
     ),
     Conflict(
         lambda c: c.env.opponent is not None and _needs(c).all_moves,
-        "env.opponent is {c.env.opponent!r} with all legal moves: an opponent answers the one move that "
+        "env.opponent is {c.env.opponent!r:.200} with all legal moves: an opponent answers the one move that "
         "is played; train an algorithm that samples (ppo or reinforce), or set env.opponent to None",
     ),
     Conflict(
@@ -79,16 +79,16 @@ CONFLICTS = (
             c.env.opponent is not None
             and (c.rollout.form, c.algorithm.group_size) != ("positions", 1)
         ),
-        "env.opponent is {c.env.opponent!r} with group_size {c.algorithm.group_size} and rollout.form "
+        "env.opponent is {c.env.opponent!r:.200} with group_size {c.algorithm.group_size} and rollout.form "
         "{c.rollout.form!r}: an opponent answers the one move that is played; set group_size to 1 and "
         "rollout.form to positions (algorithm ppo or reinforce), or env.opponent to None",
     ),
 )
-"""Looked at in this order; the first that is found is the error."""
+"""They are checked in this order; the first that is found is the error."""
 
 
 def check_settings(config: TrainConfig) -> None:
-    """None; looks for conflicts, and lets the algorithm and the reward try what is made up.
+    """Checks the settings for conflicts, and tries the algorithm and the reward on made-up data.
 
     Raises:
         ValueError: a combination that cannot run; the message says what to change.

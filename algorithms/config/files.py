@@ -1,22 +1,23 @@
-"""config.json: writing and reading a run's configuration, and what a continued run may change."""
+"""config.json: writing and reading a run's configuration, and the settings that a continued run may change."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import typing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from algorithms.config.build import build
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import RolloutConfig, TrainConfig
+from algorithms.core.checks import shown
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, replace_file
+from algorithms.run_folder.reading import CONFIG_LIMITS, parse_json, read_file
 
 PRETRAIN = "pretrain"
-"""`loop` in the config.json of a pretraining run, whose settings are others than a TrainConfig's."""
+"""`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""
 
 # What may differ between a run and its continuation: nothing that changes the stream of moves or
 # the meaning of a metric, except the length of the run.
@@ -54,7 +55,7 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
 
     Args:
         values: of a configuration.
-        algorithm_class: that of its algorithm; None: what it names, which may be imported for that.
+        algorithm_class: that of its algorithm; None: the class that it names, which may be imported.
 
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
@@ -74,44 +75,8 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
     return build(TrainConfig, {**values, "algorithm": build(cls, algorithm, name)})
 
 
-def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
-    """An instance of the dataclass from JSON values, its dataclass fields built likewise.
-
-    Raises:
-        ValueError: an unknown or missing field, or a value of another kind; the message names it by `where`.
-    """
-    hints = typing.get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise ValueError(
-            f"{where}: unknown field {', '.join(unknown)}; known fields: {', '.join(sorted(known))}"
-        )
-    arguments = {}
-    for name, value in values.items():
-        arguments[name] = _value(hints[name], value, f"{where}.{name}")
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """A field's value from JSON, which knows neither tuples nor paths nor dataclasses."""
-    if value is None:
-        return None
-    for kind in (hint, *typing.get_args(hint)):  # the kind itself, or one of a union
-        if dataclasses.is_dataclass(kind):
-            return build(kind, value, where)
-        if typing.get_origin(kind) is tuple:
-            return tuple(value)
-        if kind is Path:
-            return Path(value)
-    return value
-
-
 def save(config: TrainConfig, path: Path) -> None:
-    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_file(path, closed_object(to_dict(config)))
 
 
@@ -122,8 +87,8 @@ def read_settings(path: Path) -> dict[str, Any]:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
     """
     try:
-        data = path.read_bytes()
-        values = json.loads(data)
+        data = read_file(path, CONFIG_LIMITS.most_bytes)
+        values = parse_json(data, CONFIG_LIMITS)
         if not isinstance(values, dict):
             raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
         if object_intact(data) is False:
@@ -142,7 +107,7 @@ def load(path: Path, trust: Trust = NO_TRUST) -> TrainConfig:
 
     Args:
         path: the config.json.
-        trust: what it may name of what is not this project's.
+        trust: names from outside the project that it may use.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
@@ -166,7 +131,7 @@ def load_record(path: Path, known: TrainConfig) -> TrainConfig:
     values = read_settings(path)
     name, wanted = _algorithm_name(values), recorded_name(known.algorithm)
     if ":" in name and name != wanted:
-        raise ValueError(f"{path} is of a run of algorithm {name!r}, not {wanted!r}")
+        raise ValueError(f"{path} is of a run of algorithm {shown(name)}, not {wanted!r}")
     try:
         return from_dict(values, type(known.algorithm) if name == wanted else None)
     except (ValueError, TypeError) as error:
@@ -183,12 +148,12 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 
 class RunNetwork(NamedTuple):
-    """What a run's record says of its network.
+    """The network of a run, by its record.
 
     Attributes:
         policy: its settings.
         precision: where it computes below float32.
-        temperature: that it learned at, at the beginning.
+        temperature: at which it learned in the beginning.
         critic: whether it has a value head; False where the weights tell.
     """
 
@@ -199,7 +164,7 @@ class RunNetwork(NamedTuple):
 
 
 def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
-    """The network of a run of either kind; of what else the run names, nothing is looked up.
+    """The network of a run of either kind; other names in its settings are not looked up.
 
     Args:
         path: config.json of a run of `chess-lab train` or `chess-lab pretrain`.
@@ -227,7 +192,7 @@ def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
 
 
 def load_temperature(path: Path) -> float:
-    """The temperature that a run of either kind began to learn at; nothing that it names is looked up.
+    """The temperature at which a run of either kind began to learn; no name in its settings is looked up.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
@@ -271,7 +236,7 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any], may_change: frozens
     found = _differences(old, new, "")
     refused = {k: v for k, v in found.items() if k not in may_change}
     if refused:
-        listed = ", ".join(f"{k} {was!r} -> {now!r}" for k, (was, now) in refused.items())
+        listed = ", ".join(f"{k} {shown(was)} -> {shown(now)}" for k, (was, now) in refused.items())
         raise ValueError(
             f"a continued run keeps its settings, but {listed}: leave them out, or start a new run"
         )

@@ -1,7 +1,7 @@
-"""What a configuration takes from outside this project: code, programs, and files that it writes.
+"""Names in a configuration from outside this project: code, programs, and files that it writes.
 
-A run folder is what people send each other. Whatever its config.json names of this kind was chosen by whoever made the
-folder, so it is used only where the user names it too, or says that the folder is trusted.
+People send each other run folders. Whoever made the folder chose such names in its config.json, so they are used
+only if the user names them too, or says that the folder is trusted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from algorithms.core.checks import shown
+from algorithms.core.messages import WIDTH
 from algorithms.run_folder.files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
@@ -19,9 +21,6 @@ from chess_env.rewards.reward_terms import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
 
-_SHOWN = 200
-"""Characters of a value in a message."""
-
 
 class ForeignName(NamedTuple):
     """A value of a configuration that leads out of this project.
@@ -29,7 +28,7 @@ class ForeignName(NamedTuple):
     Attributes:
         setting: dotted, such as "env.evaluator".
         value: module:Name, a program's evaluator or a path.
-        use: what becomes of it: its module is imported, its program started, or its file written.
+        use: how it is used: its module is imported, its program started, or its file written.
     """
 
     setting: str
@@ -90,11 +89,11 @@ LEADING_OUT: dict[str, Callable[[str], Iterator[tuple[str, Use]]]] = {
     "labels.start_positions": _starts,
     "labels.labels_dir": _path,
 }
-"""Setting of `chess-lab train` or `pretrain` -> what of its text is foreign."""
+"""Setting of `chess-lab train` or `pretrain` -> the foreign names in its text."""
 
 
 def foreign_names(values: Mapping[str, Any]) -> list[ForeignName]:
-    """All that a configuration takes from outside this project; nothing is imported or looked up.
+    """All names of a configuration from outside this project; nothing is imported or looked up.
 
     Args:
         values: of a config.json, of either kind of run, under their names of today.
@@ -119,11 +118,11 @@ def trusting_commands(values: Mapping[str, Any]) -> set[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
-    """What a folder's configuration may take from outside this project.
+    """The names from outside this project that a folder's configuration may use.
 
     Attributes:
-        everything: all that it names.
-        given: settings that the user gives a value of their own, and names that the user says themselves.
+        everything: whether it may use all of its names.
+        given: settings to which the user gives a value, and names that the user gives.
     """
 
     everything: bool = False
@@ -138,28 +137,31 @@ NO_TRUST = Trust()
 
 
 def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> None:
-    """None where all names may be followed.
+    """Checks that all names may be used.
 
     Args:
         path: the config.json that has them.
-        names: what is about to be followed.
-        trust: what the user allows.
+        names: about to be used.
+        trust: the names that the user allows.
 
     Raises:
         UntrustedError: one may not; the message shows each.
     """
     refused = [name for name in names if not trust.allows(name)]
     if refused:
-        listed = "".join(f"\n  {each.use} {each.setting} {_shown(each.value)}" for each in refused)
+        listed = "".join(f"\n{line}" for each in refused for line in _lines(each))
         raise UntrustedError(
-            f"{path} names what is not this project's, and opening it so{listed}\n"
-            "Whoever made the folder chose that. Look at it before you allow it with --trust (in Python: trust="
-            "Trust(everything=True))"
+            f"{path} names what is not part of this project. Opening it{listed}\n"
+            "Whoever made the folder chose that. Look at it first. `--trust` allows it (in Python: "
+            "`trust=Trust(everything=True)`)"
         )
 
 
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+def _lines(name: ForeignName) -> list[str]:
+    """What following the name does: one line, or the value on a line of its own where 80 columns are too few."""
+    does, value = f"    {name.use} {name.setting}", shown(name.value)
+    fits = len(does) + 1 + len(value) <= WIDTH
+    return [f"{does} {value}"] if fits else [does, f"      {value}"]
 
 
 def _value_at(values: Any, setting: str) -> Any:

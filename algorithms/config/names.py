@@ -58,13 +58,13 @@ _STRONG: dict[str, dict[str, Any]] = {
         "optimizer": OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
     },
 }
-"""Name of a run -> what the settings `strong` are for it, beside what they share."""
+"""Name of a run -> its part of the settings `strong`, beside those that all share."""
 
 STRONG_FOR = tuple(_STRONG)
 
 
 def named_run(name: str) -> TrainConfig:
-    """The run of a name in `NAMES` or of `module:Name`, with everything else as it is by default.
+    """The run of a name in `NAMES` or of `module:Name`, with the default of everything else.
 
     An implementation of others plays against a random mover, because its advantages know one player. An
     algorithm of a user's own comes without entropy bonus and KL terms.
@@ -84,10 +84,10 @@ def named_run(name: str) -> TrainConfig:
 def strong(config: TrainConfig) -> TrainConfig:
     """The run `config` with the settings that were chosen for playing strength, and its own algorithm.
 
-    docs/results.md says what they come to and how they were chosen. What both have, and what it is for:
+    docs/results.md has their results and how they were chosen. What both have, and why:
 
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
-    - Mostly its own greedy moves are played on: what a broad policy samples leads elsewhere.
+    - Mostly its own greedy moves are played on: the samples of a broad policy lead elsewhere.
     - Short stays of 16 or 32 plies: greedy play soon leaves the wild positions that starts are drawn from.
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.

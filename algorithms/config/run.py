@@ -45,7 +45,7 @@ Seed = Annotated[
 ]
 
 ALL_MOVES_GUESS = 40
-"""Legal moves of a position, on the large side, while a run that scores them all has no figure."""
+"""Legal moves of a position (a high guess), for a run that scores all of them and has no figure yet."""
 
 
 @takes_old_arguments("trainer")
@@ -60,11 +60,11 @@ class TrainConfig:
         precision: where the network computes below float32.
         rollout: how moves are sampled.
         env: the game and its rewards.
-        optimizer: how the weights move.
+        optimizer: step size, minibatches and the like.
         match: games against other players during the run.
         total_moves: budget in scored moves (every sampled move that was given a reward counts). It
-            is never overdrawn, except where all legal moves are scored: then by what the last
-            rollout has more than any before it.
+            is never exceeded, except where all legal moves are scored: then the last rollout may
+            have more than any before it.
         eval_interval_updates: updates between evaluations on the held-out positions.
         diagnostics_interval_updates: updates between the costly diagnostics (gradient shares and
             predicted entropy changes).
@@ -82,11 +82,11 @@ class TrainConfig:
             checkpoint), a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which
             come with the project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
-        loop: which loop learns: "native" (this project's), or "sb3": MaskablePPO of sb3-contrib on
+        loop: the training loop: "native" (this project's), or "sb3": MaskablePPO of sb3-contrib on
             the same boards and network, for algorithm ppo only.
         preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
             decides nothing.
-        cause: the cause of collapse that `chess-lab causes run` switched on: a label too.
+        cause: the cause of collapse that `chess-lab causes run` switched on: also a label.
     """
 
     # `Any` and not the algorithm's type: one configuration serves every algorithm, and the command
@@ -116,13 +116,13 @@ class TrainConfig:
     cause: tyro.conf.Suppress[str | None] = None
 
     def settled(self) -> TrainConfig:
-        """The same run with a number for each setting that the network decides: what is recorded."""
+        """The same run with a number for each setting that the network decides; this is recorded."""
         return dataclasses.replace(self, optimizer=self.optimizer.settled(self.policy))
 
     @property
     def label(self) -> str:
-        """What the run is called: its cause, its preset, or its algorithm."""
-        return self.cause or self.preset or str(self.algorithm.name)
+        """Name of the run: its cause, its preset, or its algorithm, in at most 200 characters."""
+        return (self.cause or self.preset or str(self.algorithm.name))[:200]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loop", setting_today("loop", self.loop)[1])
@@ -163,7 +163,7 @@ class TrainOptions:
         smoke: a run of a few seconds with a tiny network, to see that everything works.
         resume: continue the run in this folder; it keeps its settings.
         like: a new run with the settings of the run in this folder, but for those given here.
-        trust: follow what the folder's settings name: code, programs, files outside it.
+        trust: use what the folder's settings name: code, programs, files outside it.
         json: also write the result to this file.
     """
 

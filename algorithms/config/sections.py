@@ -37,8 +37,8 @@ class RolloutConfig:
         teacher_fraction: share of the opponent's plies, in [0, 1], that are played by the
             evaluator's best move; needs the games form and train_sides "start".
         greedy_fraction: positions form only: share of the plies, in [0, 1], that are played on with
-            the policy's most probable move instead of its first sample; samples and rewards stay what
-            they are. A broad policy then still visits the positions that its greedy play leads to.
+            the policy's most probable move instead of its first sample; samples and rewards do not
+            change. A broad policy then still visits the positions that its greedy play leads to.
         sync_interval_updates: the policy that samples is brought up to date every so many updates;
             above 1 the rollouts are stale and the ratio is not 1 at the first step.
     """
@@ -78,7 +78,7 @@ class EnvConfig:
     """The game and its rewards.
 
     Attributes:
-        evaluator: who scores positions: "auto" (Stockfish where found, otherwise the built-in
+        evaluator: scores positions: "auto" (Stockfish where found, otherwise the built-in
             evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
             "module:Name" of your own.
         num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
@@ -91,7 +91,7 @@ class EnvConfig:
             fewer means more different starts. None: rollout.num_plies, so every rollout begins
             with fresh starts.
         cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
-        opponent: who answers inside every step, of `chess_env.games.players`: "random", "builtin",
+        opponent: answers inside every step, a player of `chess_env.games.players`: "random", "builtin",
             "stockfish:nodes=1", any of them with "@random=SHARE" behind it. Only the learner's moves
             are then sampled, scored and counted, one for each position. None: self-play.
     """
@@ -120,7 +120,7 @@ class EnvConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """How the weights move (Adam).
+    """The optimizer (Adam).
 
     Attributes:
         learning_rate: Adam's step size at the start; raising it learns and collapses faster. None: the

@@ -24,7 +24,7 @@ def group_mean(rewards: Tensor, valid: Tensor, group_axis: int) -> Tensor:
     """Mean over each group's valid members, in the shape of `rewards` with size 1 on the group axis; 0 without any.
 
     Summed in float64 and kept between the least and the greatest, so that equal rewards are exactly
-    their mean; what invalid members hold, NaN included, is never looked at.
+    their mean; values of invalid members, NaN included, are never read.
     """
     count = valid.sum(group_axis, keepdim=True)
     total = torch.where(valid, rewards, 0.0).double().sum(group_axis, keepdim=True)
@@ -135,9 +135,9 @@ def gae(
         rewards: `[..., T]` of the moves that were played.
         values: `[..., T]` V(s_t).
         next_values: `[..., T]` V(s_{t+1}) in the view of *its* side to move; 0 where the game
-            terminated, the value of the position reached where it was cut by a ply limit.
+            terminated; where a ply limit cut it, the value of the position reached.
         ended: bool `[..., T]` the game is over after this ply, by rule or ply limit.
-        alive: bool `[..., T]` the ply counts; what others hold, NaN included, is never looked at.
+        alive: bool `[..., T]` the ply counts; values of other plies, NaN included, are never read.
         discount: what a unit at the next ply is worth at this one, in [-1, 1]: gamma where one player
             makes all the moves (its opponent's are part of the environment), -gamma where two players
             move in turn (self-play).

@@ -14,7 +14,7 @@ from algorithms.core.distribution import MaskedCategorical
 
 @dataclasses.dataclass(frozen=True)
 class Controls:
-    """Current values of what schedules and controllers may move; a controller hands on a new record.
+    """Current values of what schedules and controllers may change; a controller returns a new record.
 
     An algorithm's loss reads them here, never from its own fields.
 
@@ -67,7 +67,7 @@ class Needs:
     """What the loop provides for an algorithm beyond sampled moves and their rewards.
 
     Attributes:
-        critic: a value head is trained; the batch carries `values`, `next_values` and `returns`.
+        critic: a value head is trained, and the batch carries `values`, `next_values` and `returns`.
         all_moves: every legal move is scored: a state's K samples are all its legal slots.
         live_groups: groups whose rewards are all equal are replaced by further samples (DAPO).
         single_step: one optimizer step for each batch, so that no gradient is ever off-policy.
@@ -77,8 +77,8 @@ class Needs:
             deviation (`core.advantages.normalized`) before the regulariser reshapes them, so that its
             coefficients have the unit of the loss.
         reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
-            deviation. Otherwise a coefficient weighs against a reward of another size in every group
-            or minibatch, and no one optimum belongs to it.
+            deviation. Otherwise the same coefficient has another weight against the rewards in every
+            group or minibatch, and has no single optimum.
     """
 
     critic: Critic | None = None
@@ -105,7 +105,7 @@ class Algorithm(Protocol):
 
     @property
     def group_size(self) -> int:
-        """Samples per group; not looked at where all moves are scored."""
+        """Samples per group; not read where all moves are scored."""
         ...
 
     @property
@@ -136,7 +136,7 @@ class Algorithm(Protocol):
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
         """`[N, K]` share of each sample's gradient let through, no gradient; None if all of it.
 
-        `policy_loss` has applied it already: the loop only logs it.
+        `policy_loss` has applied it already; the loop only logs it.
         """
         ...
 

@@ -31,7 +31,7 @@ class FlatBatch:
             to, counted within the rollout.
         old_values: float32 `[N]` the critic's values when the moves were sampled, side to move's
             view; None without a critic.
-        returns: float32 `[N, K]` what the critic should have said; None without a critic.
+        returns: float32 `[N, K]` targets of the critic; None without a critic.
         uniforms: float32 `[N, K]` random numbers in [0, 1), where the algorithm needs them.
         move_facts: uint8 `[N, L, F]` of each legal move (0 on padding); None where the policy reads none.
     """
@@ -259,9 +259,9 @@ def blank_batch(
     temperature: float = 1.0,
     num_planes: int = 1,
 ) -> RolloutBatch:
-    """A batch in which nothing happens: empty planes, a uniform policy, rewards of 0, every sample valid.
+    """A blank batch: empty planes, a uniform policy, rewards of 0, every sample valid.
 
-    Its fields are there to be replaced: by a check that needs some batch, or a test that needs a certain one.
+    Checks and tests replace the fields that they need.
 
     Args:
         form: of the rollout.

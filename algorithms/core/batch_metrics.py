@@ -1,4 +1,4 @@
-"""What a rollout looked like: logged quantities that need only tensors. Names and formulas: docs/metrics.md."""
+"""Metrics of a rollout that need only tensors. Names and formulas: docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class _Row:
 
 @torch.no_grad()
 def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
-    """What one rollout looked like, over its valid samples (or states with at least one).
+    """Metrics of one rollout, over its valid samples (or states with at least one).
 
     Names and formulas: docs/metrics.md. A sample weighs 1, or pi_old(a|s) where all legal moves are
-    scored, so that both kinds of batch speak of the moves the policy plays. A metric without any
-    sample, state or group behind it is absent, except `policy/entropy` and
+    scored, so that both kinds of batch describe the moves that the policy plays. A metric for which
+    there is no sample, state or group is absent, except `policy/entropy` and
     `policy/entropy_normalized`, which are NaN.
 
     Args:
-        batch: one rollout; what is not valid in it may hold anything, NaN included.
+        batch: one rollout; what is not valid in it may hold any values, NaN included.
         advantages: shaped like `batch.rewards`.
     """
     every = batch.samples == "all_legal"
@@ -217,7 +217,7 @@ def blind_pairs(batch: RolloutBatch) -> tuple[Tensor, Tensor] | None:
     The pairs are of different valid members of a group whose scores, clipped to +-2000 centipawns,
     differ by at least 50. Nearly one reward: they differ by at most 1 % of the largest difference
     within any group of the rollout (at most, so that rewards that are all equal see nothing). In the
-    form `games` a group is looked at on its first ply, where its members still share a position.
+    form `games` a group is compared on its first ply, where its members still share a position.
 
     None without scores.
     """

@@ -1,4 +1,4 @@
-"""Which rewards a move answers for. Pure functions; nothing here carries a gradient.
+"""Which rewards a move is credited with. Pure functions; nothing here carries a gradient.
 
 Every reward is from the view of the player who moves at that ply, so a later reward of the opponent
 enters with the opposite sign. Where the opponent moves inside the environment's step (`alternating` is
@@ -87,7 +87,7 @@ CREDITS: dict[str, Callable[[RolloutBatch, float], Tensor]] = {
 
 
 def credited(batch: RolloutBatch, credit: Credit, gamma: float) -> Tensor:
-    """What each sample answers for, shaped like `batch.rewards`, in the view of its own mover.
+    """Rewards that each sample is credited with, shaped like `batch.rewards`, in the view of its own mover.
 
     - `step`: its own reward (any form).
     - `outcome`: the whole game's (form `games`).

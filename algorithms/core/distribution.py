@@ -12,8 +12,8 @@ class MaskedCategorical:
     """Categorical distribution over legal slots at a stated temperature.
 
     Slots are positions in a padded list of legal moves, never the full action space. Sampling and
-    learning build the same object with the temperature stored in the batch, so the two cannot
-    disagree silently; there is no default. All arithmetic is at least float32, also under autocast
+    learning build the same object with the temperature stored in the batch, so the two
+    cannot differ unnoticed. There is no default. All arithmetic is at least float32, also under autocast
     (float64 logits stay float64).
 
     A row without a legal slot (padding) has entropy 0 and zero gradient; its samples mean nothing.

@@ -37,7 +37,7 @@ def delight(
     """`[N, K]` in [0, 1]: sigmoid((A * (-logprobs) - lam) / (eta std(A))); 0 where not valid.
 
     The gate of Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in Google's released
-    code through a fork, not in the paper's body). Its delight A * (-logprobs) is large for moves
+    code through a fork, not in the paper's body). Delight, A * (-logprobs), is large for moves
     that were unlikely and good. Where the paper divides by eta alone, eta is here in units of
     std(A), the population standard deviation over the valid samples of the tensors given (one
     minibatch), because chess advantages are far from unit scale. Equal advantages give 1/2.

@@ -1,6 +1,6 @@
-"""What is minimised: policy-gradient surrogates and the critic's loss, per sample. Pure functions.
+"""Losses to minimise, per sample: policy-gradient surrogates and the critic's loss. Pure functions.
 
-Reduction is the update's business.
+The update reduces them to one number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def weighted_sum(samples: Tensor, weights: Tensor, valid: Tensor) -> Tensor:
-    """Scalar sum(weights * samples) over the valid samples; all `[N, K]`, and what is not valid may be anything."""
+    """Scalar sum(weights * samples) over the valid samples; all `[N, K]`, and invalid values do not matter."""
     return torch.where(valid, weights * samples, 0.0).sum()
 
 
@@ -98,7 +98,7 @@ def value_loss(
     Args:
         values: `[N]` the critic's values now, side to move's view, reward units.
         old_values: `[N]` its values when the moves were sampled.
-        returns: `[N, K]` what it should have said, one for each sample of the state.
+        returns: `[N, K]` its targets, one for each sample of the state.
         clip_range_vf: c > 0, reward units, or None.
     """
     values, old_values = values.unsqueeze(-1), old_values.detach().unsqueeze(-1)

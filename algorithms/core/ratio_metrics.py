@@ -70,7 +70,7 @@ def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     - `ratio/std`, `ratio/max`; `ratio/ess`: effective sample size over sample size, (sum r)^2 / (n
       sum r^2), in (0, 1].
 
-    The mean ratio is left out on purpose: its expectation is 1 whatever went wrong.
+    The mean ratio is left out on purpose: its expectation is 1 whatever is wrong.
     """
     count = sums["count"].clamp(min=1)
     mean, mean_square = sums["ratio"] / count, sums["ratio_squared"] / count

@@ -46,7 +46,7 @@ def constant_length(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Weights 1 / (games x plies of the rollout), shaped like `valid`; they sum to the share of valid plies.
 
     Dr. GRPO's reduction (arXiv:2503.20783): every ply weighs the same whatever the length of its
-    game. Every game of the batch counts, valid or not, with the plies that the rollout was long (1
+    game. Every game of the batch counts, valid or not, with as many plies as the rollout is long (1
     in `positions` form): `rollout.num_plies`, fewer only where every game of it ended earlier.
     """
     return valid / _divisor(torch.tensor(valid.numel(), device=valid.device), dtype)

@@ -1,4 +1,4 @@
-"""What an update does, looked at from outside, and the fixed probe positions.
+"""Measurements of what an update does, and the fixed probe positions.
 
 Nothing here changes a run, its random streams included.
 """

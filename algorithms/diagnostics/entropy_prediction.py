@@ -1,4 +1,4 @@
-"""How much entropy an update costs on fixed states, measured and predicted, in float64."""
+"""The entropy that an update costs on fixed states, measured and predicted, in float64."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ProbeStates:
 
 
 class EntropyPrediction:
-    """Remembers a policy on some states, and compares a later one with it.
+    """Compares a policy on some states with the same policy before an update.
 
     With z the logits, T the temperature and u = z'/T - z/T the change of one update, all means over
     the counted states, nats:
@@ -64,7 +64,7 @@ class EntropyPrediction:
     - `measured`: H' - H;
     - `dh_realised`: -Cov_{a~pi}(log pi, u), the first order of H in the logits;
     - `dh_gradient`: grad H . (theta' - theta), the first order of H in the parameters;
-    - `dh_tabular`: -eta / T^2 Cov_{a~pi}(log pi, pull), what a gradient step of size eta would do to
+    - `dh_tabular`: -eta / T^2 Cov_{a~pi}(log pi, pull), the effect of a gradient step of size eta on
       states that share no parameters (second-hand: Cui et al., arXiv:2505.22617, theorem 1, whose
       body we did not read; derived in reference section 3 and checked there). Under Adam eta is not
       the step in the logits: its sign and its correlation mean something, its size does not.

@@ -1,4 +1,4 @@
-"""Which term of the loss pulls, and how hard: gradients beside values."""
+"""The gradient of each term of the loss, beside its value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gradient_shares(learner: Learner, minibatch: TrainingBatch) -> dict[str, flo
 
     Args:
         learner: before the update.
-        minibatch: the states that are looked at.
+        minibatch: the states that are measured.
 
     Raises:
         ValueError: the algorithm learns a critic, and policy or batch have no values.

@@ -38,7 +38,7 @@ def heldout_rows(heldout: Heldout, slice_name: str, count: int) -> NDArray[np.in
 
 
 def rebuild(path: Path, *, evaluator_name: str) -> None:
-    """None; writes the set to `path` (see `probe_set.py`). Deterministic for a given engine build.
+    """Writes the set to `path` (see `probe_set.py`). Deterministic for a given engine build.
 
     Raises:
         ValueError: the evaluator cannot be made, or is not the one that scored the held-out table.
@@ -93,7 +93,7 @@ def _contents(
 
 
 def main() -> None:
-    """None; the command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m algorithms.diagnostics.probe_build", description="The probe set."
     )

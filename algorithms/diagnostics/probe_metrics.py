@@ -1,4 +1,4 @@
-"""What one update did to a policy on fixed positions: exact sums over the legal moves, in float64.
+"""Changes of a policy on fixed positions by one update: exact sums over the legal moves, in float64.
 
 Every function takes log-probabilities float64 `[M, L]` in nats (anything on padding) and `legal`,
 bool `[M, L]`. Names and definitions: docs/metrics.md, section "Probes".

@@ -1,4 +1,4 @@
-"""The policy that an entropy bonus and a KL to a reference aim at, and when that can be said."""
+"""The optimal policy under an entropy bonus and a KL to a reference, and when it is known."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def optimum_logprobs(
 def has_closed_optimum(terms: Sequence[Term]) -> bool:
     """Whether the regulariser pulls to `optimum_logprobs` and to nothing else.
 
-    It needs a KL to the reference, and every term that is on must say that the optimum stays one.
+    There must be a KL to the reference, and every term that is on must keep the optimum (`keeps_optimum`).
     """
     active = [term for term in terms if term.coef > 0]
     return any(term.name == "kl_ref" for term in active) and all(

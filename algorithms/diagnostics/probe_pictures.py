@@ -1,4 +1,4 @@
-"""A run's probe tensors as plain data for pictures: the report page knows no chess, this module does."""
+"""A run's probe tensors as plain data for pictures, because the report page knows no chess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's policy on the fixed probe positions: read off exactly, and compared over time."""
+"""A run's policy on the fixed probe positions: measured exactly, and compared over time."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class PolicyProbe:
         return _array(MaskedCategorical(logits, self.states.legal, self.temperature).logprobs)
 
     def start_from(self, logprobs: np.ndarray) -> None:
-        """None; takes the initial policy from a file's log-probabilities `[M, L]`.
+        """Takes the initial policy from a file's log-probabilities `[M, L]`.
 
-        They are brought to sum 1 again: what float32 rounds off would be a KL.
+        Their probabilities are scaled to sum 1 again: rounding in float32 would otherwise show as a KL.
         """
         known = np.where(self._legal, logprobs.astype(np.float64), -np.inf)
         self.start = known - np.log(np.exp(known).sum(-1, keepdims=True))

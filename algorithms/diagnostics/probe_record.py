@@ -1,4 +1,4 @@
-"""The probe tensors of a run: written at every look, taken up again when the run is continued."""
+"""The probe tensors of a run: written at every measurement, and continued with the run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ProbeRecord:
 
     Args:
         run_dir: the run folder.
-        probe: what is recorded; its initial policy is set here.
-        say: is given warnings.
+        probe: the measurements; its initial policy is set here.
+        say: shows warnings.
     """
 
     def __init__(self, run_dir: Path, probe: PolicyProbe, say: Callable[[str], None]) -> None:
@@ -32,14 +32,14 @@ class ProbeRecord:
         self._sheet = ProbeSheet(probes.kinds, probes.legal_ids, probes.positions, probes.sha256)
 
     def begin(self, policy: PolicyNet) -> None:
-        """None; writes the initial policy as update 0 and measures distances from it."""
+        """Writes the initial policy as update 0 and measures distances from it."""
         logprobs = self._probe.look(policy)
         # As the file holds it, so that a continued run measures from the same numbers.
         self._probe.start_from(logprobs.astype("float32"))
         self.write(0, logprobs)
 
     def resume(self, update: int) -> None:
-        """None; takes the initial policy from update 0 and drops the files after `update`."""
+        """Takes the initial policy from update 0 and drops the files after `update`."""
         for later in probed_updates(self._run_dir):
             if later > update:
                 probe_path(self._run_dir, later).unlink()
@@ -58,7 +58,7 @@ class ProbeRecord:
         self._probe.start_from(first.logprobs[0])
 
     def write(self, update: int, logprobs: Floats) -> None:
-        """None; writes the policy after `update`.
+        """Writes the policy after `update`.
 
         Args:
             update: updates done.

@@ -1,4 +1,4 @@
-"""What one update does, looked at from outside: gradient shares before it, the probes after it."""
+"""Measurements of one update: gradient shares before it, the probes after it."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class UpdateDiagnostics:
 
     Args:
         probe: the fixed positions, which are measured at its temperature; the trained states are
-            looked at at their own.
-        size: most states taken from the batch. With 24 the whole look takes less than an update
+            measured at their own.
+        size: most states taken from the batch. With 24 all measurements take less than an update
             (benchmarks/speed/diagnostics.py).
 
     Attributes:
         logprobs: float64 `[M, L]` of the policy on the probe's positions after the update that was
-            looked at last, nats, -inf on padding; None before the first.
+            measured last, nats, -inf on padding; None before the first.
     """
 
     def __init__(self, probe: PolicyProbe, size: int = 24) -> None:
@@ -71,7 +71,7 @@ class UpdateDiagnostics:
     ) -> dict[str, float]:
         """Gradient and loss shares on at most `size` states of the batch; remembers the policy.
 
-        With them the entropy of the regularised optimum, where there is one.
+        The entropy of the regularised optimum is among them, where there is one.
 
         Args:
             learner: not yet updated on `batch`.
@@ -99,7 +99,7 @@ class UpdateDiagnostics:
         return shares | self._probe.optimum(algorithm, learner.regularizer, reference)
 
     def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
-        """What the update since `before` did: the entropy's change, and `probe/...`.
+        """Metrics of the update since `before`: the change of entropy, and `probe/...`.
 
         Args:
             policy: updated.

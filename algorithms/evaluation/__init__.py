@@ -1,1 +1,1 @@
-"""How good a policy is: regret on held-out positions, matches, the ladder of opponents, a policy as a player."""
+"""Evaluation of a policy: regret on held-out positions, matches, the ladder of opponents, a policy as a player."""

@@ -28,7 +28,7 @@ SUCCESS_REGRET_CP = 50
 """A move is a success for `eval/pass_at_k` if its regret is at most this, half a pawn."""
 
 MAIN_SLICE = "random_2_40"
-"""What `eval/regret_cp` and the checkpoint `best` are measured on."""
+"""The slice of `eval/regret_cp` and of the checkpoint `best`."""
 
 PASS_K = 8
 """Tries in `eval/pass_at_8`."""
@@ -63,7 +63,7 @@ class HeldoutSlice:
     def inputs(
         self, policy: PolicyNet, device: torch.device, minibatch_size: int
     ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-        """What a policy is asked with on `device`, part after part: (`[n, C, 8, 8]`, `[n, L]`, `[n, L, F]` or None).
+        """Inputs of a policy on `device`, part after part: (`[n, C, 8, 8]`, `[n, L]`, `[n, L, F]` or None).
 
         Args:
             policy: is given the facts of moves where it reads them.

@@ -27,7 +27,7 @@ LADDER = (
 """Names of `chess_env.games.players.make_player`, weakest first."""
 
 START = "material"
-"""The rung that is played first."""
+"""The first rung that is played."""
 
 PROBE_PAIRS = 10
 """Game pairs after which it is decided whether to go up or down."""
@@ -45,7 +45,7 @@ def rungs_here(has_stockfish: bool) -> tuple[str, ...]:
 
 
 def climb(rungs: Sequence[str], play: Play, *, pairs: int, found: dict[str, MatchResult]) -> None:
-    """None; fills `found` with the matches against the rungs that were played, as far as they were.
+    """Fills `found` with the matches against the rungs that were played, as far as they were.
 
     A few pairs on the first rung, then up from a score of at least one half and down from a lower one,
     until the next rung has been played or there is none. The rungs with scores nearest to one half are

@@ -61,6 +61,6 @@ class MatchPlay:
         return metrics
 
     def close(self) -> None:
-        """None; frees what the opponents hold."""
+        """Frees what the opponents hold."""
         for opponent in self._opponents.values():
             opponent.close()

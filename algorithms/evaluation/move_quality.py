@@ -1,4 +1,4 @@
-"""How good single moves are: exact measures of a policy on the held-out table, without games or engine.
+"""Quality of single moves: exact measures of a policy on the held-out table, without games or engine.
 
 A way of choosing moves is a matrix of probabilities, one row per position. Every measure is the exact
 expectation of a value of the move over it, so nothing is sampled. `docs/eval.md` has the definitions.
@@ -30,7 +30,7 @@ from algorithms.reports.bootstrap import bootstrap_interval
 Floats = NDArray[np.float64]
 
 TOP_K = (1, 3, 5)
-"""How many of the table's best moves agreement is asked with."""
+"""Numbers of the table's best moves for which agreement is measured."""
 
 _WIDTH = 79
 _COLUMNS = 3
@@ -45,7 +45,7 @@ _LABELS = {
     "pass_at_8": ("pass@8 %", 100, 1),
     "entropy": ("entropy", 1, 2),
 }
-"""Of each measure: what it is called in the table, the factor it is shown with, its decimals."""
+"""Of each measure: its name in the table, the factor it is shown with, its decimals."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +162,7 @@ def measure(probs: Floats, heldout_slice: HeldoutSlice) -> dict[str, Floats]:
 
 
 def uniform_probs(heldout_slice: HeldoutSlice) -> Floats:
-    """float64 `[M, L]`: every legal move equally likely, what any policy is to be held against."""
+    """float64 `[M, L]`: every legal move equally likely, the baseline of every policy."""
     return (heldout_slice.legal_ids >= 0) / heldout_slice.num_legal[:, None]
 
 
@@ -232,7 +232,7 @@ def table(found: Sequence[MoveQuality]) -> list[str]:
 
 
 def evaluator_lines(evaluator_id: str) -> list[str]:
-    """Which evaluator's scores the moves are judged by, wrapped to 79 columns."""
+    """The id of the evaluator whose scores judge the moves, wrapped to 79 columns."""
     return textwrap.wrap(f"scored by {evaluator_id}", _WIDTH, break_on_hyphens=False)
 
 

@@ -31,13 +31,13 @@ numbers from 4 on gave the same bits): 1 board costs 1.3 ms, 8 boards 0.57 ms ea
 class PolicyPlayer:
     """Plays a policy's most probable move, or draws from the policy at a temperature.
 
-    It sees what it saw in training: repetitions and the rule-50 clock are in its planes, and the facts of
-    its moves are handed to it where it reads them.
+    Its inputs are those of training: repetitions and the rule-50 clock are in its planes, and it gets the
+    facts of its moves where it reads them.
 
     Args:
         policy: in evaluation mode; stays on its device.
         temperature: `GREEDY` (0), or that of the softmax from which moves are drawn.
-        label: what to call the policy; the temperature is added to it.
+        label: name of the policy; the temperature is added to it.
 
     Attributes:
         reads_move_facts: whether the policy does; an arena then asks by `choose_with_facts`.
@@ -111,7 +111,7 @@ class PolicyPlayer:
         return legal_ids[np.arange(len(slots)), slots].astype(np.int64)
 
     def close(self) -> None:
-        """None; nothing is held."""
+        """Does nothing: nothing is held."""
 
     def _probs(
         self,

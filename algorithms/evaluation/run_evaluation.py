@@ -1,4 +1,4 @@
-"""The evaluations of a run: which slices, under which names, and what the progress keeps of them."""
+"""The evaluations of a run: their slices and names, and the figures that the progress keeps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from chess_env.positions.heldout import load_heldout
 
 
 class Evaluated(Protocol):
-    """A run's parts that are evaluated.
+    """The parts of a run that are evaluated.
 
     Attributes:
         device: where the network lives.
-        progress: what has been done; keeps the lowest regret and entropy.
+        progress: amounts done; it keeps the lowest regret and entropy.
     """
 
     device: torch.device

@@ -1,4 +1,4 @@
-"""How strong a policy is: what is said of its games."""
+"""Strength of a policy: the summary of its games."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 79
 
 
 def to_dict(opponent: str, match: MatchResult) -> dict[str, Any]:
-    """The match as plain values: the opponent, `MatchResult.counts`, `PairScore.to_dict` and what was void."""
+    """The match as plain values: the opponent, `MatchResult.counts`, `PairScore.to_dict` and the void pairs."""
     judged = judge_pairs(count_pairs(match.pair_points()))
     return {
         "opponent": opponent,

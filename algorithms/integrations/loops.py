@@ -1,4 +1,4 @@
-"""Every loop that `loop` can name: what it may be asked for, and how it is run."""
+"""Every loop that `loop` can name: its checks, and how it is run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from algorithms.training.trainer import train
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop.
+    """One training loop.
 
     Attributes:
         train: runs a `TrainConfig`; takes `resume`, `display` and `watch` as `training.trainer.train`

@@ -1,4 +1,4 @@
-"""Networks made from their settings, and the layers of them that a run leaves as they are."""
+"""Networks made from their settings, and their layers that a run does not train."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def reads_move_facts(config: NetworkConfig) -> bool:
 
 
 def compile_trunk(policy: PolicyNet) -> None:
-    """None; `policy` computes its trunk by torch.compile from now on, with the same weights under the same names.
+    """Makes `policy` compute its trunk by torch.compile from now on, with the same weights under the same names.
 
     A copy of the policy is not compiled. The first pass of each kind (with and without a gradient, another
     number of states) takes seconds to tens of seconds.
@@ -113,11 +113,11 @@ def compile_trunk(policy: PolicyNet) -> None:
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:
-    """The parameters that an optimizer may move; the others no longer ask for a gradient.
+    """The parameters that an optimizer may change; the others no longer have a gradient.
 
     Args:
-        network: what is trained.
-        frozen_layers: names of modules or parameters; what lies inside a module is frozen with it.
+        network: the network.
+        frozen_layers: names of modules or parameters; all that is inside a module is frozen with it.
 
     Raises:
         ValueError: a name that the network does not have, or nothing is left to train.

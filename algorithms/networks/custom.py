@@ -1,4 +1,4 @@
-"""A policy network of a user's own: what it must be, and how the project asks it."""
+"""A policy network of a user's own: its contract, and how the project calls it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from algorithms.core.checks import shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
 from chess_env.custom_objects import CustomObjectError, load_object
 
 
 class Network(Protocol):
-    """What a network of your own is: a torch module made by `MyNet(config, critic=...)`, with one method.
+    """A network of your own: a torch module made by `MyNet(config, critic=...)`, with one method.
 
     A class with the attribute `reads_move_facts = True` is given the facts of each legal move too:
     `forward(obs, legal_ids, move_facts)`, uint8 `[N, L, F]`, one column for each row of
@@ -35,17 +36,17 @@ class Network(Protocol):
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes (`chess_env.observation.PLANES`), mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); what the logits are on
-                padding does not matter. Values are the side to move's view, in reward units.
+            legal_ids: integers `[N, L]`, action ids padded with -1 (`chess_env.moves`); logits on padding do not
+                matter. Values are the side to move's view, in reward units.
         """
         ...
 
 
 class CustomPolicy(PolicyNet):
-    """The network that `config.network` names, asked as this project's own is.
+    """The network that `config.network` names, called like this project's own.
 
     Args:
-        config: its size; all of it is handed on.
+        config: its size; the network gets all of it.
         critic: whether there are values.
         precision: of it only `logprob_dtype` has an effect; the rest is the network's own.
 
@@ -116,7 +117,7 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
     make: Any = load_object(spec, "policy.network")
     if not callable(make) or isinstance(make, nn.Module):
         raise CustomObjectError(
-            f"policy.network {spec!r} is a {type(make).__name__}: name the class, which is called as "
+            f"policy.network {shown(spec)} is a {type(make).__name__}: name the class, which is called as "
             "Name(config, critic=...)"
         )
     config = dataclasses.replace(config, **config.dimensions._asdict())
@@ -124,18 +125,20 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
         network = make(config, critic=critic)
     except TypeError as error:
         raise CustomObjectError(
-            f"policy.network {spec!r} cannot be made as Name(config, critic={critic}): {error}"
+            f"policy.network {shown(spec)} cannot be made as Name(config, critic={critic}): {error}"
         ) from error
     if not isinstance(network, nn.Module):
         raise CustomObjectError(
-            f"policy.network {spec!r} made a {type(network).__name__}: expected a torch.nn.Module with "
+            f"policy.network {shown(spec)} made a {type(network).__name__}: expected a torch.nn.Module with "
             "forward(obs, legal_ids) -> (logits, values or None)"
         )
     if getattr(network, "reads_move_facts", False) and not asks_for_move_facts(spec):
         raise CustomObjectError(
-            f"policy.network {spec!r} made a {type(network).__name__} that reads move facts: set "
+            f"policy.network {shown(spec)} made a {type(network).__name__} that reads move facts: set "
             f"reads_move_facts = True on {spec.partition(':')[2]} itself, which is asked before anything is made"
         )
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise CustomObjectError(f"policy.network {spec!r} has no parameter that could be trained")
+        raise CustomObjectError(
+            f"policy.network {shown(spec)} has no parameter that could be trained"
+        )
     return network

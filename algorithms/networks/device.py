@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def out_of_memory(device: torch.device, *, minibatch_size: int, num_envs: int) -> str:
-    """What to say where the memory of a CUDA device did not suffice, with its numbers and the remedy.
+    """The error where a CUDA device has too little memory, with its numbers and the remedy.
 
     Args:
         device: where the network computes.

@@ -16,7 +16,7 @@ EMBEDDING_STD = 0.5
 
 
 class SquareEmbedding(nn.Module):
-    """Features of each square by itself: a linear layer of its planes, and what the model learns of the square."""
+    """Features of each square by itself: a linear layer of its planes, and learned features of the square."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -35,12 +35,12 @@ class SquareEmbedding(nn.Module):
 
 
 def plane_scale() -> Tensor:
-    """Float32 `[C]`: what brings each plane's largest value to 1."""
+    """Float32 `[C]`: factors that bring each plane's largest value to 1."""
     return torch.tensor([1.0 / plane.high for plane in PLANES])
 
 
 def linear_in(layer: nn.Linear, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`[..., outputs]` `layer(x)` with the product in `dtype`; the weights stay what the optimizer moves."""
+    """`[..., outputs]` `layer(x)` with the product in `dtype`; the weights keep theirs."""
     if dtype is torch.float32:
         return layer(x)
     bias = None if layer.bias is None else layer.bias.to(dtype)

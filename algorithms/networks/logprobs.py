@@ -1,4 +1,4 @@
-"""What a policy says of stored states, and the forward pass that nothing is sampled or learned from."""
+"""A policy's distribution at stored states, by a forward pass without sampling or gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def legal_logprobs(policy: PolicyNet, states: FlatBatch, minibatch_size: int) ->
     """Log-probabilities float32 `[N, L]` of the legal moves, nats; -inf on padding.
 
     Args:
-        policy: whose they are.
+        policy: the policy.
         states: N stored states, with their temperature.
         minibatch_size: states in one forward pass; another size may change the last bit.
     """

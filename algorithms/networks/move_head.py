@@ -1,4 +1,4 @@
-"""The head that reads each legal move: where from, where to, which action, and the facts of it."""
+"""The head that reads each legal move: its from and to squares, its action and its facts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FACTS_STD = 0.15
 
 
 class ScoredMoves(NamedTuple):
-    """What the head says of the M legal moves of N positions.
+    """The head's output for the M legal moves of N positions.
 
     Attributes:
         logits: `[N, L]`, 0 on padding.
-        features: `[M, width]` what each move's logit is made of, at least 0, in the order of the slots.
-        slots: int64 `[M]` where each legal move stands in the flattened `[N, L]`.
+        features: `[M, width]` from which each move's logit is computed, at least 0, in the order of the slots.
+        slots: int64 `[M]` place of each legal move in the flattened `[N, L]`.
     """
 
     logits: Tensor
@@ -87,7 +87,7 @@ class MoveHead(nn.Module):
         Args:
             squares: `[N, 64, channels]` features of unit scale.
             legal_ids: integers `[N, L]`, action ids padded with -1.
-            move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`); those on padding are not looked at.
+            move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`); those on padding are not read.
             dtype: of the matrix products.
         """
         listed = legal_ids.flatten()

@@ -1,4 +1,4 @@
-"""The network that is given the facts of each legal move: a head, and as much of a trunk as one likes."""
+"""The network that reads the facts of each legal move: a head, and a trunk of any size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfi
 
 
 class MixerBlock(nn.Module):
-    """What each square gets from the others, then from itself: two small MLPs, added; at first the identity."""
+    """Two small MLPs, added to the features: one across the squares, one within each. At first the identity."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -38,10 +38,10 @@ class MixerBlock(nn.Module):
 class MoveNet(PolicyNet):
     """Features of the squares, blocks that mix them (or none), and the head that reads each move's facts.
 
-    Without blocks a square knows no more than what stands on it; what stands elsewhere is in the facts of
-    the move (`chess_env.move_facts`) and in the mean of the squares. That is far stronger than a trunk without
+    Without blocks the features of a square depend on the man there alone; the rest of the board is in the
+    facts of the move (`chess_env.move_facts`) and in the mean of the squares. That is far stronger than a trunk without
     facts, at a tenth of its cost. A critic reads the mean of the squares, and mean and largest of the moves'
-    features; it says 0 at first.
+    features; it gives 0 at first.
 
     Args:
         config: its dimensions are `channels` features of a square, `blocks` of the trunk, and `head_dim`
@@ -93,7 +93,7 @@ class MoveNet(PolicyNet):
             return moves.logits, self.state_values(squares, legal_ids, moves)
 
     def logit_factors(self) -> LogitFactors:
-        """The biases, the weights of the moves' features, and what makes the to vectors."""
+        """The biases, the weights of the moves' features, and the weights of the to vectors."""
         head = self.head
         return LogitFactors(
             head.action_bias,

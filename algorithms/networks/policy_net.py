@@ -1,4 +1,4 @@
-"""What rollout, update, evaluation and play ask of a policy network."""
+"""The interface of a policy network for rollout, update, evaluation and play."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chess_env.move_facts import NUM_MOVE_FACTS
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """What the network says about N states.
+    """The network's output for N states.
 
     Attributes:
         dist: over the legal slots, at the temperature asked for.
@@ -29,10 +29,10 @@ class Outputs:
 
 
 class LogitFactors(NamedTuple):
-    """Parameters of a network that are a factor of its logits: all of them twice as large, and so is every logit.
+    """Parameters that are a factor of a network's logits: if all are doubled, every logit is.
 
     Attributes:
-        action_bias: `[NUM_ACTIONS]` what is added to the logit of each action.
+        action_bias: `[NUM_ACTIONS]` added to the logit of each action.
         others: the rest.
     """
 
@@ -41,10 +41,10 @@ class LogitFactors(NamedTuple):
 
 
 class PolicyNet(nn.Module, abc.ABC):
-    """A policy network: what rollout, update, evaluation and play ask of one.
+    """A policy network, as rollout, update, evaluation and play use it.
 
     A row of its answer depends on that row of its input alone, and in evaluation mode two passes give the
-    same numbers: on that rest ratios that start at exactly 1.
+    same numbers: ratios start at exactly 1 because of that.
 
     Attributes:
         config: its size.
@@ -75,7 +75,7 @@ class PolicyNet(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def trunk(self) -> nn.Module:
-        """The part that does most of the arithmetic: what `compile_trunk` compiles."""
+        """The part that does most of the arithmetic, which `compile_trunk` compiles."""
 
     def logit_factors(self) -> LogitFactors:
         """The parameters that all logits together are linear in.
@@ -117,7 +117,7 @@ class PolicyNet(nn.Module, abc.ABC):
         temperature: float,
         move_facts: Tensor | None = None,
     ) -> Outputs:
-        """Distribution and values: the one way to either, for sampling and for learning.
+        """Distribution and values; sampling and learning both get them here.
 
         Args:
             obs: uint8 `[N, C, 8, 8]` planes, mover's view.

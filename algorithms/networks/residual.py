@@ -42,7 +42,7 @@ class ResidualPolicy(PolicyNet):
 
     Every square gets a `from` and a `to` vector; a move's logit is their scaled product plus a
     learned bias of the action and of the under-promotion piece. A critic reads the mean of the
-    squares' features and says 0 at first. There are no batch statistics, so a row does not depend on
+    squares' features and gives 0 at first. There are no batch statistics, so a row does not depend on
     the rest of its batch.
 
     Args:
@@ -107,7 +107,7 @@ class ResidualPolicy(PolicyNet):
         return None if self.value_head is None else self.state_values(self.squares(obs))
 
     def logit_factors(self) -> LogitFactors:
-        """The biases and what makes the to vectors."""
+        """The biases and the weights of the to vectors."""
         return LogitFactors(self.action_bias, (*self.to_vector.parameters(), self.promotion_bias))
 
     def trunk(self) -> nn.Module:

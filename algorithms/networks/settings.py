@@ -1,4 +1,4 @@
-"""What a policy network is made with: which one, its size, and where it computes below float32."""
+"""Settings of a policy network: its name, its size, and where it computes below float32."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Extent = Annotated[int, whole_number(1, "the network has an extent")]
 DEFAULT_NETWORK = "move_net"
 
 ONCE_THE_ONLY_NETWORK = "resnet"
-"""What a record that names no network was made with."""
+"""The network of records that name none."""
 
 
 class Dimensions(NamedTuple):
@@ -58,21 +58,21 @@ WITHOUT_BLOCKS = ("move_net",)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """Which network, and how large.
+    """A network and its size.
 
     Attributes:
         network: "resnet" (convolutions over the board), "move_net" (the facts of each move, with no trunk or
             a small one), "transformer" (attention between the squares, and the facts of each move), or
             "module:Name" of a network of your own (`algorithms.networks.custom.Network`), which is given
-            these settings and reads of them what it likes.
+            these settings and may read any of them.
         size: "tiny", "small", "medium" or "large". channels, blocks and head_dim override it where they are given.
         channels: features of a square: the width of the trunk, whose cost grows with its square. None: of the size.
         blocks: blocks of the trunk, one behind the other; move_net may have 0. None: of the size.
         head_dim: length of the from and to vectors whose product is a move's logit in resnet, of a move's hidden
             features in the others. None: of the size.
         dropout: share of the trunk's features that training mode drops, in [0, 1). Reinforcement
-            learning always runs the policy in evaluation mode, where it has no effect: a policy
-            that is random beside its sampling makes every ratio wrong.
+            learning always runs the policy in evaluation mode, where it has no effect: dropout
+            would make every ratio wrong.
     """
 
     network: str = DEFAULT_NETWORK

@@ -1,4 +1,4 @@
-"""The position that a GUI means by `position`, with what its history says of it."""
+"""The position that a GUI sends with `position`, and what its history tells of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GamePosition:
 def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
     """The position after `moves` from the root.
 
-    A game that a draw rule has ended goes on: whether to stop is the GUI's to say.
+    A game that a draw rule has ended goes on: the GUI decides whether to stop.
 
     Args:
         fen: the root; None for the initial position.

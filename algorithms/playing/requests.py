@@ -1,4 +1,4 @@
-"""What the engine is asked in a position, and what it answers."""
+"""Requests to the engine in a position, and its answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Request:
     """A position and how a move is to be chosen in it.
 
     Attributes:
-        position: where.
+        position: the position.
         temperature: of the softmax; 0 chooses the most probable move.
         top_k: number of most probable moves to choose from; 0 for all.
-        seed: of the choice; None draws anew every time.
+        seed: of the choice; None gives another choice every time.
         searchmoves: legal moves to choose from; None for all.
     """
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from algorithms.config import files as config_file
+from algorithms.config.build import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
@@ -21,7 +22,7 @@ from algorithms.run_folder.files import closed_object, replace_file
 
 LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0
-"""Of the softmax that is learned and evaluated; in config.json, for whoever loads the policy."""
+"""Temperature of the softmax that is learned and evaluated; config.json has it for those who load the policy."""
 
 # Beside these everything decides the stream of minibatches, the steps, or what a label means.
 RESUME_MAY_CHANGE = frozenset(
@@ -59,7 +60,7 @@ class LabelConfig:
     Attributes:
         start_positions: source of the positions that walks start from, e.g. "phase_mix",
             "random_plies:2-40", "openings", "fens:PATH".
-        evaluator: who scores the legal moves: "builtin", "stockfish:depth=4", or "auto" (Stockfish
+        evaluator: scores the legal moves: "builtin", "stockfish:depth=4", or "auto" (Stockfish
             where found). Stockfish judges better and is a hundred times slower. Unused with --pgn.
         num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
         walk_plies: plies played on from each drawn start; every position on the way is labelled. 0
@@ -109,17 +110,17 @@ class PretrainConfig:
 
     Attributes:
         labels: the labelled positions.
-        target: what the policy is to say: "soft" (a softmax over all legal moves of 2 Win% - 1 of
+        target: what the policy learns: "soft" (a softmax over all legal moves of 2 Win% - 1 of
             their clipped scores), "best" (the best move; equal ones share), or "played" (the move
             of the game; the only one with --pgn).
         target_temperature: of the softmax of "soft"; lower is nearer to the best move alone.
         target_clip_cp: scores are clipped to this many centipawns for "soft".
         policy: the network.
         precision: where the network computes below float32.
-        optimizer: how the weights move; the step size rises over `warmup_updates` steps and falls to
+        optimizer: step size, minibatches and the like; the step size rises over `warmup_updates` steps and falls to
             `lr_final` at step `lr_decay_steps`.
         lr_decay_steps: steps after which the step size stays at `optimizer.lr_final`; it does not
-            hang on `total_steps`, so a longer run repeats a shorter one.
+            depend on `total_steps`, so a longer run repeats a shorter one.
         total_steps: budget in optimizer steps.
         plateau: end the run where held-out regret no longer falls.
         patience_evals: evaluations without an improvement that make a plateau; they count from step
@@ -196,7 +197,7 @@ def smoke(config: PretrainConfig) -> PretrainConfig:
 
 
 def to_dict(config: PretrainConfig) -> dict[str, Any]:
-    """The configuration as JSON values, with what tells it from that of `chess-lab train`."""
+    """The configuration as JSON values, marked as one of `chess-lab pretrain`."""
     values = json.loads(json.dumps(dataclasses.asdict(config), default=str))
     label = {"loop": LOOP, "algorithm": {"name": LOOP}, "temperature": TEMPERATURE}
     return {**label, **values}
@@ -215,12 +216,12 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
         "it is the configuration of a run of `chess-lab train`: continue that with "
         "`chess-lab train --resume`",
     )
-    config: PretrainConfig = config_file.build(PretrainConfig, values)
+    config: PretrainConfig = build(PretrainConfig, values)
     return config
 
 
 def save(config: PretrainConfig, path: Path) -> None:
-    """None; writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
+    """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_file(path, closed_object(to_dict(config)))
 
 
@@ -229,7 +230,7 @@ def load(path: Path, trust: Trust = NO_TRUST) -> PretrainConfig:
 
     Args:
         path: the config.json.
-        trust: what it may name of what is not this project's.
+        trust: names from outside the project that it may use.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
@@ -261,7 +262,7 @@ class PretrainOptions:
         config: the run.
         smoke: a run of a few seconds with a tiny network, to see that everything works.
         resume: continue the run in this folder; it keeps its settings.
-        trust: follow what the folder's settings name: code, programs, files outside it.
+        trust: use what the folder's settings name: code, programs, files outside it.
         json: also write the result to this file.
     """
 

@@ -1,4 +1,4 @@
-"""What pretraining shows: a bar on a terminal, plain lines elsewhere."""
+"""The display of pretraining: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from algorithms.core.messages import message_lines
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
 from algorithms.run_folder.output import make_console
 
 
 class Bar:
-    """How far a task has come; leaves its last state on the screen.
+    """The progress of a task; its last state stays on the screen.
 
     Args:
         console: a bar where it is a terminal, otherwise a line at least every ten seconds.
         title: of the task.
-        total: its extent.
-        done: where it begins.
+        total: its size.
+        done: its progress at the start.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int = 0) -> None:
@@ -121,7 +122,8 @@ class PretrainDisplay:
 
     def say(self, message: str) -> None:
         """Prints the message."""
-        self._console.print(message, soft_wrap=True, markup=False)
+        for line in message_lines(message):
+            self._console.print(line, soft_wrap=True, markup=False)
 
     def stop(self) -> None:
         """Leaves the last state on the screen."""

@@ -67,14 +67,14 @@ def label_shard(
     """Shard `index`: `[shard_size]` positions with the scores of all their legal moves, centipawns.
 
     Forced moves are played on and not labelled: there is nothing to learn from them. A walk that
-    meets the end of its game or a held-out position gives way to a fresh start.
+    meets the end of its game or a held-out position is replaced by a new start.
 
     Args:
         config: source, walks and sizes.
         source: of the starts.
         evaluator: scores the moves, and plays.
         index: of the shard.
-        report: is told how many positions of it there are.
+        report: is given the number of its positions so far.
         stopped: asked before every ply; None is returned where it says True.
     """
     rng = np.random.default_rng([config.label_seed, index])
@@ -147,11 +147,11 @@ def make_shards(
     """Counts of what was `made`, `remade` (damaged before) and `kept`, in shards.
 
     Args:
-        folder: where they lie.
+        folder: of the shards.
         config: source, walks and sizes.
         source: of the starts.
         evaluator: scores the moves, and plays.
-        report: is told how many positions are there.
+        report: is given the number of positions so far.
         stopped: asked before every ply; labelling ends early where it says True.
     """
     counts = {"made": 0, "remade": 0, "kept": 0}

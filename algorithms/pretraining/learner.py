@@ -75,13 +75,13 @@ class Pretraining:
         ValueError: settings that cannot go together, or weights of another network.
 
     Attributes:
-        policy: what learns.
+        policy: the network that learns.
         optimizer: Adam over the layers that learn.
         guard: leaves out steps that are not finite.
         device: where the network lives.
-        progress: what has been done; `plies` counts positions and `scored_moves` labelled moves.
+        progress: amounts done; `plies` counts positions and `scored_moves` labelled moves.
         plateau: whether held-out regret still falls.
-        labels: identity of what is learned from; a continued run must have the same.
+        labels: identity of the labels; a continued run must have the same.
     """
 
     def __init__(self, config: PretrainConfig, *, fresh: bool = True) -> None:
@@ -106,7 +106,7 @@ class Pretraining:
         return self.config.optimizer.learning_rate_at(done, share)
 
     def step(self, batch: Minibatch, means: StepMeans) -> None:
-        """None; one step on the cross-entropy of the targets under the policy at temperature 1.
+        """Makes one step on the cross-entropy of the targets under the policy at temperature 1.
 
         Raises:
             NonFiniteError: several steps in a row were not finite.

@@ -30,7 +30,7 @@ from algorithms.training.record import Recorder
 def pretrain(
     config: PretrainConfig, *, resume: bool = False, display: PretrainDisplay | None = None
 ) -> PretrainResult:
-    """Labels positions and learns from them; returns what came of it.
+    """The result of a run that labels positions and learns from them.
 
     The first SIGINT, SIGTERM or SIGHUP lets the step finish and writes a checkpoint; a second one ends the
     process at once. A process that is killed loses the steps since its last evaluation.
@@ -38,8 +38,8 @@ def pretrain(
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
         resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
-            killed before its first one, begin it anew there.
-        display: what to show; None chooses a bar or plain lines.
+            killed before its first one, start it again there.
+        display: shows the run; None chooses a bar or plain lines.
 
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued; or it gives
@@ -127,7 +127,7 @@ def _withdrawn_without_labels(
 def _describe(
     session: Pretraining, labels: Labels, display: PretrainDisplay, run_dir: Path, *, resumed: bool
 ) -> None:
-    """None; writes config.json and environment.json, and says what is about to run."""
+    """Writes config.json and environment.json, and says what is about to run."""
     config, threads = session.config, torch.get_num_threads()
     values = environment.record(
         evaluator=labels.name, device=str(session.device), num_threads=threads

@@ -1,4 +1,4 @@
-"""The minibatches of a pretraining run: step -> positions and what to say of them, a pure function of the settings."""
+"""The minibatches of a pretraining run: step -> positions and their targets, a pure function of the settings."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def make_targets(
 
 @dataclasses.dataclass(frozen=True)
 class Minibatch:
-    """What one optimizer step learns from.
+    """The data of one optimizer step.
 
     Attributes:
         obs: uint8 `[N, C, 8, 8]` planes, mover's view.
@@ -139,7 +139,7 @@ class Stream:
     """Goes through the shards again and again, each time in another seeded order.
 
     A step's minibatch lies in one shard, in the shard's own shuffled order, in equal parts of at most
-    `minibatch_size`. Nothing has to be kept to go on in the middle.
+    `minibatch_size`. No state is needed to go on in the middle.
 
     Args:
         config: minibatch size, seed and targets.
@@ -179,7 +179,7 @@ class Stream:
         return epoch, shard, within - int(ends[at] - self._parts[shard])
 
     def minibatch(self, step: int) -> Minibatch:
-        """What step `step` (from 0) learns from.
+        """The minibatch of step `step` (from 0).
 
         Raises:
             ShardError: its shard is damaged.

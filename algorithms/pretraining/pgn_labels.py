@@ -27,11 +27,11 @@ _ENDS_BYTES = 2**20
 class PgnLabels:
     """Positions of games, labelled by the move played; `Labels`.
 
-    Where shards are missing the file is read from its beginning again: packed files have no middle
-    to begin at.
+    Where shards are missing the file is read from its beginning again: a packed file cannot be read
+    from its middle.
 
     Attributes:
-        config: what is asked for.
+        config: the settings.
         path: of the PGN file.
         folder: where the shards are.
     """
@@ -134,7 +134,7 @@ class PgnLabels:
         return [(positions[size:], played[size:])]
 
     def games(self) -> GameCounts:
-        """What was found in the file, as the manifest keeps it."""
+        """Counts of games in the file, as the manifest keeps them."""
         return GameCounts(**self.folder.notes["games"]) if self.folder.notes else GameCounts()
 
     def sizes(self) -> list[int]:

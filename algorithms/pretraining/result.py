@@ -1,4 +1,4 @@
-"""What a pretraining run came to, with intervals over the held-out positions."""
+"""The result of a pretraining run, with intervals over the held-out positions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from algorithms.training.result import learned
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """What a run came to. Intervals are 95 % bootstrap intervals over the held-out positions.
+    """The result of a pretraining run. Intervals are 95 % bootstrap intervals over the held-out positions.
 
     Attributes:
         run_dir: the run folder.
-        labels: id of what labelled the moves, or the file of games.
+        labels: id of the evaluator that labelled the moves, or the file of games.
         labelled_positions: positions in the shards.
-        games: what was found in a file of games (`GameCounts`); all 0 without one.
+        games: counts of a file of games (`GameCounts`); all 0 without one.
         shards_made, shards_remade, shards_kept: by this process; remade ones were damaged.
         label_s: seconds that this process spent on labels.
         steps, positions: optimizer steps done, and positions learned from (repeated ones too).
@@ -88,7 +88,7 @@ def result_of(
     labels: dict[str, Any],
     stopped_by: str | None,
 ) -> PretrainResult:
-    """What the run came to.
+    """The result of the run.
 
     Args:
         session: after its last step.

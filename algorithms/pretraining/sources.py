@@ -1,4 +1,4 @@
-"""Which labels a run learns from: opened, and made where they are missing."""
+"""The labels that a run learns from: opened, and made where they are missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCK_POLL_S = 0.5
 
 
 class Labels(Protocol):
-    """Where labelled positions come from.
+    """A source of labelled positions.
 
     Attributes:
         folder: the shards.
@@ -33,7 +33,7 @@ class Labels(Protocol):
 
     @property
     def name(self) -> str:
-        """What labelled the moves."""
+        """Name of the evaluator or file that gave the labels."""
         ...
 
     def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
@@ -45,7 +45,7 @@ class Labels(Protocol):
         ...
 
     def games(self) -> GameCounts:
-        """What was found in a file of games; all 0 without one."""
+        """Counts of a file of games; all 0 without one."""
         ...
 
 
@@ -54,8 +54,8 @@ class EvaluatorLabels:
     """Positions from walks, their legal moves scored by an evaluator; `Labels`.
 
     Attributes:
-        config: what is asked for.
-        evaluator: who scores; it stays the caller's to close.
+        config: the settings.
+        evaluator: scores the moves; the caller closes it.
         source: of the start positions of the walks.
         folder: where the shards are.
     """
@@ -130,7 +130,7 @@ def _check_folder(folder: Path, labels_dir: Path | None) -> None:
 def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, Any]:
     """The fields of `PretrainResult` that are about labels, after making what is missing.
 
-    Where another process is making the same labels, waits until it has done so.
+    Where another process is making the same labels, it waits for that process.
     """
     began, counts = time.monotonic(), {"made": 0, "remade": 0, "kept": 0}
     folder = found.folder

@@ -25,7 +25,7 @@ OpenShare = Annotated[Weight, Rule(lambda share: 0 < share <= 1, "it is a share;
 
 @dataclasses.dataclass(frozen=True)
 class ControllerSettings:
-    """What moves the coefficients during a run.
+    """Settings of what changes the coefficients during a run.
 
     Attributes:
         ent_controller: what moves ent_coef: "none" (or ent_coef_final), "target" (towards a

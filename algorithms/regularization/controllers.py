@@ -1,4 +1,4 @@
-"""What moves the coefficients during a run: pure functions of (state, measurements, config); and their warnings."""
+"""Controllers of the coefficients: pure functions of (state, measurements, config); and their warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from algorithms.regularization.config import COEF_MIN, RegularizerConfig
 
 @dataclasses.dataclass(frozen=True)
 class Measurements:
-    """What a controller sees, measured on the fresh rollout before the optimizer steps.
+    """What a controller reads, measured on the new rollout before the optimizer steps.
 
     Attributes:
         progress: spent share of the budget, in [0, 1].
@@ -35,7 +35,7 @@ class Measurements:
 
 @dataclasses.dataclass(frozen=True)
 class Signals:
-    """What the loop has to do now.
+    """What the loop has to do after a controller ran.
 
     Attributes:
         temperature: of the next rollouts.
@@ -54,7 +54,7 @@ class Signals:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """All that changes during a run.
+    """The part of the regulariser that changes during a run.
 
     Attributes:
         coefs: current weights by name, of the terms whose weight may move: `ent_coef`, `kl_old_coef`, ...

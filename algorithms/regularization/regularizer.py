@@ -31,7 +31,7 @@ class Regularizer:
         ValueError: recovery could not raise this temperature, or two terms have one name.
 
     Attributes:
-        all_terms: on or off.
+        all_terms: every term, whether it is on or off.
         state: what has changed since the start.
     """
 

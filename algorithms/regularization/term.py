@@ -1,4 +1,4 @@
-"""What an entropy or KL term is: where it enters, and what is logged of it."""
+"""An entropy or KL term: where it enters, and what is logged of it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Term:
     Attributes:
         name: of its metrics: `reg/NAME`, `reg/NAME_weighted`, `grad_share/NAME`.
         coef: its weight at the start of the run, >= 0; 0 switches it off.
-        estimate: what enters the loss; None: nothing does.
-        sign: 1 where it is punished, -1 where it is rewarded.
+        estimate: what enters the loss; None if nothing does.
+        sign: 1 if it is a penalty, -1 if it is a bonus.
         estimator: "exact", or what stands behind the name in the metric of the estimate: `reg/NAME_k3`.
         exact: (learner, minibatch) -> `[N]` nats, logged as `reg/NAME` whatever drives the loss; its
             answer None means that the minibatch has nothing to measure it by. None: nothing is logged.
@@ -47,7 +47,7 @@ class Term:
         needs_drift: its gradient is 0 where the learner is the policy that sampled.
         averages_samples: its estimate is a mean over sampled moves, which means nothing where a
             state's samples are all its legal moves.
-        keeps_optimum: the optimum of `diagnostics.probe_optimum` stays one beside it.
+        keeps_optimum: `diagnostics.probe_optimum` stays an optimum when this term is added.
     """
 
     name: str

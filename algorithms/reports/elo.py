@@ -65,7 +65,7 @@ class EloDifference:
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """What a number of game pairs says, from one player's view.
+    """The score of a number of game pairs, from one player's view, with its intervals.
 
     Attributes:
         counts: number of pairs with 0, 0.5, 1, 1.5 and 2 points.
@@ -96,7 +96,7 @@ class PairScore:
 
     @property
     def note(self) -> str:
-        """What the interval cannot say of itself, or ""."""
+        """A caution about the interval, or ""."""
         if self.interval.method != "pairs_alike":
             return ""
         ended = f"all {self.pairs} pairs" if self.pairs > 1 else "the only pair"

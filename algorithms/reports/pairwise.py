@@ -1,4 +1,4 @@
-"""What a comparison over seeds allows one to say, in plain words."""
+"""What may be claimed after a comparison over seeds, in plain words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Comparison:
             not simultaneous with the others.
         ours_higher: seeds on which ours is the higher.
         theirs_higher: seeds on which theirs is; the rest are equal.
-        improvement: probability that ours is the better one on a new seed.
+        improvement: probability that ours is better on a new seed.
         improvement_interval: its interval.
         p_value: of no difference, two-sided sign flips.
         p_adjusted: the same after Holm's correction over the family.
@@ -125,7 +125,7 @@ def compare(
 def claims(
     comparisons: Sequence[Comparison], *, quantity: str, alpha: float = 0.05
 ) -> tuple[str, ...]:
-    """What may be said: first a sentence about the whole, then one for each comparison.
+    """What may be claimed: first a sentence about the whole, then one for each comparison.
 
     Args:
         comparisons: one whole family, as `compare` returns it.

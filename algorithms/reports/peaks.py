@@ -1,6 +1,6 @@
 """Is the best of many evaluations better than the run, or only the luckiest?
 
-The highest of m noisy scores is high by being the highest: 6 of 64 games at a true score of 3 % has a
+The highest of m noisy scores is high by chance: 6 of 64 games at a true score of 3 % has a
 probability of 1 % in one evaluation, and of 20 % somewhere in 21. So each probability here is times m
 (Bonferroni), which holds however the evaluations depend on each other.
 """

@@ -1,4 +1,4 @@
-"""What seeds can say: interquartile mean, intervals, probability of improvement, permutation tests.
+"""Statistics over seeds: interquartile mean, intervals, probability of improvement, permutation tests.
 
 Two algorithms are compared on common seeds, by their differences on each seed. Everything here is about
 one quantity, the interquartile mean (IQM) of these differences: the point is that of the sample, and the

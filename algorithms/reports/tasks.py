@@ -1,4 +1,4 @@
-"""Which runs had the same task, so that their results may be compared: one definition for all who ask."""
+"""Which runs had the same task, so that their results may be compared. The only definition of a task."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TASK: Mapping[str, tuple[str, ...]] = {
     "temperature of sampling and evaluation": ("rollout.temperature",),
     "budget": ("total_moves",),
 }
-"""What a task consists of, in plain words -> the settings that say it; one with a dot at its end is a section."""
+"""Parts of a task, in plain words -> their settings; a name that ends in a dot is a section."""
 
 START = "held-out regret before the first update"
-"""Part of a task that no setting says: the measured quality of the start weights."""
+"""A part of a task without a setting: the measured quality of the start weights."""
 
 START_TOLERANCE = 1e-6
 """Relative difference of two held-out start values that is still rounding."""

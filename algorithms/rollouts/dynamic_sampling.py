@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: groups that teach nothing give way to groups that do."""
+"""DAPO's dynamic sampling: groups without any signal are replaced by groups that have one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLOT_AXIS = {"legal_ids": -1, "old_legal_logprobs": -1, "move_facts": -2}
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """What one update learns from, and what it cost.
+    """The batch that one update learns from, and what it cost.
 
     Attributes:
         batch: the states and samples.

@@ -43,7 +43,7 @@ def collect_games(
         group_size: G.
         train_sides: train on `both` sides' plies or only on the `start` player's.
         teacher_fraction: share of the opponent's plies on which the evaluator's best legal move is
-            played in place of the policy's; its questions count as evaluations, never as scored
+            played in place of the policy's; its queries count as evaluations, never as scored
             moves. Needs `train_sides="start"`: what a teacher plays is no sample of the policy.
         fens: the P start positions; None draws them from the environment's own start positions.
 

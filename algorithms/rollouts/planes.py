@@ -1,4 +1,4 @@
-"""Planes made where the network runs (a packed board is 64 bytes to send, each of its planes 64), and back."""
+"""Planes computed on the network's device (a packed board is 64 bytes, and so is each plane), and the inverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One ply on all boards: the network looks, moves are drawn, scored and played."""
+"""One ply on all boards: a forward pass, and moves that are drawn, scored and played."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 PlyRecord = dict[str, Tensor | NDArray[Any]]
-"""What one ply leaves behind: field of `RolloutBatch` -> its values on all boards."""
+"""The record of one ply: field of `RolloutBatch` -> its values on all boards."""
 
 _PADDING: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf, "move_facts": 0}
 _ALL_MOVES_PADDING: dict[str, float] = {
@@ -52,7 +52,7 @@ def play_ply(
 
     Args:
         vec: N boards.
-        sampler: who plays.
+        sampler: draws the moves.
         state: the boards.
         num_samples: moves drawn on every board; None scores every legal move and plays one on that
             the policy draws.
@@ -153,7 +153,7 @@ def stack(
 
     Args:
         records: one for each ply.
-        sampler: who played.
+        sampler: drew the moves.
         state: the boards after the last ply, whose values the last ply's `next_values` are.
         all_moves: the samples are the legal moves, and padded likewise.
     """

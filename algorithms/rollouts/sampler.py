@@ -1,4 +1,4 @@
-"""Who samples the moves of a rollout, and what the boards look like to it."""
+"""The sampler of a rollout's moves, and what it reads of the boards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from algorithms.rollouts.state import VecState
 
 
 class Seen(NamedTuple):
-    """What the network is shown of N boards, on its device.
+    """The network's inputs for N boards, on its device.
 
     Attributes:
         obs: uint8 `[N, C, 8, 8]` planes.
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-    """Who plays, and how its moves are drawn.
+    """The policy that plays, and how its moves are drawn.
 
     Attributes:
         policy: the behaviour policy.
@@ -41,7 +41,7 @@ class Sampler:
         device: where the network runs and the batch lives.
         greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
             probable move in place of a sample.
-        policy_version: number of updates behind `policy`.
+        policy_version: number of updates that `policy` has had.
     """
 
     policy: PolicyNet
@@ -52,7 +52,7 @@ class Sampler:
     policy_version: int = 0
 
     def see(self, state: VecState) -> Seen:
-        """What the policy is shown of the boards."""
+        """The policy's inputs for the boards."""
         packed = to_device(state.positions.view(np.int64), self.device)
         planes = planes_of(packed, to_device(state.repetitions, self.device))
         return self.with_moves(planes, vars(state), slice(None))

@@ -1,4 +1,4 @@
-"""Which positions a run has trained on lately."""
+"""The positions that a run has trained on lately."""
 
 from __future__ import annotations
 

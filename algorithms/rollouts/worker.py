@@ -1,4 +1,4 @@
-"""Who samples, and when it is brought up to date: rollout after rollout of one run."""
+"""The worker that collects the rollouts of a run, and keeps the sampling policy up to date."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Policies(Protocol):
 
     Attributes:
         policy: the learner.
-        behaviour: what samples: the learner itself, or a copy that is synchronised at intervals.
+        behaviour: the policy that samples: the learner itself, or a copy that is synchronised at intervals.
     """
 
     policy: PolicyNet
@@ -39,11 +39,11 @@ class RolloutWorker:
     """Collects the rollouts of a run.
 
     Args:
-        vec: the boards, which stay the caller's to close.
+        vec: the boards, which the caller closes.
         policies: learner and behaviour policy, looked up at every rollout.
         config: of the run.
         device: where the networks run and the batches live.
-        reference: what the regulariser measures KL to; None where it does not.
+        reference: the policy that the regulariser measures KL to; None where it measures none.
         needs_learner: whether batches carry the learner's own distribution.
 
     Attributes:
@@ -115,7 +115,7 @@ class RolloutWorker:
             change(behaviour)
 
     def sampling_policy(self, update: int) -> PolicyNet:
-        """What must be equal to the sampler of a fresh rollout: the learner, where it was synchronised."""
+        """The policy that must equal the sampler of a new rollout: the learner, where it was synchronised."""
         return self._policies.policy if self.synced(update) else self._policies.behaviour
 
     def state_dict(self) -> dict[str, Any]:

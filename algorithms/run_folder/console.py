@@ -1,9 +1,8 @@
-"""What a run shows while it runs: a live table on a terminal, plain lines elsewhere."""
+"""The display of a run: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -15,12 +14,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from algorithms.core.messages import WIDTH, message_lines
 from algorithms.run_folder.output import make_console
 
 Row = Mapping[str, float]
 HISTORY = 8  # evaluations shown in the live table
 PLAIN_INTERVAL_S = 10.0
-WIDTH = 80  # columns that every terminal has
 SPARK = "▁▂▃▄▅▆▇█"
 
 
@@ -31,7 +30,7 @@ class Display(Protocol):
         """Shows what is about to run."""
 
     def show(self, row: Row, status: str) -> None:
-        """Shows one row of metrics.jsonl, and in a line how the run does ("" if nobody says)."""
+        """Shows one row of metrics.jsonl, and a line on how the run does ("" if there is none)."""
 
     def say(self, message: str) -> None:
         """Shows one message that must be read."""
@@ -96,7 +95,7 @@ def sparkline(values: list[float]) -> str:
 
 
 def policy_fact(network: str, num_parameters: int, *, device: str, num_threads: int) -> str:
-    """What learns and where: "move_net medium, 148,679 parameters on cpu (1 thread)"."""
+    """The policy and its device: "move_net medium, 148,679 parameters on cpu (1 thread)"."""
     threads = f"{num_threads} thread{'s' if num_threads > 1 else ''}"
     return f"{network}, {num_parameters:,} parameters on {device} ({threads})"
 
@@ -144,13 +143,13 @@ class PlainDisplay:
             parts.append(f"left {self._clock.left()}")
         self._print("  ".join(parts))
         if status and status != self._status:
-            for line in textwrap.wrap(f"doctor: {status}", WIDTH, subsequent_indent="  "):
-                self._print(line)
+            self.say(f"doctor: {status}")
             self._status = status
 
     def say(self, message: str) -> None:
         """Prints the message."""
-        self._print(message)
+        for line in message_lines(message):
+            self._print(line)
 
     def stop(self) -> None:
         """Nothing is pending."""
@@ -189,7 +188,8 @@ class LiveDisplay:
 
     def say(self, message: str) -> None:
         """Prints the message above the table."""
-        self._console.print(Text(message, style="yellow"))
+        for line in message_lines(message):
+            self._console.print(Text(line, style="yellow"), soft_wrap=True)
 
     def stop(self) -> None:
         """Leaves the last table on the screen."""

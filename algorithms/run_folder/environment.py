@@ -1,8 +1,7 @@
-"""What a run ran on: versions, commit, processor; and the CPU time that it has used."""
+"""The environment of a run: versions, commit, processor; and the CPU time that it has used."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.reading import load_json
 from chess_env.custom_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
@@ -39,7 +39,7 @@ def record(
     packages: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """JSON values for environment.json: everything beside the configuration that shapes a run.
+    """JSON values for environment.json: everything beside the configuration that influences a run.
 
     Args:
         evaluator: id of what scores the moves.
@@ -65,10 +65,10 @@ def record(
 
 
 def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
-    """None; replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
+    """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
     if resumed and path.exists():
         try:
-            first = json.loads(path.read_text(encoding="utf-8"))
+            first = load_json(path)
         except ValueError as error:  # only a record: a damaged one must not hold up the run
             warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
             first = {}

@@ -12,6 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from algorithms.run_folder.reading import (
+    LONGEST_LINE_BYTES,
+    JsonLimits,
+    load_json,
+    parse_json,
+    read_lines,
+)
+
 # What lies in every run folder.
 METRICS_FILE = "metrics.jsonl"
 CONFIG_FILE = "config.json"
@@ -22,6 +30,7 @@ CHECKSUM = "sha256"
 _HEAD_BYTES = 82  # with the bracket before it
 # What is left of the head where any one bit of it was flipped.
 _HEAD_TRACE = re.compile(rb'"sha256": "|[0-9a-f]{64}')
+_ROW_LIMITS = JsonLimits(LONGEST_LINE_BYTES, 2)  # who reads a row names a list in place of a number
 
 
 class RunFolderError(RuntimeError):
@@ -37,7 +46,7 @@ class UntrustedError(Exception):
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """None; an OSError from inside names `path`: those of write and fsync name no file."""
+    """Makes an OSError from inside name `path`: those of write and fsync name no file."""
     try:
         yield
     except OSError as error:
@@ -46,7 +55,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_flushed(path: Path, data: bytes) -> None:
-    """None; writes `data` to a new file and brings it to disk.
+    """Writes `data` to a new file and brings it to disk.
 
     Raises:
         FileExistsError: there is something at `path`, be it a symbolic link, which is not followed.
@@ -69,7 +78,7 @@ def flush_directory(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """None; `path` holds `data`, or after a kill at any instant what it held before.
+    """Puts `data` into the file at `path`; after a kill at any instant that holds the old data or the new.
 
     A symbolic link at `path` gives way to the file; what it leads to is left alone.
 
@@ -89,7 +98,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def replace_json(path: Path, values: Any) -> None:
-    """None; `replace_file` with values as readable JSON."""
+    """Calls `replace_file` with values as readable JSON."""
     replace_file(path, json.dumps(values, indent=2).encode() + b"\n")
 
 
@@ -111,7 +120,7 @@ def _with_checksum(data: bytes) -> bytes:
 
 
 def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> None:
-    """None where whatever is written into the folder, under any name, stays in it.
+    """Checks that whatever is written into the folder, under any name, stays in it.
 
     Args:
         folder: with all that is in it, at any depth.
@@ -150,7 +159,7 @@ def lock_folder(
 ) -> IO[str]:
     """An open file that holds a folder's lock until it is closed or the process ends.
 
-    Whoever holds it writes into the folder, so this is also where a folder of a stranger's is looked through.
+    Whoever holds it writes into the folder, so a stranger's folder is checked here too.
 
     Windows has no such locks: two writers are not noticed there.
 
@@ -197,8 +206,8 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
     lines, found = text.splitlines(keepends=True), []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append((json.loads(line), line))
-        except (ValueError, RecursionError):
+            found.append((parse_json(line, _ROW_LIMITS), line))
+        except ValueError:
             # A part of a flat object has no brace at its end.
             if number == len(lines) and not line.endswith("\n") and "}" not in line:
                 break
@@ -208,10 +217,25 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
     return found
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where it is missing, cut by a kill, or no object."""
+def read_record(path: Path) -> str:
+    """The text of a file of JSON lines; "" where it is missing.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8, has a line longer than a mebibyte, or is no file; the message names it.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return read_lines(path).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where it is missing, cut by a kill, too large, or no object."""
+    try:
+        values = load_json(path)
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

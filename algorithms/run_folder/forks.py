@@ -1,4 +1,4 @@
-"""Runs of a second without a start of several: a process that has loaded everything forks itself for each.
+"""Short runs without a slow start: a process that has loaded everything forks itself for each.
 
     python -P -m algorithms.run_folder.forks      reads {"arguments": [...], "log": path}, a line each, and answers
                                                   each with the exit code of `chess-lab ARGUMENTS`
@@ -50,19 +50,19 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def launcher() -> list[str]:
-    """What stands before a command whose process shall die with this one."""
+    """First words of a command whose process shall end with this one."""
     return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid())]
 
 
 def environment_of_runs() -> dict[str, str]:
-    """The environment of the runs: they find this package wherever the grid was started."""
+    """Environment variables of the runs, which find this package wherever the grid was started."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class Forks:
-    """Stands where the `subprocess.Popen` of a run would, for one run after the other."""
+    """Takes the place of `subprocess.Popen`, for one run after the other."""
 
     def __init__(self) -> None:
         # PASSIVE as in `chess-lab train`: torch reads it when it is imported.
@@ -73,7 +73,7 @@ class Forks:
         )  # fmt: skip
 
     def begin(self, arguments: Sequence[str], log: Path) -> None:
-        """None; starts a run, which appends what it prints to `log`."""
+        """Starts a run, which appends what it prints to `log`."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # `wait` says how the process ended
             print(
@@ -88,7 +88,7 @@ class Forks:
         return int(answer) if answer else self._process.wait()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """None; reaches the run, or SIGKILL both."""
+        """Sends the signal to the run, and SIGKILL to both processes."""
         self._process.send_signal(number)
 
     @property
@@ -97,7 +97,7 @@ class Forks:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """None; ends the process."""
+        """Ends the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -117,7 +117,7 @@ def kept_forks(wanted: bool) -> Iterator[list[Forks] | None]:
 
 
 def serve() -> None:
-    """None; makes the runs asked for on standard input until it ends."""
+    """Makes the runs asked for on standard input until it ends."""
     for name in _LOADED:
         importlib.import_module(name)
     gc.collect()

@@ -1,4 +1,4 @@
-"""Where a run that was stopped or killed goes on."""
+"""The checkpoint from which a stopped or killed run goes on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import CONFIG_FILE, METRICS_FILE, RunFolderError, object_intact
+from algorithms.run_folder.files import (
+    CONFIG_FILE,
+    METRICS_FILE,
+    RunFolderError,
+    object_intact,
+    read_record,
+)
 from algorithms.run_folder.log import rows_of
 
 
 def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.Checkpoint | None:
     """The newest intact checkpoint of a run; None where it was killed before its first one.
 
-    Such a run has made no update, so it loses nothing where it begins anew from its configuration.
+    Such a run has made no update, so it loses nothing if it starts again from its configuration.
 
     Args:
         run_dir: the run folder.
-        say: is told of a run that begins anew, and of files without a checksum.
+        say: shows that a run starts again, and which files have no checksum.
 
     Raises:
         CheckpointError: all checkpoints are damaged, or they are gone and the record holds updates.
@@ -34,7 +40,7 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
 
 def _checked_updates(path: Path, say: Callable[[str], None]) -> bool:
     """Whether the record holds updates; says where rows of it have no checksum."""
-    rows = rows_of(path.read_bytes().decode() if path.exists() else "", str(path))
+    rows = rows_of(read_record(path), str(path))
     if rows.altered:
         raise RunFolderError(rows.alteration(path))
     for doubt in rows.doubts(path):

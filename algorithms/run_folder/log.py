@@ -22,12 +22,13 @@ from algorithms.run_folder.files import (
     RunFolderError,
     json_lines,
     lock_folder,
+    read_record,
     replace_file,
 )
 from algorithms.run_folder.trackers import make_tracker
 
 ANEW = -1
-"""The `resume_at` of a run that begins once more in its folder: no row is kept."""
+"""The `resume_at` of a run that starts again in its folder: no row is kept."""
 CHECKSUM = "crc32"
 _END = f', "{CHECKSUM}": "'
 
@@ -127,8 +128,7 @@ def _holds_a_run(record: Path) -> bool:
 
 def _cut(path: Path, step: int) -> None:
     """Drops the rows after `step`."""
-    text = path.read_bytes().decode() if path.exists() else ""
-    rows = rows_of(text, str(path))
+    rows = rows_of(read_record(path), str(path))
     if rows.altered:
         raise RunFolderError(rows.alteration(path))
     kept = [line for row, line in zip(rows.values, rows.lines, strict=True) if row["step"] <= step]
@@ -143,7 +143,7 @@ def closed_row(row: Mapping[str, float | None]) -> bytes:
 
 
 class Rows(NamedTuple):
-    """What a record holds.
+    """The rows of a record.
 
     Attributes:
         values: of each row, without its checksum.

@@ -1,4 +1,4 @@
-"""Where runs are shown."""
+"""The console that shows runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rich.console import Console
 class Output:
     """Standard output, and nothing after a write that failed: no run ends because it cannot be shown.
 
-    A pipe whose reader has gone is the exception: who closes it wants the end.
+    A pipe whose reader has gone is the exception: whoever closed it wants the run to end.
     """
 
     def write(self, text: str) -> None:
-        """None; writes the text."""
+        """Writes the text."""
         self._try(sys.stdout.write, text)
 
     def flush(self) -> None:
-        """None; hands it on."""
+        """Flushes the output."""
         self._try(sys.stdout.flush)
 
     def __getattr__(self, name: str) -> Any:
@@ -44,5 +44,5 @@ class Output:
 
 
 def make_console() -> Console:
-    """Where runs are shown: standard output, as long as it takes anything."""
+    """A console on standard output, as long as that can be written to."""
     return Console(file=cast(IO[str], Output()), highlight=False)

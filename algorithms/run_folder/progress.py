@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""The progress of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chess_env.evaluators import Evaluator
 
 @dataclass
 class Progress:
-    """What a run has done, over all its processes.
+    """Amounts that a run has done, over all its processes.
 
     Attributes:
         update: updates done.
@@ -43,7 +43,7 @@ class Progress:
 
 
 class EvaluatorUsage:
-    """What a run has asked its evaluator, by the evaluator's own counters.
+    """The queries of a run to its evaluator, by the evaluator's own counters.
 
     Args:
         evaluator: whose counters are read; they count for its whole life.
@@ -64,7 +64,7 @@ class EvaluatorUsage:
 
     @contextmanager
     def untracked(self) -> Iterator[None]:
-        """What is asked inside is no part of the run's record."""
+        """A context whose queries are not counted in the run's record."""
         before = self._amounts()
         yield
         after = self._amounts()

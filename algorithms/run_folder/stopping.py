@@ -14,7 +14,7 @@ SIGNALS = tuple(
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
     if name in signal.Signals.__members__  # Windows has no SIGHUP
 )
-"""What asks a process to end."""
+"""Signals that ask a process to end."""
 
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -67,7 +67,7 @@ def stop_on_signal() -> Iterator[Stop]:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """None; each of `SIGNALS` but SIGINT raises `Stopped` inside, as Ctrl-C raises KeyboardInterrupt."""
+    """A context in which each of `SIGNALS` but SIGINT raises `Stopped`, as Ctrl-C raises KeyboardInterrupt."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -78,10 +78,10 @@ def signals_raise() -> Iterator[None]:
 
 @contextmanager
 def quiet_imports() -> Iterator[None]:
-    """None; Ctrl-C while a module is imported ends the process at once, and elsewhere raises as ever.
+    """A context in which Ctrl-C ends the process at once while a module is imported, and else raises as usual.
 
-    A KeyboardInterrupt inside an import is at the mercy of the module: some turn it into an
-    ImportError, and the locks of the import system print it and go on.
+    Inside an import a KeyboardInterrupt may get lost: some modules turn it into an ImportError, and
+    the locks of the import system print it and go on.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -101,7 +101,7 @@ def quiet_imports() -> Iterator[None]:
 def _handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """None; the handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
+    """The handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if signal.Signals(number).name == "SIGHUP":
@@ -125,7 +125,7 @@ def _handled(
 
 
 def _leave_lost_terminal(descriptors: Sequence[int]) -> None:
-    """None; what was a terminal and is none any more becomes /dev/null: each write to it would fail."""
+    """What was a terminal and is none any more becomes /dev/null: each write to it would fail."""
     lost = [descriptor for descriptor in descriptors if not os.isatty(descriptor)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in lost:

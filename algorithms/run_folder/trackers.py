@@ -21,7 +21,7 @@ class Tracker(Protocol):
 
 
 def make_tracker(track: str | None, run_dir: Path, config: Mapping[str, Any]) -> Tracker | None:
-    """What `track` names, begun; None for None.
+    """The tracker that `track` names, started; None for None.
 
     Args:
         track: "wandb", "tensorboard" or None.

@@ -1,4 +1,4 @@
-"""What every algorithm must hold; see `algorithms.core.algorithm.Algorithm`."""
+"""The contract of every algorithm; see `algorithms.core.algorithm.Algorithm`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chess_env.testing import rule
 
 
 def check_algorithm(algorithm: Algorithm, *, seed: int = 0) -> None:
-    """None, where the algorithm keeps the contract of `Algorithm`.
+    """Checks that the algorithm keeps the contract of `Algorithm`.
 
     It is tried on made-up rollouts of both forms (of `positions` alone where it scores all moves; of those that
     its advantages accept), and learns a bandit of 16 states. Takes about half a second.
@@ -96,7 +96,7 @@ def _case(algorithm: Algorithm, form: str, seed: int) -> Case | None:
 
 
 def with_batch(case: Case, batch: RolloutBatch) -> Case:
-    """The case with another rollout of the same states, whose random numbers stay what they were."""
+    """The case with another rollout of the same states and the same random numbers."""
     flat = dataclasses.replace(batch.flat(), uniforms=case.flat.uniforms)
     return dataclasses.replace(case, batch=batch, flat=flat)
 

@@ -21,10 +21,10 @@ LEAST_GAIN = 0.3
 
 
 def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
-    """None, where the algorithm learns: on 16 states with 4 arms the mean reward rises.
+    """Checks that the algorithm learns: on 16 states with 4 arms the mean reward rises.
 
     Each state has its own logits, uniform at first; its arms pay -1, -1/3, 1/3 and 1 in an order of its own. 25
-    rollouts of one ply, each followed by the algorithm's passes with Adam. A critic says 0 throughout.
+    rollouts of one ply, each followed by the algorithm's passes with Adam. A critic gives 0 throughout.
 
     Args:
         algorithm: an instance.

@@ -21,7 +21,7 @@ class Case:
     """A rollout and the logits `[N, L]` it was sampled from (illegal slots hold anything).
 
     Attributes:
-        algorithm: what is tried on it.
+        algorithm: the one that is tried.
         batch: the rollout.
         flat: the same with its states in one axis.
         logits: `[N, L]`.

@@ -1,4 +1,4 @@
-"""What every policy network must hold; see `algorithms.networks.custom.Network`."""
+"""The contract of every policy network; see `algorithms.networks.custom.Network`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 
 
 class States(NamedTuple):
-    """What a network is asked about, N positions.
+    """Inputs of a network, N positions.
 
     Attributes:
         obs: uint8 `[N, C, 8, 8]` planes.
@@ -43,7 +43,7 @@ class States(NamedTuple):
 
 
 def check_policy_network(network: Any, *, config: NetworkConfig | None = None) -> None:
-    """None, where a network keeps the contract of `Network`, with and without a critic.
+    """Checks that a network keeps the contract of `Network`, with and without a critic.
 
     Args:
         network: the class, its "module:Name", or the name of a network of this project; None: that of `config`.

@@ -1,4 +1,4 @@
-"""What every entropy or KL term must hold; see `algorithms.regularization.term.Term`."""
+"""The contract of every entropy or KL term; see `algorithms.regularization.term.Term`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chess_env.testing import rule
 
 
 def check_regularizer_term(term: Term) -> None:
-    """None, where a term keeps the contract of `Term` on random states of rollouts of both forms.
+    """Checks that a term keeps the contract of `Term` on random states of rollouts of both forms.
 
     Args:
         term: made by a function of yours.

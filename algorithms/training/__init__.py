@@ -1,1 +1,1 @@
-"""The training loop: the trainer, the parts of a run, its result; and `preflight`, which lets it start or not."""
+"""The training loop: the trainer, the parts of a run, its result; and `preflight`, the checks before it starts."""

@@ -1,4 +1,4 @@
-"""How a run is written down, whichever loop trains it: what an update cost, rows, checkpoints."""
+"""The record of a run, for every loop: the cost of an update, rows, checkpoints."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage
 from chess_env.evaluators import Evaluator
 
+_LONGEST_LABEL = 50  # characters of up to four bytes: a name of a folder has at most 255
+
 
 class Recorded(Evaluated, Protocol):
-    """A run's parts that are written down."""
+    """The parts of a run that are written to disk."""
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds beside the weights."""
+        """The contents of a checkpoint beside the weights."""
         ...
 
 
 class TrainingSession(Recorded, Protocol):
-    """A run's parts that evaluation, record and report look at, whichever loop trains it.
+    """The parts of a run that evaluation, record and report read, for every loop.
 
     Attributes:
-        config: what was asked for.
-        evaluator: who scores the moves.
-        usage: what the evaluator was asked.
+        config: the settings of the run.
+        evaluator: scores the moves.
+        usage: counts the evaluator's queries.
         seen: positions that were trained on.
     """
 
@@ -48,11 +50,11 @@ class TrainingSession(Recorded, Protocol):
 def count_update(
     session: TrainingSession, collected: Collected, rollout_s: float, update_s: float
 ) -> dict[str, float]:
-    """Adds an update to the session's progress; its amounts, speeds and the evaluator's counters.
+    """Amounts, speeds and evaluator's counters of an update, which is added to the session's progress.
 
     Args:
         session: after the update.
-        collected: what was played.
+        collected: the batch that was played.
         rollout_s: wall time of sampling, scoring and moving, s.
         update_s: wall time of advantages and optimizer steps, s.
     """
@@ -118,7 +120,7 @@ class Recorder:
         self._cpu = environment.cpu_seconds()
 
     def begin(self) -> None:
-        """Measures the untrained policy and keeps it.
+        """Measures the untrained policy and writes its checkpoint.
 
         Raises:
             CheckpointError: the first checkpoint could not be written, without which no run goes on.
@@ -128,11 +130,11 @@ class Recorder:
         self.finish(row, keep=True, first=True)
 
     def evaluate(self, *, every_slice: bool) -> dict[str, float]:
-        """Metrics of the policy as it is on every held-out slice, or on the main one."""
+        """Metrics of the present policy on every held-out slice, or on the main one."""
         return self._evaluation.all_slices() if every_slice else self._evaluation.main_slice()
 
     def last_regret(self) -> Regret:
-        """That of the main slice at the last evaluation; the policy as it is where there was none."""
+        """The main slice's regret at the last evaluation; measured now where there was none."""
         if self._evaluation.regret is None:  # a finished run was resumed
             self.evaluate(every_slice=True)
         assert self._evaluation.regret is not None
@@ -141,7 +143,7 @@ class Recorder:
     def finish(
         self, metrics: Mapping[str, float], *, keep: bool, first: bool = False, last: bool = False
     ) -> None:
-        """None; writes and shows a row, and writes a checkpoint where it is time for one.
+        """Writes and shows a row, and writes a checkpoint where it is time for one.
 
         Args:
             metrics: of the update that was made.
@@ -196,5 +198,5 @@ def new_run_dir(config: TrainConfig) -> Path:
     """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     # A label may be module:Name, or what a stranger's folder says: it becomes one name of a folder.
-    label = re.sub(r"[^\w.,=+-]", ".", config.label)
+    label = re.sub(r"[^\w.,=+-]", ".", config.label)[:_LONGEST_LABEL]
     return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

@@ -1,9 +1,8 @@
-"""What is said of a run at its beginning, and what it came to, with intervals over positions."""
+"""What a run prints at its start, and its result, with intervals over positions."""
 
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,22 @@ import torch
 
 from algorithms.config import files as config_file
 from algorithms.config.custom import custom_names
+from algorithms.core.messages import message_lines
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret
 from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
-from algorithms.run_folder.console import WIDTH, Display, duration, policy_fact
+from algorithms.run_folder.console import Display, duration, policy_fact
 from algorithms.training.record import TrainingSession
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run came to. Intervals are 95 % bootstrap intervals over the held-out positions.
+    """The result of a run. Intervals are 95 % bootstrap intervals over the held-out positions.
 
     Attributes:
         run_dir: the run folder.
         algorithm: the preset that was run, or the algorithm's name.
-        evaluator: id of what rewarded the moves.
+        evaluator: id of the evaluator that rewarded the moves.
         evaluations: positions that the evaluator was asked for.
         engine_queries: those that it really scored (neither repeated, cached nor over by the rules).
         updates, plies, scored_moves: amounts done.
@@ -92,11 +92,11 @@ class TrainResult:
 
 
 HARDLY = 0.97
-"""A run that leaves more of the starting regret than this has learned next to nothing, however surely."""
+"""A run whose regret stays above this share of its start has hardly learned anything, even if that is certain."""
 
 
 def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
-    """One sentence, in lines of at most 79 columns, on what a run did to the policy.
+    """One sentence, in lines of at most 80 columns, on what the policy has learned.
 
     Args:
         start_cp: eval/regret_cp before the first update.
@@ -113,7 +113,7 @@ def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
         text = f"Learned: {where} {now} on average, down from {before}."
     else:
         text = f"Got worse: {where} {now} on average, up from {before}."
-    return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ")
+    return message_lines(text)
 
 
 def describe(
@@ -124,11 +124,11 @@ def describe(
     resumed: bool,
     packages: tuple[str, ...] = (),
 ) -> None:
-    """None; writes config.json and environment.json, and says what is about to run.
+    """Writes config.json and environment.json, and shows what is about to run.
 
     Args:
         session: before its first update.
-        display: is told.
+        display: shows it.
         run_dir: the run folder.
         resumed: whether the run goes on.
         packages: other packages that learn in it, of which the version is kept.
@@ -171,7 +171,7 @@ def describe(
 def result_of(
     session: TrainingSession, regret: Regret, run_dir: Path, *, stopped_by: str | None
 ) -> TrainResult:
-    """What the run came to.
+    """The result of the run.
 
     Args:
         session: after its last update.

@@ -41,13 +41,13 @@ class Session:
         ValueError: settings that cannot go together; no engine has been started then.
 
     Attributes:
-        config: what was asked for.
+        config: the settings of the run.
         device: where the network computes.
-        learner: what learns.
-        worker: what plays.
-        evaluator: what scores.
-        usage: what the evaluator was asked.
-        progress: what has been done.
+        learner: learns from batches.
+        worker: plays and records batches.
+        evaluator: scores positions.
+        usage: counts the evaluator's queries.
+        progress: what the run has done so far.
         seen: positions that were trained on.
         last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
     """
@@ -134,11 +134,11 @@ class Session:
 
     @property
     def moves_per_rollout(self) -> int:
-        """What the next rollout may score: the most, or, of all legal moves, the most seen so far.
+        """Moves that the next rollout may score: at most; where all legal moves are scored, the most so far.
 
-        The number of legal moves is not known before they are there. Where all are scored, the
-        first rollout is taken to have `ALL_MOVES_GUESS` for each state, and the last one may
-        overdraw the budget by what it has more than any before it.
+        The number of legal moves is not known in advance. Where all are scored, the first rollout is
+        taken to have `ALL_MOVES_GUESS` for each state, and the last one may exceed the budget if it
+        has more legal moves than any before it.
         """
         rollout, algorithm = self.config.rollout, self.config.algorithm
         plies = rollout.num_plies
@@ -191,9 +191,9 @@ class Session:
     def control(
         self, batch: RolloutBatch, *, kl_at_start: float
     ) -> tuple[dict[str, float], Signals]:
-        """Moves step size, clip bounds and regulariser to this point of the run; (what is in force, signals).
+        """(settings now in force, signals): sets step size, clip bounds and regulariser for this point of the run.
 
-        Temperature and reference are taken over at once: they hold from the next rollout on.
+        Temperature and reference change at once, and hold from the next rollout on.
 
         Args:
             batch: the fresh rollout.
@@ -256,12 +256,12 @@ class Session:
             ) from error
 
     def close(self) -> None:
-        """Ends the boards and the engines, and gives the process its threads back."""
+        """Closes the boards and the engines, and gives the process its threads back."""
         torch.set_num_threads(self._threads_before)
         self.worker.vec.close()
         self.evaluator.close()
 
 
 def copy_of(policy: PolicyNet) -> PolicyNet:
-    """The policy once more, of which nothing is trained."""
+    """A copy of the policy, of which nothing is trained."""
     return copy.deepcopy(policy).requires_grad_(False)

@@ -39,7 +39,7 @@ def train(
     make_session: Callable[..., Session] = Session,
     watch: Callable[[Mapping[str, float]], str] | None = None,
 ) -> TrainResult:
-    """Trains until the budget is used or the process is asked to stop; returns what came of it.
+    """The result of a run, which is trained until the budget is used or the process is asked to stop.
 
     The first SIGINT, SIGTERM or SIGHUP lets the update finish and writes a checkpoint; a second one ends
     the process at once. A controller that ends the run does it in the same way, and is no error.
@@ -47,11 +47,11 @@ def train(
     Args:
         config: the run. Where `run_dir` is None, a folder under `runs/` is made.
         resume: continue the run in `config.run_dir` from its newest intact checkpoint; where it was
-            killed before its first one, begin it anew there.
-        display: what to show; None chooses a live table or plain lines.
+            killed before its first one, start it again there.
+        display: shows the run; None chooses a live table or plain lines.
         make_session: builds the parts of the run, given the configuration and `fresh` (False where a
             checkpoint is loaded into them); an experiment may hand in altered ones.
-        watch: is given every row of the record and says in a line how the run does.
+        watch: is given every row of the record and returns a line on how the run does.
 
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued.

@@ -1,4 +1,4 @@
-"""What learns, and all it needs for a step."""
+"""The learner: a policy and all that it needs for a step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> torch.
 
 @dataclasses.dataclass
 class Learner:
-    """A policy with everything that decides how it learns from a batch.
+    """A policy, and everything that decides how it learns from a batch.
 
     Attributes:
         policy: trained in place.

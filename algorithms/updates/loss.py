@@ -17,7 +17,7 @@ from algorithms.updates.training_batch import TrainingBatch
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """One minibatch after its forward pass; what is measured on it is read before the step.
+    """One minibatch after its forward pass and before the step.
 
     Attributes:
         minibatch: the states.
@@ -52,7 +52,7 @@ class Loss:
 
 
 def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
-    """What is minimised on a minibatch.
+    """The loss of a minibatch.
 
     Raises:
         ValueError: the algorithm learns a critic, and policy or batch have no values.

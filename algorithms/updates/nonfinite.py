@@ -1,4 +1,4 @@
-"""Steps that are not finite: counted, and the first of them kept for a look."""
+"""Steps that are not finite: they are counted, and the first is kept in a file."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class NonFiniteGuard:
 
 @dataclasses.dataclass(frozen=True)
 class NonFiniteDump:
-    """Keeps the first minibatch of a run whose loss or gradient is not finite.
+    """Writes the first minibatch of a run whose loss or gradient is not finite.
 
-    Later ones are only counted: one is enough to look at, and a run that fails for hours must not
-    fill the disk.
+    Later ones are only counted: one is enough to find the cause, and a run that fails for hours must
+    not fill the disk.
 
     Attributes:
         folder: `<run folder>/bad_batches`.

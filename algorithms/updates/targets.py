@@ -1,4 +1,4 @@
-"""What an update learns from: a rollout's rewards, turned into advantages, weights and returns."""
+"""The targets of an update: advantages, weights and returns, computed from a rollout's rewards."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from algorithms.regularization import Regularizer
 
 @dataclasses.dataclass(frozen=True)
 class Targets:
-    """Everything is shaped like `batch.rewards`.
+    """The targets of an update, each shaped like `batch.rewards`.
 
     Attributes:
         advantages: as the regulariser shaped them; of an algorithm that asks for
             `Needs.normalize_advantages`, as they are before normalisation and shaping, which are the
             minibatch's.
         weights: each sample's share of the policy loss.
-        returns: what the critic should have said, reward units; None without a critic.
+        returns: targets of the critic, reward units; None without a critic.
     """
 
     advantages: Tensor

@@ -1,4 +1,4 @@
-"""What an update goes through, and in which order."""
+"""The states that an update learns from, and their order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrainingBatch:
         flat: N states.
         advantages: `[N, K]`; 0 where not valid.
         weights: `[N, K]` each sample's share of the policy loss.
-        whole_games: games are drawn into minibatches, in place of states.
+        whole_games: minibatches are drawn by games, not by states.
         penalty_scale: what a minibatch's mean over states is multiplied with to be an unbiased share
             of the batch's; 1 where states are drawn.
     """
@@ -58,7 +58,7 @@ class TrainingBatch:
 def make_training_batch(
     algorithm: Algorithm, batch: RolloutBatch, targets: Targets, generator: torch.Generator
 ) -> TrainingBatch:
-    """What `update` learns from.
+    """The batch that `update` learns from.
 
     Args:
         algorithm: whose needs decide what is added.

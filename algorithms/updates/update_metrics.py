@@ -1,4 +1,4 @@
-"""What an update showed: sums over its minibatches, kept on the device until its end."""
+"""Metrics of an update: sums over its minibatches, kept on the device until its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UpdateMetrics:
 
     @torch.no_grad()
     def add_loss(self, loss: Loss, algorithm: Algorithm, controls: Controls) -> None:
-        """Adds what one minibatch showed."""
+        """Adds the metrics of one minibatch."""
         minibatch, flat = loss.minibatch, loss.minibatch.flat
         logprobs, states = loss.dist.gather(flat.slots), float(flat.num_states)
         drawn = float(minibatch.num_drawn)

@@ -132,7 +132,7 @@ FROM_RANDOM: dict[str, Settings] = {
     "two_passes_clipped": {"algorithm.update_epochs": 2},
     "games": {"rollout.form": "games", "rollout.num_envs": 8, "rollout.num_plies": 16},
     "stockfish": {"env.evaluator": "stockfish:depth=1", "total_moves": 32_768},
-    "versus_random": {"env.opponent": "random"},
+    "openings": {_STARTS: "openings"},
 }  # fmt: skip
 
 OTHERS = (

@@ -18,7 +18,6 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -59,9 +58,10 @@ def run(job: Job, out: Path) -> float:
 
     cell = next(cell for cell in cells() if cell.name == job.name)
     folder = job.folder(out)
-    scratch = folder.with_name(f"{job.seed}.running")
-    for old in (folder, scratch):
-        shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():  # another process was faster
+        return 0.0
+    scratch = folder.with_name(f"{job.seed}.running.{os.getpid()}")
+    shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     config = dataclasses.replace(
         cell.settings, seed=job.seed, run_dir=scratch / "run", preflight=False, cause=None
@@ -69,11 +69,10 @@ def run(job: Job, out: Path) -> float:
 
     def make_session(settings: TrainConfig, *, fresh: bool = True) -> Session:
         session = Session(settings, fresh=fresh)
-        if cell.split is None or not fresh:
-            # Dropout in the sampler draws from torch's global stream, which no setting seeds.
-            torch.manual_seed(settings.seed)
-            for fault in cell.faults:
-                fault(session)
+        # Dropout in the sampler draws from torch's global stream, which no setting seeds.
+        torch.manual_seed(settings.seed)
+        for fault in cell.faults:
+            fault(session)
         return session
 
     began = time.monotonic()
@@ -90,8 +89,17 @@ def run(job: Job, out: Path) -> float:
         record.rename(scratch / "metrics.jsonl")
         (scratch / "run" / "config.json").rename(scratch / "config.json")
     shutil.rmtree(scratch / "run", ignore_errors=True)
-    scratch.rename(folder)
+    if folder.exists():  # another process was faster after all
+        shutil.rmtree(scratch)
+    else:
+        scratch.rename(folder)
     return time.monotonic() - began
+
+
+def _run(todo: tuple[Job, Path]) -> tuple[Job, float]:
+    """(the job, seconds that it took)."""
+    job, out = todo
+    return job, run(job, out)
 
 
 def main() -> int:
@@ -121,13 +129,9 @@ def main() -> int:
         os.environ[name] = "1"
     failed = 0
     context = get_context("spawn")
-    with ProcessPoolExecutor(
-        options.jobs, mp_context=context, max_tasks_per_child=RUNS_OF_A_PROCESS
-    ) as pool:
-        found = {pool.submit(run, job, options.out): job for job in jobs}
-        for count, done in enumerate(as_completed(found), 1):
-            job = found[done]
-            spent = done.result()
+    with context.Pool(options.jobs, maxtasksperchild=RUNS_OF_A_PROCESS) as pool:
+        todo = [(job, options.out) for job in jobs]
+        for count, (job, spent) in enumerate(pool.imap_unordered(_run, todo), 1):
             broken = (job.folder(options.out) / "error.txt").exists()
             failed += broken
             print(f"{count}/{len(jobs)} {job.name} {job.seed} {spent:.0f} s"

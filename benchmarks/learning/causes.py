@@ -1,13 +1,12 @@
-"""Runs every cause of collapse and its cured twin, and judges predicates and doctor.
+"""Runs every cause of collapse and its cured twin, and judges the predicates.
 
     python -m benchmarks.learning.causes --runs runs/causes --json benchmarks/results/causes.json
-    python -m benchmarks.learning.causes --seeds-from HEAD --runs runs/doctor --json benchmarks/results/doctor.json
     python -m benchmarks.learning.causes --network move_net --runs runs/move_net \\
         --json benchmarks/results/causes_move_net.json
 
-The first is the matrix that the predicates are judged by. The second is the one that the doctor is
-judged by, on seeds that nobody chose: the first five different groups of four hexadecimal digits in
-the commit's full SHA-1, read as numbers. The third is the first on another network.
+The second is the first on another network. `--seeds-from COMMIT` takes seeds that nobody chose: the first five
+different groups of four hexadecimal digits in the commit's full SHA-1, read as numbers. The doctor is judged by
+`benchmarks.doctor`.
 
 Each run is a process with one thread in a folder of its own under --runs; calling again with the same
 arguments runs what is not finished. A broken run is named, and its predicates count as not held.
@@ -112,7 +111,6 @@ def measured(
     wanted = COMPOSITES if options.composites is not None else {}
     composites = {name: record(name, ("on",)) for name in wanted}
     commits = sorted({result["commit"] for result in results.values() if result is not None})
-    classes = {name: CAUSES[name].doctor_class for name in causes}
     return {
         "benchmark": "causes",
         "settings": {
@@ -128,7 +126,6 @@ def measured(
         "failed": [each.name for key, each in plan.items() if results[key] is None],
         "causes": causes,
         "composites": composites,
-        "doctor": causes_record.judge_doctor(causes, classes),
         "wall": {
             **causes_record.wall(causes | composites),
             "elapsed_s": read_json(options.runs / ELAPSED).get("elapsed_s"),
@@ -138,19 +135,12 @@ def measured(
 
 def report(found: Mapping[str, Any], grid: GridResult) -> None:
     """None; prints the summary."""
-    classes = {name: CAUSES[name].doctor_class for name in found["causes"]}
     print()
-    print_table(causes_record.summary(found["causes"], classes))
+    print_table(causes_record.summary(found["causes"]))
     if found["composites"]:
         print()
         print_table(causes_record.composite_rows(found["composites"]))
-    doctor, spent = found["doctor"], found["wall"]
-    first, in_two, alarms = (
-        "-" if doctor[name] is None else f"{doctor[name]:.1%}"
-        for name in ("right_first", "right_in_two", "false_alarms")
-    )
-    print(f"\ndoctor: right first {first}, in two {in_two} of {doctor['runs']} runs; "
-          f"false alarms {alarms} of {doctor['twins']} twins")  # fmt: skip
+    spent = found["wall"]
     if spent["median_s"] is not None:
         print(f"runs: median {spent['median_s']:.1f} s, together {spent['total_s'] / 60:.1f} min; "
               f"elapsed {spent['elapsed_s'] / 60:.1f} min")  # fmt: skip

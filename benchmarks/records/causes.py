@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import math
 import statistics
@@ -19,7 +18,6 @@ from algorithms.run_folder.files import read_json
 Result = Mapping[str, Any] | None
 """What `chess-lab causes run --json` wrote, and the curve; None where the run is broken."""
 
-HEALTHY, NOTHING, BROKEN = "healthy", "none", "broken run"
 CURVES = {"moves": "scored_moves", "regret_cp": "eval/regret_cp", "entropy": "eval/entropy"}
 DIGITS = 6
 
@@ -104,51 +102,6 @@ def held(cause: Cause, sides: Mapping[str, Sequence[Result]]) -> list[dict[str, 
     return found
 
 
-def judge_doctor(
-    causes: Mapping[str, Mapping[str, Any]], classes: Mapping[str, str]
-) -> dict[str, Any]:
-    """How often the doctor was right.
-
-    Args:
-        causes: name -> record.
-        classes: name -> what the doctor should call it.
-
-    Returns:
-        `right_first` and `right_in_two`: shares of the runs with a cause, where a broken run counts
-        as wrong; `false_alarms`: share of the finished twins in which it names any cause; `runs`:
-        how many had a cause; `twins`: how many twins were finished; `confusion`: true class ->
-        first-named class -> runs. A share of nothing is None.
-    """
-    confusion: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    ranks, alarms = [], []
-    for name, found in causes.items():
-        for said in found["diagnoses"]["on"]:
-            own = classes[name]
-            confusion[own][_first(said)] += 1
-            ranks.append(said.index(own) if said is not None and own in said else math.inf)
-        for said in found["diagnoses"]["cured"]:
-            confusion[HEALTHY][_first(said)] += 1
-            alarms += [bool(said)] if said is not None else []
-    return {
-        "right_first": _share([rank < 1 for rank in ranks]),
-        "right_in_two": _share([rank < 2 for rank in ranks]),
-        "false_alarms": _share(alarms),
-        "runs": len(ranks),
-        "twins": len(alarms),
-        "confusion": {true: dict(said) for true, said in confusion.items()},
-    }
-
-
-def _first(said: Sequence[str] | None) -> str:
-    if said is None:
-        return BROKEN
-    return said[0] if said else NOTHING
-
-
-def _share(values: Sequence[bool]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def wall(found: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     """Seconds of the runs on one thread: `median_s` of one, `total_s` of all together."""
     seconds = [
@@ -169,21 +122,17 @@ def held_together(found: Mapping[str, Any]) -> int:
     return sum(map(all, zip(*(each["holds"] for each in found["predicates"]), strict=True)))
 
 
-def summary(causes: Mapping[str, Mapping[str, Any]], classes: Mapping[str, str]) -> list[Any]:
-    """A row for each cause: predicates held, doctor right, alarms on the twins."""
+def summary(causes: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    """A row for each cause: predicates held."""
     rows = []
     for name, found in causes.items():
-        on, cured = found["diagnoses"]["on"], found["diagnoses"]["cured"]
+        seeds = len(found["curves"]["on"])
         holds = [each["holds"] for each in found["predicates"]]
-        right = sum(_first(said) == classes[name] for said in on)
         rows.append(
             {
                 "cause": name,
-                "predicates held (all)": f"{held_together(found)} of {len(on)}",
+                "predicates held (all)": f"{held_together(found)} of {seeds}",
                 "each": ", ".join(str(sum(each)) for each in holds),
-                "doctor right": f"{right} of {len(on)}",
-                "twin false alarms": f"{sum(map(bool, cured))} of {len(cured)}",
-                "named first": ", ".join(sorted({_first(said) for said in on})),
             }
         )
     return rows

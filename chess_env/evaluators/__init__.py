@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from chess_env.custom_objects import is_spec, make_object, protocol_members
+from chess_env.custom_objects import is_spec, make_object, protocol_members, shown
 from chess_env.evaluators.cache import CachedEvaluator
 from chess_env.evaluators.protocol import (
     Evaluator,
@@ -61,10 +61,10 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or key not in _KINDS:
             raise ValueError(
-                f"evaluator {name!r}: unknown setting {item!r}; expected {', '.join(_KINDS)}, as in {_NAMES}"
+                f"evaluator {shown(name)}: unknown setting {shown(item)}; expected {', '.join(_KINDS)}, as in {_NAMES}"
             )
         if key in settings:
-            raise ValueError(f"evaluator {name!r}: {key} is given twice")
+            raise ValueError(f"evaluator {shown(name)}: {key} is given twice")
         kind = _KINDS[key]
         try:
             settings[key] = (
@@ -72,7 +72,9 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
             )
         except (ValueError, KeyError):
             wanted = "True or False" if kind is bool else "a number"
-            raise ValueError(f"evaluator {name!r}: {key} is {value!r}, expected {wanted}") from None
+            raise ValueError(
+                f"evaluator {shown(name)}: {key} is {shown(value)}, expected {wanted}"
+            ) from None
     return settings
 
 
@@ -84,12 +86,12 @@ def _make_builtin(num_threads: int) -> Evaluator:
 
 
 def is_evaluator_name(name: str) -> bool:
-    """Whether a name is one of an evaluator's, whatever its settings: "stockfish:depth=4", "module:Name"."""
+    """Whether the text names an evaluator, with any settings: "stockfish:depth=4", "module:Name"."""
     return name.partition(":")[0] in _KNOWN or is_spec(name)
 
 
 def is_foreign_evaluator(name: str) -> bool:
-    """Whether making this evaluator runs what is not this project's: a module:Name, or a program by its path."""
+    """Whether this evaluator runs code from outside the project: a module:Name, or a program given by its path."""
     kind, _, settings = name.partition(":")
     return "path" in settings if kind in _KNOWN else is_spec(name)
 
@@ -112,7 +114,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     if kind not in _KNOWN and is_spec(name):
         return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
     if kind not in _KNOWN or (text and kind == "builtin"):
-        raise ValueError(f"evaluator {name!r} is unknown; expected one of {_NAMES}")
+        raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}")
     settings = _parse_settings(name, text)
     evaluator: Evaluator
     if kind == "auto" and find_stockfish(settings.get("path")) is None:

@@ -1,4 +1,4 @@
-"""One batch of queries to a pool of engines: what is still to ask, what was answered, what engines died of."""
+"""One batch of queries to a pool of engines: the open queries, the answers, and why engines failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Job:
         prefix: what is written before each FEN.
         suffix: what is written after it.
         parse: from (index, output up to `bestmove`) to the answer; raises ValueError for nonsense.
-        deadline_s: an engine that needs longer for one query hangs; doubled at each further attempt.
+        deadline_s: after so long an engine counts as hung on one query; doubled at each further attempt.
         prepare: written to each engine before its first query of the batch.
     """
 
@@ -73,7 +73,7 @@ class Batch:
         return time.monotonic() + self.job.deadline_s * 2 ** len(self._attempts.get(query, ()))
 
     def answer(self, pid: int, in_flight: deque[int], replies: Sequence[bytes]) -> str:
-        """Takes in one engine's replies to its oldest queries in flight; what is wrong with them, or ""."""
+        """What is wrong with an engine's replies to its oldest queries in flight, or ""; takes in the right ones."""
         answered = self._answered_by.setdefault(pid, [])
         for reply in replies:
             if not in_flight:
@@ -143,7 +143,7 @@ class Quarantine:
         }
 
     def add(self, fen: bytes, reason: str) -> None:
-        """None; the position failed."""
+        """Adds a position that failed."""
         _, term_s = self._terms.get(fen, (0.0, QUARANTINE_S / 2))
         self._reasons[fen] = reason
         self._terms[fen] = time.monotonic() + 2 * term_s, 2 * term_s

@@ -39,7 +39,7 @@ def _opened(key: bytes, value: object) -> bytes | None:
 
 
 class CachedEvaluator:
-    """An evaluator that remembers: same scores and same id as `inner`, fewer questions.
+    """An evaluator that keeps the scores of `inner`: the same scores, the same id, fewer queries.
 
     Several processes may share one file. A damaged file is moved aside to `<path>.corrupt-<time>` and rebuilt; a
     full or read-only disk leaves the cache in memory, with one warning; scores are right in every case.

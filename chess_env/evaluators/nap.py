@@ -24,12 +24,12 @@ class Nap:
         self._window = window
 
     def sleep(self, in_flight: int) -> None:
-        """None, after a share of the sleep: that of the window which the least busy engine has in flight."""
+        """Sleeps for a share of `whole_s`: the share of its window that the least busy engine has in flight."""
         if in_flight > 1:
             time.sleep(self.whole_s * in_flight / self._window)
 
     def adapt(self, had: int, left: int, took_s: float) -> None:
-        """None; the next sleep is shorter where an engine ran dry, longer where most of a window was left.
+        """Makes the next sleep shorter where an engine ran dry, and longer where most of a window was left.
 
         Args:
             had: queries in flight at the least busy engine before the sleep.

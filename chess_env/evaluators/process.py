@@ -58,7 +58,7 @@ def free_core(num_engines: int, used: set[int | None]) -> int | None:
 
 
 class EngineProcess:
-    """A running engine in its own session, with its pipes, the queries in flight and when the oldest became the oldest.
+    """A running engine in its own session: its pipes, its queries in flight, and when it began the oldest of them.
 
     It ends with its parent, however that dies: at the end of its standard input, and on Linux by a signal from
     the kernel even when the engine hangs. That signal is tied to the *thread* that started the engine, so it is

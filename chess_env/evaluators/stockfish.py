@@ -73,8 +73,8 @@ class StockfishEvaluator(RuleAwareEvaluator):
         deadline_s: an engine that needs longer for one position is killed and replaced, and the position asked
             again with twice the time. None: at least 5 s, more for large limits.
 
-    A position during which engines end, hang or talk nonsense three times, the last two times engines that have
-    done nothing else, is quarantined: it is reported in an EngineError that names it, and not asked again for ten
+    A position during which engines end, hang or reply with nonsense three times (the last two times engines that
+    have done nothing else) is quarantined: it is reported in an EngineError that names it, and not asked again for ten
     minutes. An engine that somebody kills or stops does not count against a position. The other scores of the batch
     are kept in the error and in the evaluator, so that asking again without that position costs nothing.
 

@@ -39,7 +39,7 @@ class EngineError(RuntimeError):
 
 
 class LostEngineError(EngineError):
-    """An engine was ended or stopped from outside before it was ready: another one may not be."""
+    """An engine was ended or stopped from outside before it was ready; a new one may work."""
 
 
 def find_stockfish(path: str | Path | None = None) -> Path | None:

@@ -72,7 +72,7 @@ class Boards(NamedTuple):
     def place(
         self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
     ) -> None:
-        """None; starts a new game from `starts` [n, 8] on the boards `index` [n]."""
+        """Starts a new game from `starts` [n, 8] on the boards `index` [n]."""
         self.positions[index] = starts
         self.counters[index, lockstep.HISTORY_LENGTH] = 0
         self.counters[index, lockstep.PLY] = 0
@@ -85,7 +85,7 @@ class Boards(NamedTuple):
         fifty_move: bool,
         threefold: bool,
     ) -> None:
-        """None; makes one legal move on each of the boards `index` [n]."""
+        """Makes one legal move on each of the boards `index` [n]."""
         lockstep.advance(*self, index, actions, fifty_move, threefold)
 
     def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:

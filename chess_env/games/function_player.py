@@ -46,4 +46,4 @@ class FunctionPlayer:
         return np.array(actions, np.int64)
 
     def close(self) -> None:
-        """None."""
+        """Does nothing: there is nothing to free."""

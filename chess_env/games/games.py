@@ -46,7 +46,7 @@ class Games:
         self._rngs = [np.random.default_rng() for _ in range(num_games)]
 
     def seed(self, index: Index, seeds: Sequence[int | None]) -> None:
-        """None; a new generator on each of the boards `index` whose seed (one per board of all N) is not None."""
+        """Gives each of the boards `index` a new generator where its seed (one per board of all N) is not None."""
         for row in index.tolist():
             if seeds[row] is not None:
                 self._rngs[row] = seeding.np_random(seeds[row])[0]
@@ -96,7 +96,7 @@ class Games:
         )
 
     def advance(self, index: Index, actions: Index) -> None:
-        """None; makes one legal move on each of the boards `index` [n]."""
+        """Makes one legal move on each of the boards `index` [n]."""
         self.boards.advance(index, actions, self.settings.fifty_move, self.settings.threefold)
 
     def reply(self, index: Index) -> Index:
@@ -158,7 +158,7 @@ class Games:
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """None; goes on exactly from `get_state()`.
+        """Goes on exactly from `get_state()`.
 
         Raises:
             ValueError: the state is of another number of boards.

@@ -25,7 +25,7 @@ def settle_one(
     fifty_move: bool,
     threefold: bool,
 ) -> None:
-    """None; history, legal moves and status of a row whose position has just been set."""
+    """Sets history, legal moves and status of a row whose position has just been set."""
     position = positions[row]
     key = position_hash(position)
     length = counters[row, HISTORY_LENGTH]
@@ -51,7 +51,7 @@ def settle(
     fifty_move: bool,
     threefold: bool,
 ) -> None:
-    """None; history, legal moves and status of the rows `index`, whose positions have just been set."""
+    """Sets history, legal moves and status of the rows `index`, whose positions have just been set."""
     for row in index:
         settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
 
@@ -67,7 +67,7 @@ def advance(
     fifty_move: bool,
     threefold: bool,
 ) -> None:
-    """None; makes one legal move on each of the rows `index`."""
+    """Makes one legal move on each of the rows `index`."""
     child = np.empty(8, np.uint64)
     for i in range(index.shape[0]):
         row = index[i]
@@ -139,7 +139,7 @@ def look_ahead(
     children: NDArray[np.uint64],
     status: NDArray[np.int64],
 ) -> None:
-    """None; writes the positions and status after each of the legal `actions` [N, G]."""
+    """Writes the positions and status after each of the legal `actions` [N, G]."""
     legal_ids = np.empty(MAX_LEGAL, np.int16)
     for row in range(actions.shape[0]):
         for g in range(actions.shape[1]):
@@ -167,7 +167,7 @@ def observe(
     phase: NDArray[np.int8],
     status: NDArray[np.int8],
 ) -> None:
-    """None; writes what is seen on all rows (see `Boards.observe`)."""
+    """Writes what is seen on all rows (see `Boards.observe`)."""
     flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
     for row in range(planes.shape[0]):
         position = positions[row]

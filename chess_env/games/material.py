@@ -1,4 +1,4 @@
-"""Material: the balance of men in centipawns, and a player that looks no further than that."""
+"""Material: the balance of men in centipawns, and a player that looks at nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def material_cp(positions: Positions) -> NDArray[np.int64]:
 
 
 class MaterialPlayer:
-    """Plays a move after which it is ahead in material as far as one ply can bring it; mates where it can.
+    """Mates where it can, and otherwise plays a move after which its material balance is best.
 
     Stalemate and insufficient material count as level. Among equal moves one is drawn uniformly: most
     moves win nothing, and the lowest action id each time would only shuffle a piece. It sees neither
@@ -65,4 +65,4 @@ class MaterialPlayer:
         return chosen
 
     def close(self) -> None:
-        """None."""
+        """Does nothing: there is nothing to free."""

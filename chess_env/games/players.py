@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators import (
     Evaluator,
     StockfishEvaluator,
@@ -51,7 +52,7 @@ class Player(Protocol):
         ...
 
     def close(self) -> None:
-        """None; frees what the player holds. May be called twice."""
+        """Frees what the player holds. May be called twice."""
         ...
 
 
@@ -120,11 +121,11 @@ class RandomPlayer:
         return legal_ids[np.arange(len(slots)), slots].astype(np.int64)
 
     def close(self) -> None:
-        """None."""
+        """Does nothing: there is nothing to free."""
 
 
 class GreedyPlayer:
-    """Plays the move whose resulting position the evaluator likes best (one ply of look-ahead).
+    """Plays the move after which the evaluator scores the position best (one ply of look-ahead).
 
     Ties go to the lowest action id, so no randomness is drawn. Repetitions and the rule-50 clock are
     not seen: a packed position has no history.
@@ -148,7 +149,7 @@ class GreedyPlayer:
         return np.array(chosen, np.int64)
 
     def close(self) -> None:
-        """None; closes the evaluator if this player made it."""
+        """Closes the evaluator if this player made it."""
         if self._owns_evaluator:
             self.evaluator.close()
 
@@ -174,7 +175,7 @@ class EnginePlayer:
         return self.evaluator.best_moves(positions)
 
     def close(self) -> None:
-        """None; closes the evaluator if this player made it."""
+        """Closes the evaluator if this player made it."""
         if self._owns_evaluator:
             self.evaluator.close()
 
@@ -182,7 +183,7 @@ class EnginePlayer:
 class MixedPlayer:
     """Plays a uniformly random move with probability `random_share`, else the other player's move.
 
-    The weakest engine settings still beat beginners every time; this dials strength all the way down.
+    The weakest engine settings still beat beginners every time. This makes an opponent as weak as wanted.
     """
 
     def __init__(self, player: Player, random_share: float) -> None:
@@ -222,7 +223,7 @@ class MixedPlayer:
         return actions
 
     def close(self) -> None:
-        """None; closes the other player."""
+        """Closes the other player."""
         self.player.close()
 
 
@@ -246,13 +247,13 @@ def make_player(player: Any) -> Player:
     if callable(player):
         return FunctionPlayer(player)
     raise ValueError(
-        f"player is {player!r}: expected {_EXPECTED}; or a Player, or a function of "
+        f"player is {shown(player)}: expected {_EXPECTED}; or a Player, or a function of "
         "(chess.Board, np.random.Generator)"
     )
 
 
 def is_foreign_player(name: str) -> bool:
-    """Whether making this player runs what is not this project's, as `is_foreign_evaluator` says."""
+    """Whether this player runs code from outside the project, as `is_foreign_evaluator` tells."""
     mixed = _MIXED.fullmatch(name)
     if mixed is not None:
         return is_foreign_player(mixed["player"])
@@ -268,7 +269,7 @@ def _named_player(name: str) -> Player:
             share = float("nan")
         if not 0 <= share <= 1:
             raise ValueError(
-                f"player is {name!r}: expected a probability behind '@random=', e.g. 'builtin@random=0.3'"
+                f"player is {shown(name)}: expected a probability behind '@random=', e.g. 'builtin@random=0.3'"
             )
         return MixedPlayer(_named_player(mixed["player"]), share)
     if name == "random":
@@ -284,5 +285,7 @@ def _named_player(name: str) -> Player:
     if not is_evaluator_name(name):
         known = {each.partition(":")[0]: each for each in _NAMES}
         near = difflib.get_close_matches(name.partition(":")[0], known, n=1, cutoff=0.0)[0]
-        raise ValueError(f"player is {name!r}: expected {_EXPECTED}; did you mean {known[near]!r}?")
+        raise ValueError(
+            f"player is {shown(name)}: expected {_EXPECTED}; did you mean {known[near]!r}?"
+        )
     return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)

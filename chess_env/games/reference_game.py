@@ -147,7 +147,7 @@ class ReferenceGame:
         self._arrive()
 
     def _arrive(self) -> None:
-        """None; counts the position that was just reached and looks whether it ends the game."""
+        """Counts the position that was just reached and looks whether it ends the game."""
         key = identity(self.board)
         self.repetitions = self._occurrences[key]
         self._occurrences[key] += 1
@@ -155,13 +155,13 @@ class ReferenceGame:
         self.legal = legal_actions(self.board)
 
     def play(self, action: int) -> None:
-        """None; makes a legal move."""
+        """Makes a legal move."""
         self.board.push(action_to_move(action, self.board))
         self.actions.append(action)
         self._arrive()
 
     def reply(self, player: Player, rng: np.random.Generator) -> int:
-        """The action that the player chose here; it is made.
+        """The player's action in this position, which is made.
 
         Raises:
             RuntimeError: It is illegal.

@@ -159,7 +159,7 @@ def _stamps() -> dict[int, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
 
 
 def _write(image: NDArray[np.uint8], text: str, row: int, column: int) -> None:
-    """None; draws one character of the frame centred on a pixel."""
+    """Draws one character of the frame centred on a pixel."""
     dots = np.array([[c == "#" for c in line] for line in _GLYPHS[text].split()], np.bool_)
     dots = np.kron(dots, np.ones((2, 2), np.bool_))
     top, left = row - dots.shape[0] // 2, column - dots.shape[1] // 2

@@ -95,12 +95,12 @@ class Scoring:
         return out
 
     def score_now(self, index: Index) -> None:
-        """None; scores the present positions of the boards `index` (new games)."""
+        """Scores the present positions of the boards `index` (new games)."""
         if self._evaluator is not None and len(index):
             self.score_cp[index] = self._evaluator.evaluate(self.games.boards.positions[index])
 
     def forget(self) -> None:
-        """None; drops looked-up scores (the boards have changed otherwise than by `step`)."""
+        """Drops looked-up scores: the boards have changed, and not by `step`."""
         self._looked_ahead = None
 
     def before_move(self, playing: Index, actions: Index) -> Before:
@@ -114,7 +114,7 @@ class Scoring:
         return before
 
     def open_positions(self, playing: Index, status: Index) -> Positions:
-        """uint64 [n, 8]: what is on those boards of `playing` where the game goes on, if anybody will ask."""
+        """uint64 [n, 8]: the boards of `playing` where the game goes on; none without an evaluator."""
         positions = self.games.boards.positions
         return (
             positions[:0]

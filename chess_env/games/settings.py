@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.games.players import Player, make_player
 from chess_env.games.rendering import RENDERERS
@@ -90,7 +91,7 @@ class Settings:
     owned: tuple[Any, ...] = ()
 
     def close(self) -> None:
-        """None; closes the evaluator and the opponent that were made from a name. May be called twice."""
+        """Closes the evaluator and the opponent that were made from a name. May be called twice."""
         for resource in self.owned:
             resource.close()
 
@@ -121,7 +122,7 @@ def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator |
         if isinstance(asked, Evaluator):
             return asked
         raise ValueError(
-            f"evaluator is {asked!r}: expected 'auto', 'builtin', 'none', a name such as "
+            f"evaluator is {shown(asked)}: expected 'auto', 'builtin', 'none', a name such as "
             "'stockfish:depth=4', or an object with id, evaluate, score_moves, counters and close"
         )
     if asked == "none":
@@ -172,7 +173,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
 
 
 def resolve_settings(**arguments: Any) -> Settings:
-    """`make_settings` with the arguments one by one: its old name."""
+    """The old name of `make_settings`, which takes the arguments one by one."""
     return make_settings(EnvArguments(**arguments))
 
 

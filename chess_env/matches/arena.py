@@ -40,14 +40,14 @@ Index = NDArray[np.int64]
 
 
 class MatchOptions(NamedTuple):
-    """What most matches leave as it is.
+    """Options that most matches leave as they are.
 
     Attributes:
         first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
         before: the match that is continued; without it an opening can come again that a void pair of it got.
         keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
-            that were finished, if any. Of games that are cut off none of their table counts: those of
-            them that had ended are the short ones, and no fair sample.
+            that were finished, if any. Where games are cut off, all that run beside them are dropped too:
+            those that have ended by then are the short ones, which is no fair sample.
         max_boards: games that advance together; speed and memory only.
     """
 
@@ -130,7 +130,7 @@ class _Match:
         self.void: list[VoidPair] = []
 
     def play(self, numbers: Sequence[int], at_once: int) -> None:
-        """None; plays these pairs, void ones again behind the others.
+        """Plays these pairs, void ones again behind the others.
 
         Raises:
             EngineError: see `play_match`.
@@ -235,7 +235,7 @@ class _Table:
         return finished, void
 
     def _ask(self, side: int, rows: Index, actions: Index) -> None:
-        """None; writes the player's actions for `rows`, or makes pairs void that its engine lost."""
+        """Writes the player's actions for `rows`, or makes pairs void that its engine lost."""
         player, lost = self.players[side], _Lost(rows[:0], "")
         # Copies of the generators' states, for a player that has engines which may fail.
         before = [
@@ -280,7 +280,7 @@ class _Table:
         )
 
     def _finish(self, row: int, plies: int) -> None:
-        """None; the game on a row is over after `plies`."""
+        """Ends the game on a row after `plies`."""
         pair = self.pairs[row // 2]
         status = int(self.boards.status[row])
         last_mover = (row + plies - 1) % 2

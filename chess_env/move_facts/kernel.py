@@ -64,7 +64,7 @@ def _kind_at(position: Positions, square: np.uint64) -> int:
 def _write_move(
     position: Positions, action: int, theirs: Attacks, ours: Attacks, out: Facts
 ) -> None:
-    """None; writes the group `move`, where `theirs` and `ours` are the attacks before it."""
+    """Writes the group `move`, where `theirs` and `ours` are the attacks before it."""
     start, end = _FROM[action], _TO[action]
     origin = square_bit(start)
     kind, taken = _kind_at(position, origin), _kind_at(position, square_bit(end))
@@ -86,7 +86,7 @@ def _write_move(
 
 @inlined
 def _write_ending(child: Positions, count: int, earlier: int, clock_limit: int, out: Facts) -> None:
-    """None; writes how the game stands after the move."""
+    """Writes how the game stands after the move."""
     checkers = checkers_of(child)
     out[F.gives_check] = checkers != U0
     out[F.gives_double_check] = checkers & (checkers - U1) != U0
@@ -102,7 +102,7 @@ def _write_ending(child: Positions, count: int, earlier: int, clock_limit: int, 
 
 @inlined
 def _write_man(child: Positions, end: int, replier: Attacks, mover: Attacks, out: Facts) -> None:
-    """None; writes how the man that moved stands on `end`, in the replier's view of the board."""
+    """Writes how the man that moved stands on `end`, in the replier's view of the board."""
     landed = square_bit(end)
     attacker, defender = least_attacker(replier, landed), least_attacker(mover, landed)
     if attacker != _NO_KIND:
@@ -133,7 +133,7 @@ def _write_man(child: Positions, end: int, replier: Attacks, mover: Attacks, out
 def _write_loose(
     child: Positions, men: np.uint64, attackers: Attacks, defenders: Attacks, first: int, out: Facts
 ) -> None:
-    """None; writes which of `men` stand loose, from column `first` on."""
+    """Writes which of `men` stand loose, from column `first` on."""
     attacked = men & attackers.all
     loose = attacked & ~defenders.all
     for kind in range(5):
@@ -158,7 +158,7 @@ def write_facts(
     clock_limit: int,
     facts: Facts,
 ) -> None:
-    """None; writes the facts of all legal moves to `facts` uint8 [N, L, F], which is 0 everywhere.
+    """Writes the facts of all legal moves to `facts` uint8 [N, L, F], which is 0 everywhere.
 
     Args:
         positions: uint64 [N, 8].

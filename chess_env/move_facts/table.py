@@ -1,7 +1,7 @@
 """The F = `NUM_MOVE_FACTS` facts of a legal move, named once: what the rules say of it, before and after.
 
 They are facts of the rules alone: what moves, what it takes, what attacks what, and what the position
-after the move allows. No man has a value here, but for an order: P < N < B < R < Q < K decides which
+after the move allows. No man has a value here, except for an order: P < N < B < R < Q < K decides which
 of several attackers is the least, and for "a lesser man" knight and bishop are equal.
 
 A fact is one row of `MOVE_FACTS`, and one line in each of its two encoders: the compiled kernel

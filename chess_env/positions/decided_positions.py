@@ -1,4 +1,4 @@
-"""Start positions that one side has won: what a policy must be able to bring home.
+"""Start positions that one side has won: positions that a policy must be able to win.
 
 Random play, and the games of a policy against itself, seldom reach them, and a policy that never saw them
 stalemates a bare king with an army around it. A line of the opening book is continued by random plies; then one
@@ -79,14 +79,14 @@ class DecidedPositions:
         return position
 
     def _strip(self, position: Positions, men: np.uint64, rng: np.random.Generator) -> None:
-        """None; takes most of `men`, or half of them and more, off the board."""
+        """Takes most of `men`, or half of them and more, off the board."""
         squares = rng.permutation(_squares(men)).tolist()
         kept = rng.integers(3) if rng.random() < BARE_SHARE else rng.integers(len(squares) // 2 + 1)
         for square in squares[int(kept) :]:
             position[:7] &= ~(_ONE << np.uint64(square))
 
     def _promote(self, position: Positions, stronger: np.uint64, rng: np.random.Generator) -> None:
-        """None; turns one to three of the stronger side's pawns into queens or rooks where they stand."""
+        """Turns one to three of the stronger side's pawns into queens or rooks where they stand."""
         pawns = _squares(position[PAWNS] & stronger)
         for square in rng.permutation(pawns)[: int(rng.integers(1, 4))]:
             bit = _ONE << np.uint64(int(square))

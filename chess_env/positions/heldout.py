@@ -28,7 +28,7 @@ _REBUILD = "rebuild it with `python -m chess_env.positions.heldout_build --rebui
 
 @dataclass(frozen=True)
 class Heldout:
-    """The table.
+    """The held-out table.
 
     Attributes:
         positions: uint64 [M, 8], packed, clocks cleared; each has a legal move and is not over.

@@ -84,7 +84,7 @@ def _draw(evaluator: Evaluator) -> tuple[Positions, NDArray[np.int8]]:
 
 
 def rebuild(path: Path, *, evaluator_name: str, num_engines: int) -> None:
-    """None; writes the table to `path` (see `heldout.py`). Deterministic for a given engine build.
+    """Writes the table to `path` (see `heldout.py`). Deterministic for a given engine build.
 
     Raises:
         ValueError: The evaluator cannot be made.
@@ -113,7 +113,7 @@ def rebuild(path: Path, *, evaluator_name: str, num_engines: int) -> None:
 
 
 def main() -> None:
-    """None; the command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m chess_env.positions.heldout_build", description="The held-out table."
     )

@@ -239,7 +239,7 @@ def _legal_en_passant_target(position: Positions, target: int) -> int:
 
 @kernel
 def apply(position: Positions, action: int, out: Positions) -> None:
-    """None; writes the position after a legal `action` to `out`, seen by the other player."""
+    """Writes the position after a legal `action` to `out`, seen by the other player."""
     start, end = _FROM[action], _TO[action]
     moved, landed = square_bit(start), square_bit(end)
     own = position[OWN]

@@ -9,7 +9,7 @@ class ContractError(AssertionError):
 
 
 def rule(holds: bool, sentence: str) -> None:
-    """None; ContractError(sentence) unless the rule holds."""
+    """Raises ContractError(sentence) unless the rule holds."""
     if not holds:
         raise ContractError(sentence)
 

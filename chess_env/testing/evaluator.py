@@ -1,4 +1,4 @@
-"""What every evaluator must hold; see `chess_env.evaluators.protocol.Evaluator`."""
+"""The contract of every evaluator; see `chess_env.evaluators.protocol.Evaluator`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STALEMATING = "7k/8/6K1/8/5Q2/8/8/8 w - - 0 1"
 
 
 def check_evaluator(make: Callable[[], Evaluator], *, seed: int = 0) -> None:
-    """None, where the evaluators that `make` makes keep the contract of `Evaluator`.
+    """Checks that the evaluators that `make` makes keep the contract of `Evaluator`.
 
     It asks about 300 positions, some of them of a second evaluator made by `make`.
 

@@ -1,4 +1,4 @@
-"""What every reward term of a user's own must hold; see `chess_env.rewards.reward_terms.RewardTerm`."""
+"""The contract of every reward term of a user's own; see `chess_env.rewards.reward_terms.RewardTerm`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chess_env.testing import ContractError, rule
 
 
 def check_reward_term(term: RewardTerm, *, seed: int = 0) -> None:
-    """None, where a function (after_cp, before_cp) -> float32 [N] keeps the contract of a reward term.
+    """Checks that a function (after_cp, before_cp) -> float32 [N] keeps the contract of a reward term.
 
     Args:
         term: the function.

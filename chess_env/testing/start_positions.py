@@ -1,4 +1,4 @@
-"""What every source of start positions must hold; see `chess_env.positions.start_positions.StartPositions`."""
+"""The contract of every source of start positions; see `chess_env.positions.start_positions.StartPositions`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chess_env.testing import rule
 
 
 def check_start_positions(source: Any, *, samples: int = 64) -> None:
-    """None, where a source of start positions keeps its contract.
+    """Checks that a source of start positions keeps its contract.
 
     Args:
         source: an object with `sample(rng)`, or a spec such as "mymodule:MySource".

@@ -18,6 +18,7 @@ NAMES = (
     "benchmarks",
     "causes",
     "command_line",
+    "doctor",
     "environment",
     "findings",
     "networks",

@@ -9,7 +9,7 @@ from docs.pages import NAMES, ROOT, draw, render, stale
 
 
 def main() -> None:
-    """None; writes pages and figures, or with --check only compares the pages."""
+    """Writes pages and figures, or with --check only compares the pages."""
     parser = argparse.ArgumentParser(
         prog="python -m docs.pages",
         description=package.__doc__,

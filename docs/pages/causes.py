@@ -1,8 +1,7 @@
 """docs/causes.md, from the matrices of causes.
 
-The first matrix (benchmarks/results/causes.json) judges the causes, the second (doctor.json, if it is
-there) the doctor, the third (causes_move_net.json) the causes on another network;
-`benchmarks.learning.causes` makes them.
+The first matrix (benchmarks/results/causes.json) judges the causes, the second (causes_move_net.json, if it is
+there) the causes on another network; `benchmarks.learning.causes` makes them.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
+from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
 from algorithms.config.files import differences
-from benchmarks.records.causes import BROKEN, HEALTHY, NOTHING, held_together
+from benchmarks.records.causes import held_together
 from docs.pages import result
 from docs.pages.causes_elsewhere import (
     both_networks,
@@ -39,7 +38,7 @@ NOT_REPRODUCED: dict[str, str] = {
 """Cause or composite -> why a predicate or a published figure of it does not come out here."""
 
 CHANGED: dict[str, str] = {
-    "kl_trap": "the doctor's matrix was run first, when the predicate asked for the mean KL of the last quarter. That "
+    "kl_trap": "an earlier matrix was run when the predicate asked for the mean KL of the last quarter. That "
     "held on four seeds of five: on seed 36813 the KL reaches 64 nats and falls to .02 before that quarter; entropy is "
     ".2 nats by then. The cause is the excursion, whenever it comes, so the maximum is asked for now.",
 }
@@ -58,8 +57,8 @@ def pages() -> dict[str, str]:
     return {"docs/causes.md": page(*matrices())}
 
 
-def matrices() -> tuple[Matrix, Matrix | None, Matrix | None]:
-    """The matrix that judges the causes; if they are there, those that judge the doctor and the other network."""
+def matrices() -> tuple[Matrix, Matrix | None]:
+    """The matrix that judges the causes; if it is there, that of the other network."""
 
     def there(name: str) -> Matrix | None:
         try:
@@ -67,7 +66,7 @@ def matrices() -> tuple[Matrix, Matrix | None, Matrix | None]:
         except FileNotFoundError:
             return None
 
-    return result("causes"), there("doctor"), there("causes_move_net")
+    return result("causes"), there("causes_move_net")
 
 
 def figures() -> dict[str, str]:
@@ -78,12 +77,11 @@ def figures() -> dict[str, str]:
     }
 
 
-def page(first: Matrix, second: Matrix | None, other: Matrix | None) -> str:
+def page(first: Matrix, other: Matrix | None) -> str:
     """The text of the page.
 
     Args:
         first: the matrix that judges the causes.
-        second: the one that judges the doctor, or None.
         other: the one that judges the causes on another network, or None.
 
     Raises:
@@ -93,7 +91,7 @@ def page(first: Matrix, second: Matrix | None, other: Matrix | None) -> str:
     unknown = sorted({*NOT_REPRODUCED, *NOT_ELSEWHERE} - set(CAUSES) - set(COMPOSITES))
     if unknown:
         raise ValueError(f"NOT_REPRODUCED has {unknown}: expected names of causes")
-    files = (("causes.json", first), ("doctor.json", second), ("causes_move_net.json", other))
+    files = (("causes.json", first), ("causes_move_net.json", other))
     for file, matrix in files:
         if matrix is not None and set(matrix["causes"]) != set(CAUSES):
             odd = sorted(set(matrix["causes"]) ^ set(CAUSES))
@@ -101,14 +99,12 @@ def page(first: Matrix, second: Matrix | None, other: Matrix | None) -> str:
                 f"{file} and the code differ in the causes {odd}: run the matrix again, whole"
             )
     said = (
-        number, share, false_alarms, confusion, overview, sharing, switched_on, in_both,
-        signature, verdict, published, doctor_says, found_and_missed, both_networks, other_bounds,
-        other_settings, held_on, signatures,
+        number, overview, sharing, switched_on, in_both, signature, verdict, published,
+        found_and_missed, both_networks, other_bounds, other_settings, held_on, signatures,
     )  # fmt: skip
     return filled(
         "causes",
         first=first,
-        second=second,
         other=other,
         CAUSES=CAUSES,
         COMPOSITES=COMPOSITES,
@@ -118,49 +114,12 @@ def page(first: Matrix, second: Matrix | None, other: Matrix | None) -> str:
     )
 
 
-def share(value: float | None) -> str:
-    """A share in percent."""
-    return "not measured" if value is None else f"{value:.1%}"
-
-
-def counted(said: Sequence[Sequence[str] | None]) -> str:
-    """How often the doctor named which class first."""
-    first = [BROKEN if names is None else names[0] if names else NOTHING for names in said]
-    return ", ".join(f"{name} {first.count(name)}" for name in dict.fromkeys(first))
-
-
-def false_alarms(matrix: Matrix) -> list[str]:
-    """Each cured twin that the doctor took for ill, with what it named."""
-    return [
-        f"`{name}`, seed {seed}: {', '.join(said)}"
-        for name, each in matrix["causes"].items()
-        for seed, said in zip(matrix["settings"]["seeds"], each["diagnoses"]["cured"], strict=True)
-        if said
-    ]
-
-
-def confusion(judged: Mapping[str, Any]) -> str:
-    """The doctor's confusion matrix: rows are what it was, columns what was named first."""
-    broken = any(BROKEN in counts for counts in judged["confusion"].values())
-    columns = [*DOCTOR_CLASSES, NOTHING, *([BROKEN] if broken else [])]
-    numbers = {name: str(at) for at, name in enumerate(DOCTOR_CLASSES, start=1)}
-    rows = []
-    for true in (*DOCTOR_CLASSES, HEALTHY):
-        counts = judged["confusion"].get(true, {})
-        right = NOTHING if true == HEALTHY else true
-        cells = [str(counts.get(name, "")) for name in columns]
-        label = f"{numbers[true]} {true}" if true in numbers else "cured twins"
-        marked = zip(columns, cells, strict=True)
-        rows.append([label, *(f"**{c}**" if c and name == right else c for name, c in marked)])
-    return table(["it was / named first", *(numbers.get(name, name) for name in columns)], rows)
-
-
 def overview(causes: Mapping[str, Any]) -> str:
     """A row for each cause."""
     rows = []
     for name, found in causes.items():
         cause, held = CAUSES[name], held_together(found)
-        every = f"{held} of {len(found['diagnoses']['on'])}"
+        every = f"{held} of {len(found['curves']['on'])}"
         rows.append((f"[{name}](#{name})", cause.title, cause.doctor_class, every))
     return table(["cause", "what it is", "doctor's class", "all predicates held"], rows)
 
@@ -212,7 +171,7 @@ def signature(cause: Cause, found: Mapping[str, Any]) -> str:
 
 def verdict(cause: Cause, found: Mapping[str, Any]) -> str:
     """Whether the predicates hold, and why not, and what of them was changed."""
-    held, seeds = held_together(found), len(found["diagnoses"]["on"])
+    held, seeds = held_together(found), len(found["curves"]["on"])
     text = f"All predicates hold for {held} of {seeds} seeds."
     missing = NOT_REPRODUCED.get(cause.name)
     if missing or held < seeds:
@@ -232,20 +191,6 @@ def published(cause: Cause, found: Mapping[str, Any]) -> str:
         for figure in cause.published
     ]
     return table(["published", "theirs", "ours"], rows)
-
-
-def doctor_says(cause: Cause, found: Mapping[str, Any], second: Matrix | None) -> str:
-    """What the doctor named, and an example of its evidence."""
-    on, cured = found["diagnoses"]["on"], found["diagnoses"]["cured"]
-    text = (
-        f"**Doctor** (right: {cause.doctor_class}): named first {counted(on)} of {len(on)}; "
-        f"of the twins {counted(cured)}."
-    )
-    if second is not None:
-        named = second["causes"][cause.name]["diagnoses"]
-        text += f" In the doctor's matrix: {counted(named['on'])}; of the twins {counted(named['cured'])}."
-    example = next((said for said in found["evidence"]["on"] if said), None)
-    return text + (f" For example: {example}." if example else "")
 
 
 def found_and_missed(cause: Cause, found: Mapping[str, Any], seeds: Sequence[int]) -> str:

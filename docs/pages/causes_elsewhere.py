@@ -25,16 +25,15 @@ def check_predicates(cause: Cause, found: Mapping[str, Any]) -> None:
 
 
 def both_networks(first: Matrix, other: Matrix) -> str:
-    """A row for each cause: seeds on which its predicates hold and the doctor is right, and regret, on either."""
-    classes = {name: cause.doctor_class for name, cause in CAUSES.items()}
+    """A row for each cause: seeds on which its predicates hold, and regret, on either."""
     matrices = {FIRST: first, other["settings"]["network"]: other}
     rows = []
-    for a, b in zip(*(summary(each["causes"], classes) for each in matrices.values()), strict=True):
+    for a, b in zip(*(summary(each["causes"]) for each in matrices.values()), strict=True):
         name = a["cause"]
-        said = [row[what] for what in ("predicates held (all)", "doctor right") for row in (a, b)]
+        said = [row["predicates held (all)"] for row in (a, b)]
         beyond = [f"{regret_gap(each['causes'][name]):+.0f}" for each in matrices.values()]
         rows.append((f"[{name}](#{name})", *said, *beyond))
-    columns = ("held", "doctor right", "cp over the twin")
+    columns = ("held", "cp over the twin")
     return table(["cause", *(f"{what}: {name}" for what in columns for name in matrices)], rows)
 
 
@@ -57,7 +56,7 @@ def signatures(found: Mapping[str, Any]) -> str:
 def held_on(matrix: Matrix) -> list[str]:
     """The causes whose predicates all hold on every seed."""
     causes = matrix["causes"].items()
-    return [n for n, found in causes if held_together(found) == len(found["diagnoses"]["on"])]
+    return [n for n, found in causes if held_together(found) == len(found["curves"]["on"])]
 
 
 def other_bounds(other: Matrix) -> str:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from algorithms.collapse.doctor.packed_row import PackedRow
+from algorithms.collapse.doctor.watch import PackedRow
 from algorithms.reports.summaries import read, series
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,12 @@ class Answer(NamedTuple):
     err: str
 
 
-def chess_lab(*arguments: Any) -> Answer:
+def unwrapped(text: str) -> str:
+    """The text with every message in one line, however many it takes in 80 columns."""
+    return re.sub(r"\n  (?=\S)", " ", text)
+
+
+def wrapped_answer(*arguments: Any) -> Answer:
     """The answer to a command line; where the parser ends the process itself, that is its end."""
     with (
         contextlib.redirect_stdout(io.StringIO()) as out,
@@ -35,6 +41,12 @@ def chess_lab(*arguments: Any) -> Answer:
         except SystemExit as left:
             code = int(left.code or 0)
     return Answer(code, out.getvalue(), err.getvalue())
+
+
+def chess_lab(*arguments: Any) -> Answer:
+    """The same with every error in one line: where its lines end depends on the paths in it."""
+    code, out, err = wrapped_answer(*arguments)
+    return Answer(code, out, unwrapped(err))
 
 
 def evaluate(*arguments: Any) -> Answer:

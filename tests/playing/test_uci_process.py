@@ -17,6 +17,7 @@ import pytest
 
 from algorithms import cli
 from algorithms.playing.uci.options import SEED, TEMPERATURE, TOP_K
+from tests.commands.lab import unwrapped
 
 ROOT = Path(__file__).parents[2]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -227,8 +228,8 @@ def test_an_engine_that_nobody_can_speak_to_says_so_and_fails(
         preexec_fn=closed,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.decode().startswith(f"chess-lab uci: {message}")
-    assert done.stderr.count(b"\n") == 1
+    said = unwrapped(done.stderr.decode())
+    assert said.startswith(f"chess-lab uci: {message}") and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("last", [b"quit\n", b""])

@@ -97,11 +97,18 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     )
     run = read_run(folder, f"../../{EVIL}")
     cause = {name: EVIL for name in ("name", "confidence", "evidence", "remedy", "confirm")}
+    cause |= {"size": EVIL, "since_update": EVIL}
+    untold = {"name": EVIL, "missing": [EVIL], "because": EVIL, "logged_by": EVIL}
+    outcome = {"learning": EVIL, "entropy": EVIL, "notes": [EVIL], "regret_cp": [EVIL, EVIL]}
+    diagnosis = {
+        "verdict": EVIL, "outcome": outcome, "causes": [cause], "cannot_tell": [untold],
+        "ruled_out": [{"name": EVIL, "because": EVIL}], "notes": [EVIL],
+    }  # fmt: skip
     policy = PolicyPicture(0, 1.0, [MoveChance(0, 8, EVIL, 0.5)])
     probe = Probe(EVIL, "8/8/8/8/8/8/8/R7 w", 3, policy, policy)
     where = str(folder)
     page_notes = PageNotes(
-        diagnoses={where: {"verdict": EVIL, "causes": [cause], "notes": [EVIL]}},
+        diagnoses={where: diagnosis},
         probes={where: [probe]},
         presets={where: {EVIL: EVIL}},
         notes=[EVIL],
@@ -145,26 +152,6 @@ def test_a_column_without_a_metric_is_named_below_the_chart(tmp_path: Path) -> N
     bare = read_run(write_run(tmp_path / "b", [row(0), row(1)], config("rloo")))
     text = text_of(build_page("x", [run_of(tmp_path / "a"), bare]))
     assert "Not on record in: rloo." in text
-
-
-def test_the_doctors_causes_are_ranked_rows_with_evidence_and_command(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "a")
-    causes = [
-        {"name": "loss_budget", "confidence": 0.914, "evidence": {"bonus share": 0.98765},
-         "remedy": "lower ent_coef", "confirm": "chess-lab causes run loss_budget"},
-        {"name": "kl_trap", "confidence": "low", "evidence": ["a", "b"], "remedy": "", "confirm": ""},
-    ]  # fmt: skip
-    diagnosis = {"verdict": "collapse", "causes": causes, "notes": ["a peak is noise"]}
-    text = text_of(build_page("a", [run], PageNotes(diagnoses={str(run.path): diagnosis})))
-    assert (
-        "a, seed 1 collapse loss_budget 91% bonus share: 0.9877 lower ent_coef "
-        "chess-lab causes run loss_budget"
-    ) in text
-    assert "kl_trap low a b" in text
-    assert "a: a peak is noise" in text
-    healthy = {"verdict": "healthy", "causes": [], "notes": []}
-    text = text_of(build_page("a", [run], PageNotes(diagnoses={str(run.path): healthy})))
-    assert "a, seed 1 healthy none found" in text
 
 
 def test_runs_of_other_lengths_are_pointed_out(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from algorithms.reports.page.charts import (
     scatter_chart,
     stack_chart,
 )
-from algorithms.reports.page.series import spread
+from algorithms.reports.page.columns import spread
 from algorithms.reports.page.svg import Scale, bounds, colour, element, short, tick_texts
 from algorithms.reports.run_files import RunRecord
 from tests.reports.run_folders import row

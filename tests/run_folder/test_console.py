@@ -92,3 +92,25 @@ def test_numbers_keep_their_meaning_in_a_narrow_column() -> None:
     ]  # fmt: skip
     assert [duration(s) for s in (0, 59.6, 3_725)] == ["0:00", "1:00", "1:02:05"]
     assert sparkline([360, 180, 0]) == "█▅▁" and sparkline([]) == ""
+
+
+LONG = (
+    "collapse: sampled_entropy_bonus (97%), saturated_controller (95%); reward the exact entropy "
+    "(regularizer.ent_estimator exact)"
+)
+
+
+@pytest.mark.parametrize("status", ["learning, entropy spent on learning", LONG])
+def test_the_doctors_line_fits_80_columns_in_the_table_and_in_a_pipe(status: str) -> None:
+    console, table = _console(terminal=False)
+    live = LiveDisplay(1_000_000, console)
+    live._row.update(ROW)
+    live._status = status
+    console.print(live.render())
+    console, pipe = _console(terminal=False)
+    PlainDisplay(1_000_000, console).show(ROW, status)
+    for text in (table.getvalue(), pipe.getvalue()):
+        assert max(map(len, text.splitlines())) <= 80
+        assert " ".join(f"doctor {status}".split()) in " ".join(
+            text.replace("doctor:", "doctor").split()
+        )

@@ -21,4 +21,4 @@ COMPOSITES: dict[str, Cause] = {cause.name: cause for cause in REPLAYS}
 """Name -> a run with several causes at once."""
 
 DOCTOR_CLASSES: tuple[str, ...] = tuple(dict.fromkeys(cause.doctor_class for cause in _ALL))
-"""What the doctor can tell apart: at most 12."""
+"""The classes that the doctor can tell apart: at most 12."""

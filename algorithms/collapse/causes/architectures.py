@@ -1,4 +1,4 @@
-"""The networks that the causes are run on, and what their runs have of their own on each.
+"""The networks that the causes are run on, and the settings and bounds of each.
 
 A cause is the same on every network: the same switch, the same readings, the same sides of the bounds. What
 stands here is where its runs start, how fast they learn, and a bound where another start or another speed
@@ -16,7 +16,7 @@ Settings = Mapping[str, Any]
 
 
 class Bound(NamedTuple):
-    """What a reading is beyond, and its least distance from the twin's."""
+    """The bound of a reading, and its least distance from the twin's."""
 
     bound: float
     margin: float
@@ -24,7 +24,7 @@ class Bound(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What the runs on a network have of their own.
+    """Settings and bounds of the runs on a network.
 
     Attributes:
         settings: of all runs; the rest is the same on every network.
@@ -57,8 +57,8 @@ ARCHITECTURES: dict[str, Architecture] = {
             # Eight times the rate, as on resnet.
             "weak_entropy_high_lr": {"settings": {"optimizer.learning_rate": 8e-3}},
             # With .35 the KL to the old policy stays near .07 nats: the excursion does not come.
-            "sampled_entropy_bonus": {"shared": {"regularizer.ent_coef": 0.7}},
-            "kl_trap": {"shared": {"regularizer.ent_coef": 0.7}},
+            "sampled_entropy_bonus": {"settings": {"regularizer.ent_coef": 0.7}},
+            "kl_trap": {"settings": {"regularizer.ent_coef": 0.7}},
             # An update moves it by .003 nats: a target of .01 sends the coefficient to 0.
             "saturated_controller": {"cured": {"regularizer.kl_target": 0.002}},
         },
@@ -78,4 +78,4 @@ ARCHITECTURES: dict[str, Architecture] = {
         },
     ),
 }  # fmt: skip
-"""Network -> what its runs have of their own."""
+"""Network -> settings and bounds of its runs."""

@@ -1,4 +1,4 @@
-"""What a cause of collapse is: a diff, its cured twin, and what must tell them apart."""
+"""A cause of collapse: a change of settings, its cured twin, and the predicates that tell them apart."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FOUR_PASSES: Settings = {"algorithm.update_epochs": 4, "total_moves": 24 * 1024}
 
 @dataclasses.dataclass(frozen=True)
 class Predicate:
-    """What a run with the cause shows and its cured twin does not; written down before the runs.
+    """A reading that is beyond a bound with the cause, and not in its cured twin; written down before the runs.
 
     Attributes:
         reading: what is read off a run's record ("last eval/entropy", see reports/summaries.py).
         direction: on which side of the bound the run with the cause lies.
-        bound: what the run is beyond, and the twin is not.
+        bound: the run lies beyond it, and the twin does not.
         margin: least distance of the two on the same seed.
     """
 
@@ -61,13 +61,13 @@ class Predicate:
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A figure that somebody published of this cause.
+    """A published figure on this cause.
 
     Attributes:
-        quantity: what it is.
+        quantity: what the figure measures.
         theirs: their figure, as they give it.
-        source: who.
-        reading: what of ours stands beside it.
+        source: who published it.
+        reading: our reading beside it.
     """
 
     quantity: str
@@ -82,21 +82,21 @@ class Cause:
 
     Attributes:
         name: its name.
-        doctor_class: what the doctor calls it; causes that no record tells apart share one.
+        doctor_class: the doctor's name for it; causes that no record tells apart share one.
         title: in a few words.
         because: what goes wrong, and why.
         shared: settings of both runs.
         settings: those that switch it on, besides the fault.
-        cured: what the twin has in their place.
-        fault: what is done to the run beyond its settings.
+        cured: the twin's settings in their place.
+        fault: a change of the run that no setting can make.
         fault_says: the same in words.
-        fault_in_twin: it is done to the twin too: then it only sets the scene.
+        fault_in_twin: whether the twin has the fault too: then it is only the background.
         predicates: all must hold.
         published: figures of others.
         remedy: what to change.
         blocked_by_preflight: the run starts only with `--no-preflight`.
         composite: the classes of a run with several causes; it has no twin and no predicates.
-        network: what it is run on, a name of `ARCHITECTURES`.
+        network: the network that it is run on, a name of `ARCHITECTURES`.
         size: how large the fault is, a name of `SIZES`.
     """
 

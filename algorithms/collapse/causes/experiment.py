@@ -1,4 +1,4 @@
-"""Runs a cause or its cured twin, and reads off the record what the predicates ask for."""
+"""Runs a cause or its cured twin, and takes the readings of the predicates from the record."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from algorithms.training.trainer import train
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run of a cause came to.
+    """The outcome of a run of a cause.
 
     Attributes:
         cause: the cause.
         cured: whether it was the twin.
         seed: the run's seed.
         result: of the training run.
-        readings: reading -> value, of the predicates and of what stands beside published figures.
+        readings: reading -> value, of the predicates and of the published figures.
         diagnosis: the doctor's.
         smoke: whether the run was a few seconds long, too short for the predicates.
     """
@@ -88,7 +88,7 @@ def run_cause(
     preflight: bool = True,
     smoke: bool = False,
 ) -> Outcome:
-    """Runs the cause, or its cured twin, and returns what came of it.
+    """The outcome of a run of the cause, or of its cured twin.
 
     Args:
         cause: from `CAUSES`, or what its `on_network` gives.

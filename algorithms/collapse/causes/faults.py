@@ -1,4 +1,4 @@
-"""Faults that no setting can make: what is done to a session's parts. Nothing else in the project does."""
+"""Faults that no setting can make: changes of a session's parts. Nothing else in the project makes them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sampler_precision(**dtypes: str) -> Fault:
 
 
 def sampler_drops_features(session: Session) -> None:
-    """None; the sampler is left in training mode, so that dropout acts in every rollout."""
+    """The sampler is left in training mode, so that dropout acts in every rollout."""
     _separate_sampler(session).train()
 
 
@@ -78,7 +78,7 @@ def squashed_reward(scale_cp: float) -> Fault:
 
 
 def sharpened_start(factor: float) -> Fault:
-    """The policy starts with its logits multiplied: sure of itself, and no wiser."""
+    """The policy starts with its logits multiplied: it is surer of its moves, and no better."""
 
     def fault(session: Session) -> None:
         factors = session.policy.logit_factors()

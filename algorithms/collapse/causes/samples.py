@@ -1,4 +1,4 @@
-"""Causes by which the samples are not what the learner takes them for."""
+"""Causes in the samples: they do not come from the distribution that the learner assumes."""
 
 from __future__ import annotations
 

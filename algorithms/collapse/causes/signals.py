@@ -1,4 +1,4 @@
-"""Causes in what there is to learn from: positions, rewards, moves that are sampled."""
+"""Causes in the signal: positions, rewards, moves that are sampled."""
 
 from __future__ import annotations
 

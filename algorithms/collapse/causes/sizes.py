@@ -19,14 +19,14 @@ SIZE_NAMES = (FULL, "half", "third", "harmless")
 
 
 class Size(NamedTuple):
-    """What a cause has in place of its own at a size.
+    """The settings of a cause at a size, in place of its own.
 
     Attributes:
-        times: setting -> factor on what the cause has, of the run with the fault alone.
+        times: setting -> factor on the cause's value, of the run with the fault alone.
         settings: of the run with the fault alone.
         shared: of both runs.
         cured: of the twin alone.
-        fault: what is done to the run beyond its settings.
+        fault: a change of the run that no setting can make.
         fault_says: the same in words.
     """
 
@@ -145,5 +145,5 @@ SIZES: dict[str, dict[str, Size]] = {
         "harmless": _squashed(400.0),
     },
 }
-"""Cause -> size -> what it has there. `low_precision` and `zero_variance_groups` have no sizes: the
+"""Cause -> size -> its settings there. `low_precision` and `zero_variance_groups` have no sizes: the
 one is a kind of number, the other a reward."""

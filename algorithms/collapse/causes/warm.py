@@ -33,8 +33,8 @@ class Warm(NamedTuple):
     """A shipped policy that is a little better than chance.
 
     Attributes:
-        name: what it is shipped as.
-        sharpened: what its first logits are multiplied by.
+        name: of the shipped policy.
+        sharpened: factor on its first logits.
     """
 
     name: str
@@ -60,7 +60,7 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
 
 
 def rebuild(network: str, folder: Path) -> None:
-    """None; trains it and writes its weights and their SHA-256 into `folder`."""
+    """Trains it and writes its weights and their SHA-256 into `folder`."""
     warm = WARM[network]
 
     def sharp_session(config: TrainConfig, *, fresh: bool) -> Session:
@@ -76,7 +76,7 @@ def rebuild(network: str, folder: Path) -> None:
 
 @torch.no_grad()
 def describe(policy: PolicyNet) -> dict[str, float]:
-    """What makes a policy warm, on the held-out slice random_2_40.
+    """Measures of a warm policy on the held-out slice random_2_40.
 
     `logit_std` is the mean over positions of the standard deviation of the legal logits;
     `entropy_<T>` the mean entropy at temperature T, nats; `uniform` the mean of ln(legal moves);
@@ -100,7 +100,7 @@ def describe(policy: PolicyNet) -> dict[str, float]:
 
 
 def main() -> None:
-    """None; the command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m algorithms.collapse.causes.warm",
         description="The shipped policies that the causes start from.",

@@ -1,90 +1,126 @@
-"""The doctor: what a run's record says of collapse and its causes, without looking at a setting."""
+"""The doctor: the outcome of a run, and the causes that its record names, rules out or cannot tell."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_rules, step_rules
-from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record
-from algorithms.collapse.doctor.packed_row import PackedRow
-from algorithms.reports.peaks import judge_peak
+from algorithms.collapse.doctor.confidence import confidence
+from algorithms.collapse.doctor.finding import Finding, Named, Rule, RuledOut, Untold, Verdict
+from algorithms.collapse.doctor.notes import impossible, lucky_peak, missing_rows
+from algorithms.collapse.doctor.outcome import (
+    LEARNING,
+    LOST,
+    NOT_LEARNING,
+    UNKNOWN,
+    WORSE,
+    Outcome,
+    outcome_of,
+)
+from algorithms.collapse.doctor.record import Record
+from algorithms.collapse.doctor.rules import RULES
+from algorithms.collapse.doctor.sampler_rules import SAMPLER_RULES
 from algorithms.reports.run_files import read_rows
 from algorithms.reports.summaries import Rows
 
-RULES = (
-    sampler_rules.temperature_mismatch,
-    sampler_rules.forward_mismatch,
-    sampler_rules.stale_behaviour,
-    regulariser_rules.sampled_entropy_bonus,
-    regulariser_rules.saturated_controller,
-    signal_rules.no_signal,
-    signal_rules.fixed_positions,
-    regulariser_rules.loss_budget,
-    regulariser_rules.sharp_optimum,
-    step_rules.clip_asymmetry,
-    step_rules.update_epochs,
-    step_rules.weak_entropy_high_lr,
-)
-"""Each tests one cause by a measurement that the cause alone explains; none reads a setting.
-
-In the order of their rank among equally confident ones: what corrupts the samples comes first. Bounds
-stand between what the runs of the causes and their cured twins showed (docs/causes.md); the
-quantities are 0, 1 or equal by theory where the cause is absent, unless the rule says otherwise.
-"""
-
 NEEDED_UPDATES = 4
-"""With fewer the record says too little."""
+"""With fewer only the samples of the first update can be judged."""
 
-HEALTHY, SPENT, COLLAPSE, IMPAIRED, UNEXPLAINED, SHORT = (
+HEALTHY, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
     "healthy",
-    "not a collapse",
     "collapse",
     "impaired",
     "unexplained collapse",
+    "cannot tell",
     "too short",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor says.
+    """The doctor's diagnosis of a record.
 
     Attributes:
-        verdict: "healthy"; "not a collapse" (entropy fell while held-out regret improved);
-            "collapse" (a cause, and entropy lost without what it should have bought); "impaired" (a
-            cause, and no collapse so far); "unexplained collapse" (that loss, and no cause found);
-            "too short".
-        causes: ranked, the likeliest first.
-        notes: what else stands out: impossible values, peaks that are noise, what was lost for what.
+        verdict: "healthy" (it learns, and every cause is ruled out or harmless at its size); "collapse" (a
+            harmful cause, and entropy lost without return); "impaired" (a harmful cause, and no
+            collapse); "unexplained collapse" (that loss, and no cause); "not learning" or "getting worse"
+            (and no cause); "cannot tell" (no cause, and something is missing); "too short".
+        outcome: of the run.
+        findings: one for each cause, in the order of their rank.
+        notes: other observations: impossible values, peaks that are noise.
     """
 
     verdict: str
-    causes: tuple[Evidence, ...]
+    outcome: Outcome
+    findings: tuple[Finding, ...]
     notes: tuple[str, ...]
 
     @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The causes that are named: the harmful ones first, then by rank."""
+        named = [finding for finding in self.findings if isinstance(finding.verdict, Named)]
+        return tuple(sorted(named, key=lambda finding: not finding.is_harmful))
+
+    @property
+    def ruled_out(self) -> tuple[Finding, ...]:
+        """The causes that are ruled out."""
+        return tuple(each for each in self.findings if isinstance(each.verdict, RuledOut))
+
+    @property
+    def untold(self) -> tuple[Finding, ...]:
+        """The causes of which the record does not tell."""
+        return tuple(each for each in self.findings if isinstance(each.verdict, Untold))
+
+    @property
     def exit_code(self) -> int:
-        """1 where a cause was found or entropy was lost for nothing, otherwise 0."""
-        return 1 if self.causes or self.verdict == UNEXPLAINED else 0
+        """0 healthy, 1 a harmful cause named or not learning, 3 nothing named and something untold."""
+        if self.verdict == HEALTHY:
+            return 0
+        return 3 if self.verdict in (CANNOT_TELL, SHORT) else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values: {"verdict", "causes": [{"name", "confidence", ...}], "notes"}."""
+        """JSON values: verdict, outcome, causes (ranked, each with its name), ruled_out, cannot_tell, notes."""
         return {
             "verdict": self.verdict,
-            "causes": [cause.to_dict() for cause in self.causes],
+            "outcome": self.outcome.to_dict(),
+            "causes": [_cause(finding) for finding in self.causes],
+            "ruled_out": [
+                {"name": each.name, "because": each.verdict.because}  # type: ignore[union-attr]
+                for each in self.ruled_out
+            ],
+            "cannot_tell": [_untold(finding) for finding in self.untold],
             "notes": list(self.notes),
         }
 
+    @property
+    def state(self) -> str:
+        """The outcome in words, as "learning, entropy spent on learning"."""
+        learning, entropy = self.outcome.learning, self.outcome.entropy
+        if learning == entropy == UNKNOWN:
+            return "cannot tell whether it learns, nor what becomes of its entropy"
+        learning = "cannot tell whether it learns" if learning == UNKNOWN else learning
+        rest = "entropy not known" if entropy == UNKNOWN else f"entropy {entropy}"
+        return f"{learning}, {rest}"
+
     def line(self) -> str:
         """The diagnosis in a line."""
-        if not self.causes:
-            spent = ": entropy falls while held-out regret improves"
-            return self.verdict + (spent if self.verdict == SPENT else "")
-        first = self.causes[0]
-        return f"{self.verdict}: {first.name} ({first.confidence:.0%}); {first.remedy}"
+        harmful = [finding for finding in self.causes if finding.is_harmful]
+        if harmful:
+            first = harmful[0].verdict
+            assert isinstance(first, Named)
+            named = ", ".join(f"{each.name} ({each.confidence:.0%})" for each in harmful)
+            return f"{self.verdict}: {named}; {first.remedy}"
+        said = self.state.startswith(self.verdict)
+        return "; ".join([self.state if said else f"{self.verdict}: {self.state}", *self.lacking])
+
+    @property
+    def lacking(self) -> list[str]:
+        """What is missing for a better diagnosis, in a phrase; empty where nothing is."""
+        if count := len(self.untold):
+            return [f"{count} cause{'s' if count > 1 else ''} cannot be told"]
+        rows_are_missing = self.verdict == CANNOT_TELL and self.outcome.learning == LEARNING
+        return ["rows are missing"] if rows_are_missing else []
 
 
 def diagnose(rows: Rows) -> Diagnosis:
@@ -94,20 +130,23 @@ def diagnose(rows: Rows) -> Diagnosis:
         rows: of a metrics.jsonl, in order.
     """
     record = Record(rows)
-    if record.updates < NEEDED_UPDATES:
-        note = (
-            f"{record.updates} updates on record: a diagnosis needs at least {NEEDED_UPDATES}, and "
-            "two evaluations"
+    outcome = outcome_of(record)
+    notes = [*missing_rows(record), *impossible(record), *lucky_peak(record, outcome)]
+    if not record.is_one_run:
+        notes.insert(
+            0, "the steps go back: the record holds rows of more than one run, or of a run twice"
         )
-        return Diagnosis(SHORT, (), (note, *_impossible(record)))
-    found = [evidence for rule in RULES if (evidence := rule(record)) is not None]
-    found.sort(key=lambda evidence: -evidence.confidence)  # stable: equals stay in rank
-    evaluations = len(record.series("eval/regret_cp"))
-    if not found and evaluations < 2:  # "healthy" is a judgement on what entropy bought
-        note = f"{evaluations} evaluations on record: without a cause, a verdict needs two"
-        return Diagnosis(SHORT, (), (note, *_impossible(record)))
-    verdict = _verdict(record, bool(found))
-    return Diagnosis(verdict, tuple(found), tuple(_notes(record, verdict)))
+        untold = Untold((), "the record is not that of one run")
+        found = [Finding(rule.name, untold, float("nan"), rule.logged_by) for rule in RULES]
+        return Diagnosis(CANNOT_TELL, outcome, tuple(found), tuple(notes))
+    looked = {rule.name: _looked(rule, record, outcome) for rule in RULES}
+    harmful = {n for n, v in looked.items() if isinstance(v, Named) and v.size >= 1}
+    findings = tuple(
+        Finding(rule.name, verdict, confidence(rule.name, verdict), rule.logged_by)
+        for rule in RULES
+        for verdict in (_with_others(rule, looked[rule.name], harmful),)
+    )
+    return Diagnosis(_verdict(record, outcome, findings), outcome, findings, tuple(notes))
 
 
 def diagnose_run(run_dir: Path) -> Diagnosis:
@@ -121,78 +160,62 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
     return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
-class Watch:
-    """Follows a run row by row: a line on its state, renewed at every evaluation.
-
-    Args:
-        rows: what is on record already, of a run that is continued.
-    """
-
-    def __init__(self, rows: Rows = ()) -> None:
-        self._rows = [PackedRow(row) for row in rows]
-        self._line = ""
-
-    def __call__(self, row: Mapping[str, float]) -> str:
-        """The line after this row of the record."""
-        # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
-        while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
-            self._rows.pop()
-        self._rows.append(PackedRow(row))
-        if "eval/regret_cp" in row:
-            diagnosis = diagnose(self._rows)
-            self._line = "" if diagnosis.verdict == SHORT else diagnosis.line()
-        return self._line
+def _looked(rule: Rule, record: Record, outcome: Outcome) -> Verdict:
+    verdict: Verdict = rule(record, outcome)
+    if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
+        return Untold(gaps, "on record in a part of the updates alone")
+    if record.updates >= NEEDED_UPDATES or isinstance(verdict, Untold):
+        return verdict
+    # Two updates from somewhere in a run do not tell a fixed difference from old weights.
+    if rule in SAMPLER_RULES and isinstance(verdict, Named) and record.fresh_starts:
+        return verdict
+    return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
 
 
-def _verdict(record: Record, has_cause: bool) -> str:
-    lost = record.entropy_kept < 0.6
-    if has_cause:
-        return COLLAPSE if lost else IMPAIRED
-    if lost:
-        return SPENT if record.regret_kept < 0.95 else UNEXPLAINED
+def _with_others(rule: Rule, verdict: Verdict, harmful: set[str]) -> Verdict:
+    """What is left of a rule's verdict where another cause shows the same."""
+    others = [name for name in rule.hidden_by if name in harmful]
+    if not isinstance(verdict, Named) or not others:
+        return verdict
+    return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
+
+
+def _verdict(record: Record, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
+    if any(finding.is_harmful for finding in findings):
+        return COLLAPSE if outcome.entropy == LOST else IMPAIRED
+    if record.updates < NEEDED_UPDATES:
+        return SHORT
+    if outcome.learning in (NOT_LEARNING, WORSE):
+        return UNEXPLAINED if outcome.entropy == LOST else outcome.learning
+    if outcome.entropy == LOST:
+        return UNEXPLAINED
+    told = not any(isinstance(f.verdict, Untold) for f in findings)
+    if outcome.learning != LEARNING or not told or not record.is_whole:
+        return CANNOT_TELL
     return HEALTHY
 
 
-def _notes(record: Record, verdict: str) -> list[str]:
-    notes = _impossible(record)
-    if verdict == SPENT:
-        notes.append(
-            f"entropy fell to {record.entropy_kept:.0%} of its start while held-out regret fell to "
-            f"{record.regret_kept:.0%} of its own: the entropy was spent on learning"
-        )
-    if verdict == UNEXPLAINED:
-        notes.append(
-            f"entropy fell to {record.entropy_kept:.0%} of its start and held-out regret is "
-            f"{record.regret_kept:.0%} of its own: nothing was bought with it, and no rule fires"
-        )
-    rewards = record.series("rollout/reward_mean")
-    # Only where nothing was learned: there a lucky batch is easily read as progress.
-    if len(rewards) >= 8 and max(rewards) > min(rewards) and record.regret_kept > 0.9:
-        peak = judge_peak(rewards, higher_is_better=True, trend=True)
-        if peak.is_noise and not peak.cannot_be_judged:
-            notes.append(
-                f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is noise: the "
-                f"best of {peak.evaluations} is that far from the trend with probability "
-                f"{peak.p_value:.2g}"
-            )
-    return notes
+def _cause(finding: Finding) -> dict[str, Any]:
+    verdict = finding.verdict
+    assert isinstance(verdict, Named)
+    return {
+        "name": finding.name,
+        "confidence": round(finding.confidence, 3),
+        "harmful": finding.is_harmful,
+        "size": round(verdict.size, 3),
+        "since_update": verdict.since,
+        "evidence": f"{verdict.measured}; without the cause: {verdict.without}",
+        "remedy": verdict.remedy,
+        "confirm": verdict.confirm,
+    }
 
 
-def _impossible(record: Record) -> list[str]:
-    """Values that no run can have: entropies above the logarithm of the number of legal moves."""
-    notes = []
-    for name in ("policy/entropy", "reg/entropy", "eval/entropy", "reg/entropy_sampled"):
-        highest = max(record.series(name), default=0.0)
-        if highest > LARGEST_ENTROPY:
-            notes.append(
-                f"impossible value: {name} reaches {highest:.2f} nats, and no chess position has "
-                f"more than ln 218 = {LARGEST_ENTROPY:.3f}: whatever is logged there is no entropy"
-            )
-    for entropy, bound in record.both("policy/entropy", "policy/entropy_bound"):
-        if entropy > bound + 1e-3:
-            notes.append(
-                f"impossible value: policy/entropy is {entropy:.3f} where the legal moves allow "
-                f"{bound:.3f} (mean of ln n)"
-            )
-            break
-    return notes
+def _untold(finding: Finding) -> dict[str, Any]:
+    verdict = finding.verdict
+    assert isinstance(verdict, Untold)
+    return {
+        "name": finding.name,
+        "missing": list(verdict.missing),
+        "because": verdict.because,
+        "logged_by": finding.logged_by,
+    }

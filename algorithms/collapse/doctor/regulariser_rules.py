@@ -1,114 +1,260 @@
-"""Rules on what should hold the entropy."""
+"""Rules on the terms that should keep the entropy up."""
 
 from __future__ import annotations
 
-from algorithms.collapse.doctor.evidence import LARGEST_ENTROPY, Evidence, Record, rerun
+import math
+
+from algorithms.collapse.doctor.finding import (
+    Named,
+    Rule,
+    RuledOut,
+    Untold,
+    Verdict,
+    named_if_harmful,
+    rerun,
+)
+from algorithms.collapse.doctor.outcome import FORCED_UP, KEPT, LEARNING, LOST, SPENT, Outcome
+from algorithms.collapse.doctor.record import Record
+
+LARGEST_ENTROPY = math.log(218)
+"""No chess position has more than 218 legal moves: 5.385 nats."""
+
+SATURATED = "reg/controller_saturated"
+COEFS = ("reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef")
+
+HARMFUL_GAP_NATS = 0.75
+"""What is rewarded as entropy may part from the entropy by so much, at the most, without harm."""
+
+HARMFUL_HOLD = 0.5
+"""Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
+
+HARMFUL_PULL = 0.4
+"""Share of the gradient norm from which a regulariser that wins did harm."""
+
+PRESENT = 0.9
+"""Size of what is there and did no harm to this run."""
+
+UNIFORM = 0.985
+"""Share of the largest entropy from which a policy is uniform."""
+
+HARMFUL_OPTIMUM_NATS = 0.7
+"""Entropy of the best policy of the regularised objective below which harm was done."""
 
 
-def sampled_entropy_bonus(record: Record) -> Evidence | None:
+def sampled_entropy_bonus(record: Record, outcome: Outcome) -> Verdict:
     """What is rewarded as entropy parts from the entropy."""
-    pairs = record.both("reg/entropy_sampled", "reg/entropy")
-    weights = record.series("reg/entropy_weighted")
-    if not pairs or not any(weight != 0 for weight in weights):
-        return None
-    sampled, exact = max(pairs, key=lambda pair: pair[0] - pair[1])
-    highest = max(pair[0] for pair in pairs)
-    confidence = 0.6
-    if sampled - exact > 0.3:
-        confidence = 0.95
-    if highest > LARGEST_ENTROPY:
-        confidence = 0.99
-    fought = record("late reg/controller_saturated") > 0.5 and record("late reg/kl_old") > 0.05
-    trap = (
-        f"; a KL to the old policy pulls the other way with its coefficient at its bound "
-        f"({record('last reg/kl_old_coef'):.3g}), and the exact KL is {record('late reg/kl_old'):.2g}"
-        if fought
-        else ""
+    rows = record.together("reg/ent_coef", "reg/entropy", "reg/entropy_weighted")
+    paid = [(n, -weighted / coef, exact) for n, (coef, exact, weighted) in rows if coef > 0]
+    if not paid:
+        return RuledOut("the entropy bonus has a coefficient of 0")
+    gaps = [(n, sampled - exact) for n, sampled, exact in paid]
+    same = sum(
+        abs(gap) < 0.02 * max(exact, 0.05)
+        for (_, gap), (_, _, exact) in zip(gaps, paid, strict=True)
     )
-    return Evidence(
-        "sampled_entropy_bonus",
-        confidence,
-        f"-mean(log pi) of the sampled moves, which the bonus rewards, reaches {highest:.2f} nats "
-        f"where the exact entropy is {exact:.2f} (an entropy is at most {LARGEST_ENTROPY:.3f}); the "
-        f"exact one ends at {record('last reg/entropy'):.2f}{trap}",
-        "the two are equal up to sampling noise",
+    if same >= 0.9 * len(paid):
+        return RuledOut(
+            f"what is rewarded is the entropy itself: {paid[-1][1]:.3f} and {paid[-1][2]:.3f} nats at update "
+            f"{paid[-1][0]}"
+        )
+    number, sampled, exact = max(paid, key=lambda each: abs(each[1] - each[2]))
+    trap = ""
+    if record.last(SATURATED, 0.25) > 0.5 and record.last("reg/kl_old_coef") > 0:
+        trap = (
+            f"; a KL to the old policy pulls the other way with its coefficient at its bound "
+            f"({record.last('reg/kl_old_coef'):.3g})"
+        )
+    since = next((n for n, gap in gaps if abs(gap) > HARMFUL_GAP_NATS), paid[0][0])
+    return Named(
+        max(abs(gap) for _, gap in gaps) / HARMFUL_GAP_NATS,
+        since,
+        f"the bonus rewards {sampled:.2f} nats at update {number}, where the exact entropy is {exact:.2f} (an "
+        f"entropy is at most {LARGEST_ENTROPY:.3f}){trap}",
+        "the two are equal",
         "reward the exact entropy (regularizer.ent_estimator exact)",
         rerun("--regularizer.ent-estimator exact"),
     )
 
 
-def saturated_controller(record: Record) -> Evidence | None:
-    """A controller sits at its bound and what it controls does not come to its target."""
-    late = record("late reg/controller_saturated")
-    if not late > 0.5:
+def _moved(record: Record) -> tuple[str, float, float] | None:
+    """(coefficient, its first value, its last) of the one that a controller moves; None without one."""
+    moved = []
+    for name in COEFS:
+        values = record.series(name)
+        if values and max(values) > 1.05 * min(values):
+            moved.append((max(values) / max(min(values), 1e-9), name, values))
+    if not moved:
         return None
-    coefs = {
-        name: record(f"last reg/{name}") for name in ("ent_coef", "kl_old_coef", "kl_ref_coef")
-    }
-    at = ", ".join(f"{name} {value:.3g}" for name, value in coefs.items() if value > 0)
-    return Evidence(
-        "saturated_controller",
-        0.9 if record("mean reg/controller_saturated") > 0.3 else 0.7,
-        f"a controller held its coefficient at its bound in {late:.0%} of the last quarter of the "
-        f"updates ({at}); the KL to the sampler is {record('late reg/kl_old'):.2g} nats there, "
-        f"held-out regret went to {record.regret_kept:.0%} of its start",
-        "a controller that is within its range",
-        "a target that can be reached, a wider bound, or no controller",
-        rerun("--regularizer.kl-controller none", "--regularizer.ent-controller none"),
+    _, name, values = max(moved)
+    return name, values[0], values[-1]
+
+
+def saturated_controller(record: Record, outcome: Outcome) -> Verdict:
+    """A controller holds its coefficient at its upper bound, and the penalty holds the policy."""
+    found = record.episode(record.points(SATURATED), lambda value: value > 0.5)
+    if found is None:
+        return RuledOut(
+            f"no controller is at a bound for long ({record.mean(SATURATED):.0%} of the updates)"
+        )
+    moved = _moved(record)
+    if moved is not None and moved[2] < moved[1]:
+        return RuledOut(
+            f"{moved[0]} rests at its lower bound ({moved[1]:.3g} at the start, {moved[2]:.3g} at the end), "
+            "where it does nothing"
+        )
+    name = moved[0] if moved else "reg/kl_old_coef"
+    pull = _pull(record, name)
+    if math.isnan(pull):
+        return Untold(
+            (name.replace("_coef", "_weighted"),),
+            f"{name} is at its upper bound {record.last(name):.3g}",
+        )
+    return named_if_harmful(
+        Named(
+            pull / HARMFUL_HOLD,
+            found.since,
+            f"a controller holds {name} at its upper bound {record.last(name):.3g} "
+            f"{found.begins(record.first_update)}; against the policy's own pull the term has {pull:.0%} in the last "
+            f"quarter, and the KL to the sampler is {record.last('reg/kl_old', 0.25):.2g} nats there",
+            "a controller that is within its range",
+            "a target that can be reached, a lower bound, or no controller",
+            rerun("--regularizer.kl-controller none", "--regularizer.ent-controller none"),
+        )
     )
 
 
-def loss_budget(record: Record) -> Evidence | None:
-    """A regulariser holds the policy where it alone wants it, and the rewards are not heard."""
-    at_bound = record("late eval/entropy_normalized")
-    weighted = abs(record("mean reg/entropy_weighted"))
-    entropy_pulls = record.start("grad_share/entropy", 2)
-    anchored = record("late policy/kl_ref")
-    anchor_pulls = record("median grad_share/kl_ref")
-    if not record.start("rollout/reward_zero_std_fraction") < 0.25:
-        return None  # without rewards that differ, whatever is left of the loss rules
-    if at_bound > 0.97 and entropy_pulls > 0.4 and record.regret_kept > 0.85:
-        return Evidence(
-            "loss_budget",
-            0.95,
-            f"the entropy bonus had {entropy_pulls:.0%} of the gradient norm at the first looks, "
-            f"the policy is uniform ({at_bound:.1%} of the largest entropy) and held-out regret is "
-            f"{record.regret_kept:.0%} of its start; weighted bonus {weighted:.2g} against a policy "
-            f"loss of {abs(record('mean train/policy_loss')):.2g}",
-            "a policy that leaves uniform as it learns",
-            "lower regularizer.ent_coef until the policy has most of the gradient",
-            rerun(f"--regularizer.ent-coef {record('last reg/ent_coef') / 10:.3g}"),
-        )
-    if anchor_pulls > 0.4 and anchored < 0.02 and record.regret_kept > 0.95:
-        return Evidence(
-            "loss_budget",
-            0.85,
-            f"the KL to the reference has {anchor_pulls:.0%} of the gradient norm, the policy is "
-            f"{anchored:.2g} nats from it and held-out regret is {record.regret_kept:.0%} of its "
-            "start",
-            "a policy that leaves the reference as it learns",
-            "lower regularizer.kl_ref_coef",
-            rerun(f"--regularizer.kl-ref-coef {record('last reg/kl_ref_coef') / 10:.3g}"),
-        )
-    return None
+def _pull(record: Record, coefficient: str) -> float:
+    """Share of the term that `coefficient` weighs, in the last quarter; NaN where it is not logged.
+
+    A KL to the sampler has no gradient at the first step of an update, where gradient shares are measured: its
+    share of the loss, beside the policy's, is taken.
+    """
+    if coefficient == "reg/ent_coef":
+        return record.last("grad_share/entropy", 0.25)
+    term = record.quarter(coefficient.replace("_coef", "_weighted"))
+    policy = record.quarter("train/policy_loss")
+    return term / (term + policy) if term + policy > 0 else math.nan
 
 
-def sharp_optimum(record: Record) -> Evidence | None:
+def loss_budget(record: Record, outcome: Outcome) -> Verdict:
+    """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
+    for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
+        is_off = record.has(coefs) and max(record.series(coefs)) == 0
+        if not is_off and not record.has(f"grad_share/{term}"):
+            return Untold((f"grad_share/{term}",), f"{coefs} is not known to be 0")
+    bonus, anchor = record.median("grad_share/entropy"), record.median("grad_share/kl_ref")
+    early = record.first("grad_share/entropy", 2)
+    normalized = record.last("eval/entropy_normalized", 0.25)
+    start = record.first("eval/entropy_normalized")
+    bonus, anchor = (0.0 if math.isnan(share) else share for share in (bonus, anchor))
+    said = (
+        f"the entropy bonus has {bonus:.0%} of the gradient norm (median; {early:.0%} at the first looks), "
+        f"held-out entropy goes from {start:.0%} to {normalized:.0%} of the largest"
+    )
+    dead = record.median("rollout/reward_zero_std_fraction")
+    if dead > 0.5:
+        return RuledOut(
+            f"{dead:.0%} of the groups have equal rewards: whatever is left of the loss rules"
+        )
+    share = max(bonus, early)
+    if normalized > UNIFORM and share > HARMFUL_PULL / 2:  # only a bonus holds a policy there
+        share = max(share, HARMFUL_PULL)
+    if normalized > max(0.6, 0.97 * start):
+        return named_if_harmful(
+            Named(
+                share / HARMFUL_PULL,
+                record.first_update,
+                said,
+                "a policy that leaves uniform as it learns",
+                "lower regularizer.ent_coef until the policy has most of the gradient",
+                rerun(f"--regularizer.ent-coef {record.last('reg/ent_coef') / 10:.3g}"),
+            )
+        )
+    anchored = record.last("policy/kl_ref", 0.25)
+    if anchor > HARMFUL_PULL and anchored < 0.02 and outcome.learning != LEARNING:
+        return named_if_harmful(
+            Named(
+                anchor / HARMFUL_PULL,
+                record.first_update,
+                f"the KL to the reference has {anchor:.0%} of the gradient norm, and the policy is {anchored:.2g} "
+                "nats from it",
+                "a policy that leaves the reference as it learns",
+                "lower regularizer.kl_ref_coef",
+                rerun(f"--regularizer.kl-ref-coef {record.last('reg/kl_ref_coef') / 10:.3g}"),
+            )
+        )
+    return RuledOut(said)
+
+
+def sharp_optimum(record: Record, outcome: Outcome) -> Verdict:
     """The regularised objective itself is best served by a policy almost without entropy."""
-    optimum = record("last probe/optimum_entropy")
-    if not optimum < 0.7:
-        return None
-    now, anchor = record("last probe/entropy"), record("last reg/kl_ref_coef")
+    if max(record.series("reg/kl_ref_coef")) == 0:
+        return RuledOut("there is no KL to a reference, and no optimum but the best move")
+    if not record.has("probe/optimum_entropy", "probe/entropy"):
+        if outcome.entropy in (KEPT, SPENT, FORCED_UP):
+            return RuledOut(f"entropy is {outcome.entropy}")
+        return Untold(
+            ("probe/optimum_entropy",),
+            "a KL to a reference is on, and what it aims at is not logged",
+        )
+    optimum = record.last("probe/optimum_entropy")
+    now, anchor = record.last("probe/entropy"), record.last("reg/kl_ref_coef")
+    start = record.first("probe/entropy")
+    if not optimum < 0.5 * start:
+        return RuledOut(
+            f"with the coefficients in force the best policy has {optimum:.2f} nats on the probe positions"
+        )
     change = f"--regularizer.kl-ref-coef {100 * anchor:.3g}"
     if not anchor > 0:  # nothing to multiply: then only the bonus shapes the optimum
-        change = f"--regularizer.ent-coef {10 * record('last reg/ent_coef'):.3g}"
-    return Evidence(
-        "sharp_optimum",
-        0.9 if record.entropy_kept < 0.6 else 0.6,
+        change = f"--regularizer.ent-coef {10 * record.last('reg/ent_coef'):.3g}"
+    size = HARMFUL_OPTIMUM_NATS / max(optimum, 1e-3)
+    return Named(
+        size if outcome.entropy == LOST else min(size, PRESENT),
+        record.first_update,
         f"with the coefficients in force the best policy has {optimum:.2f} nats on the probe "
-        f"positions (the policy: {now:.2f}, falling from {record('first probe/entropy'):.2f}); the "
-        f"KL to the reference has {record('median grad_share/kl_ref'):.1%} of the gradient norm",
+        f"positions (the policy: {now:.2f}, from {start:.2f})",
         "an optimum with the entropy that is wanted",
         "raise regularizer.kl_ref_coef, or add an entropy bonus (regularizer.ent_coef)",
         rerun(change),
     )
+
+
+_PROBES = "--diagnostics-interval-updates"
+REGULARISER_RULES = (
+    Rule(
+        "sampled_entropy_bonus",
+        (("reg/ent_coef", "reg/entropy", "reg/entropy_weighted"),),
+        "every run of this project",
+        "what the bonus rewards is not the entropy",
+        "no bonus, or one that rewards the entropy",
+        f"the two part by less than {HARMFUL_GAP_NATS:g} nats",
+        sampled_entropy_bonus,
+    ),
+    Rule(
+        "saturated_controller",
+        ((SATURATED,),),
+        f"every run of this project; gradient shares by {_PROBES}",
+        "a coefficient stays at its upper bound",
+        "no controller at a bound, or at its lower one",
+        f"the term has less than {HARMFUL_HOLD:.0%} beside the policy's",
+        saturated_controller,
+    ),
+    Rule(
+        "loss_budget",
+        (("grad_share/policy", "eval/entropy_normalized"),),
+        f"{_PROBES}, and evaluations",
+        "a bonus or an anchor has much of the gradient, and the policy is where that alone wants it",
+        "a small share of the gradient, or a policy that leaves that place",
+        f"the share is below {HARMFUL_PULL:.0%}",
+        loss_budget,
+    ),
+    Rule(
+        "sharp_optimum",
+        (("reg/kl_ref_coef",),),
+        _PROBES,
+        "the best policy under the coefficients in force has less than half of the entropy at the start",
+        "an optimum with entropy",
+        f"it has more than {HARMFUL_OPTIMUM_NATS:g} nats, or the run learns and entropy is not lost without return",
+        sharp_optimum,
+    ),
+)

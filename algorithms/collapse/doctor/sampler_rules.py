@@ -1,83 +1,220 @@
-"""Rules on the samples: are they what the learner takes them for?"""
+"""Rules on the samples: do they come from the distribution that the learner assumes?
+
+Before the first step of an update the learner's log-odds should be the sampler's. Three faults break that, each
+in its own way: another temperature multiplies them, another forward pass scatters them at every update, and old
+weights scatter them at some updates and not at those that follow a synchronisation.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import groupby
 
-from algorithms.collapse.doctor.evidence import Evidence, Record, rerun
+import numpy as np
+
+from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Verdict, rerun
+from algorithms.collapse.doctor.outcome import Outcome
+from algorithms.collapse.doctor.record import Point, Record
+
+SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
+STEP0_SLOPE, STEP0_RESIDUAL = "step0/log_odds_slope", "step0/log_odds_residual"
+SPREAD = "ratio/std_first_minibatch"
+
+OFF_NATS = 1e-4
+"""Residuals and spreads below this are rounding of float32."""
+
+STRAIGHT = 0.03
+"""A residual below this part of |ln slope|, in nats, is a line: nothing but a temperature draws one."""
+
+HARMFUL_LOG_SLOPE = 0.06
+"""|ln slope| from which a temperature fault did harm."""
+
+HARMFUL_RESIDUAL = 0.18
+"""Scatter in nats from which another forward pass did harm."""
+
+HARMFUL_STALENESS = 0.17
+"""Scatter in nats, mean over the updates, from which old weights did harm."""
 
 
-def temperature_mismatch(record: Record) -> Evidence | None:
+def _lines(record: Record) -> list[tuple[int, float, float]]:
+    """(update, slope, residual) of every update that has them; those of a process's first look come first."""
+    per_update = {n: (slope, left) for n, (slope, left) in record.together(SLOPE, RESIDUAL)}
+    looked = {n: (slope, left) for n, (slope, left) in record.together(STEP0_SLOPE, STEP0_RESIDUAL)}
+    return [(n, *line) for n, line in sorted({**per_update, **looked}.items())]
+
+
+def _is_temperature(slope: float, residual: float) -> bool:
+    return (
+        slope > 0 and abs(math.log(slope)) > 0.004 and residual <= STRAIGHT * abs(math.log(slope))
+    )
+
+
+def temperature_mismatch(record: Record, outcome: Outcome) -> Verdict:
     """The learner's log-odds are a multiple of the sampler's: only temperatures do that."""
-    slope = record("first step0/log_odds_slope")
-    residual = record("first step0/log_odds_residual")
-    first = record("first ratio/std_first_minibatch")
-    if not (abs(slope - 1) > 0.01 and first > 1e-5):
-        return None
-    # A straight line through the log-odds is the mark of a temperature; scatter has other causes.
-    straight = residual <= 0.02 or math.isnan(residual)
-    if not straight:
-        return None
-    return Evidence(
-        "temperature_mismatch",
-        0.99,
-        f"before the first update the learner's log-odds are {slope:.4f} times the sampler's, "
-        f"with {residual:.1e} nats left over; {record('first step0/clip_fraction'):.1%} of the "
-        "ratios are out of range at equal weights",
-        "a factor of 1 and a share of 0",
+    lines = _lines(record)
+    slopes = {n: slope for n, slope, _ in lines}
+    straight: list[Point] = [(n, float(_is_temperature(s, left))) for n, s, left in lines]
+    found = record.episode(straight, lambda value: value > 0)
+    looked = [(n, s) for n, s, left in lines if n in record.fresh_starts and (
+        _is_temperature(s, left) or (s > 1.03 and left < 3 * abs(s - 1)))]  # fmt: skip
+    if found is None and not looked:
+        furthest = max(lines, key=lambda line: abs(line[1] - 1))
+        return RuledOut(
+            f"the learner's log-odds are {lines[0][1]:.4f} times the sampler's at update {lines[0][0]}, and "
+            f"nowhere a multiple of them (furthest: {furthest[1]:.4f} with {furthest[2]:.1e} nats left over, "
+            f"update {furthest[0]})"
+        )
+    # Scatter of another kind hides the line later; the first look of a process still shows the factor.
+    since = (
+        looked[0][0] if found is None else min(found.since, looked[0][0] if looked else found.since)
+    )
+    inside = [slopes[n] for n, one in straight if found and one and n >= found.since]
+    slope = float(np.median(inside)) if inside else looked[0][1]
+    return Named(
+        abs(math.log(max(slope, 1e-3))) / HARMFUL_LOG_SLOPE,
+        since,
+        f"the learner's log-odds are {slope:.4f} times the sampler's before any step, "
+        f"{_begins(record, since)}, and little is left over",
+        "a factor of 1",
         "give sampling and learning one temperature (rollout.temperature is meant for both): "
         f"sampler's / learner's is {slope:.4g} now",
         rerun(),  # without the fault, and with the preflight
     )
 
 
-def forward_mismatch(record: Record) -> Evidence | None:
+def _begins(record: Record, since: int) -> str:
+    return "from the first update on" if since <= record.first_update else f"from update {since} on"
+
+
+def _stretches(lines: list[tuple[int, float, float]]) -> list[list[tuple[int, float]]]:
+    """The stretches of updates that begin away from the sampler: (update, residual)."""
+    away = [(n, left, left > OFF_NATS and not _is_temperature(s, left)) for n, s, left in lines]
+    parts = groupby(away, key=lambda line: line[2])
+    return [[(n, left) for n, left, _ in part] for is_off, part in parts if is_off]
+
+
+def _constant(
+    stretch: list[tuple[int, float]], lines: list[tuple[int, float, float]], starts: list[int]
+) -> bool:
+    """Whether a stretch is at its level from its beginning, as a fixed difference is; old weights drift away.
+
+    One that begins with the second update of a process is that of weights which are never brought up to date: a
+    fault of the forward pass would have shown in the first.
+    """
+    values, updates = [left for _, left in stretch], [n for n, _, _ in lines]
+    at = updates.index(stretch[0][0])
+    follows_a_start = at > 0 and updates[at - 1] in starts
+    return len(values) >= 4 and not follows_a_start and values[0] > 0.5 * float(np.median(values))
+
+
+def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
     """Sampler and learner disagree on equal weights, and no temperature explains it."""
-    residual = record("first step0/log_odds_residual")
-    first = record("median ratio/std_first_minibatch")
-    if not (residual > 1e-4 and record("first ratio/std_first_minibatch") > 1e-4):
-        return None
-    repeat = record("first step0/repeat_error")
-    if repeat > 1e-4:
+    lines = _lines(record)
+    fresh = [(n, left) for n, s, left in lines if n in record.fresh_starts and left > OFF_NATS
+             and not _is_temperature(s, left)]  # fmt: skip
+    stretches = _stretches(lines)
+    # A fixed difference stays; old weights are brought up to date sooner or later.
+    last = stretches[-1:] if len(stretches) == 1 or fresh else []
+    constant = [
+        part
+        for part in last
+        if part[-1][0] == lines[-1][0] and _constant(part, lines, record.fresh_starts)
+    ]
+    if not fresh and not constant:
+        highest = max(lines, key=lambda line: line[2])
+        return RuledOut(
+            f"on equal weights the two agree to {lines[0][2]:.1e} nats (update {lines[0][0]}); the largest "
+            f"scatter is {highest[2]:.2g} nats at update {highest[0]}, and it comes and goes"
+            if highest[2] > OFF_NATS
+            else f"the two agree to {highest[2]:.1e} nats at every update"
+        )
+    part = max(constant, key=len) if constant else fresh
+    since = min(part[0][0], fresh[0][0]) if fresh else part[0][0]
+    residual = float(np.median([left for _, left in part]))
+    repeat = record.first("step0/repeat_error")
+    if repeat > OFF_NATS:
         kind = (
             f"two passes of the sampler differ by up to {repeat:.2g}: something is drawn at random"
         )
         remedy = "put the sampling policy in evaluation mode (dropout off)"
     elif residual < 0.03:
-        kind = "every pass gives the same: rounding, as of another precision"
+        kind = "the scatter is that of rounding, as of another precision"
         remedy = "compute head and log-softmax of both in float32, or recompute old_logprobs"
     else:
-        kind = "every pass gives the same: other weights, masks or another engine"
+        kind = "the scatter is too large for rounding: other weights, masks or another engine"
         remedy = "recompute old_logprobs with the learner, and compare the two forward passes"
-    return Evidence(
-        "forward_mismatch",
-        0.98 if residual > 1e-3 else 0.8,
-        f"on equal weights the learner's log-odds scatter around the sampler's by {residual:.2g} "
-        f"nats, and the ratio's standard deviation before any step is {first:.2g} (median); {kind}",
-        "0 for both",
+    return Named(
+        residual / HARMFUL_RESIDUAL,
+        since,
+        f"the learner's log-odds scatter around the sampler's by {residual:.2g} nats before any step, "
+        f"{_begins(record, since)}; {kind}",
+        "0",
         remedy,
         rerun("--policy.head-dtype float32", "--policy.dropout 0"),
     )
 
 
-def stale_behaviour(record: Record) -> Evidence | None:
-    """The ratio leaves 1 before the first step of later updates, though it was 1 at the first."""
-    first = record.series("ratio/std_first_minibatch")
-    if len(first) < 3 or not record("median ratio/std_first_minibatch") > 0.01:
-        return None
-    at_start = first[0]
-    # Where equal weights already disagree, that alone explains a constant distance.
-    stale = sum(value > max(0.01, 2.0 * at_start) for value in first[1:]) / (len(first) - 1)
-    if not stale > 0.4:
-        return None
-    fresh = sum(value <= max(1e-4, 1.2 * at_start) for value in first[1:])
-    return Evidence(
-        "stale_behaviour",
-        0.95 if at_start < 1e-3 else 0.7,
-        f"the ratio's standard deviation is {at_start:.1e} at the first minibatch of update 1 and "
-        f"{record('median ratio/std_first_minibatch'):.2f} (median) at that of all updates; "
-        f"{stale:.0%} of the later ones begin away from 1, {fresh} begin at it",
-        "every update begins at ratio 1",
+def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
+    """Updates begin away from the sampler, though those after a synchronisation do not."""
+    lines = _lines(record)
+    base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)
+    stretches = _stretches([(n, s, left if left > 2 * base else 0.0) for n, s, left in lines])
+    drifting = [
+        part
+        for part in stretches
+        if len(stretches) > 1 or not _constant(part, lines, record.fresh_starts)
+    ]
+    away = [left for part in drifting for _, left in part]
+    if len(away) < 2:
+        return RuledOut(
+            f"every update begins at the weights that sampled it: {len(away)} of {len(lines)} begin "
+            "further away than the first"
+        )
+    since = drifting[0][0][0]
+    # Over the updates from there on: half of them fresh do half of the harm.
+    later = [left if left > 2 * base else 0.0 for n, _, left in lines if n >= since]
+    mean, median = float(np.mean(later)), float(np.median(away))
+    return Named(
+        mean / HARMFUL_STALENESS,
+        since,
+        f"{len(away)} of {len(lines)} updates begin with samples of older weights: before the first step the "
+        f"learner's log-odds are {median:.2g} nats (median) from the sampler's, at the others "
+        f"{base:.1e} at most",
+        "every update begins at the weights that sampled it",
         "synchronise the sampler more often (rollout.sync_interval_updates 1) or take fewer steps",
         rerun("--rollout.sync-interval-updates 1"),
     )
+
+
+_EVERY_UPDATE = "every run of this project since version 1.1"
+
+SAMPLER_RULES = (
+    Rule(
+        "temperature_mismatch",
+        ((SLOPE, RESIDUAL), (STEP0_SLOPE, STEP0_RESIDUAL)),
+        _EVERY_UPDATE,
+        "before the first step the learner's log-odds are a multiple of the sampler's, other than 1",
+        "a factor of 1, or scatter that no factor explains",
+        f"|ln factor| below {HARMFUL_LOG_SLOPE:g}",
+        temperature_mismatch,
+    ),
+    Rule(
+        "forward_mismatch",
+        ((SLOPE, RESIDUAL), (STEP0_SLOPE, STEP0_RESIDUAL)),
+        _EVERY_UPDATE,
+        "the learner's log-odds scatter around the sampler's at the first update of a process, or at every "
+        "update from one on by about the same",
+        "no scatter, or scatter that grows from synchronisation to synchronisation",
+        f"scatter below {HARMFUL_RESIDUAL:g} nats",
+        forward_mismatch,
+    ),
+    Rule(
+        "stale_behaviour",
+        ((SLOPE, RESIDUAL),),
+        _EVERY_UPDATE,
+        "some updates begin at the sampler's weights and others further away",
+        "every update begins at the sampler's weights, or as far from them as the first one",
+        f"mean scatter below {HARMFUL_STALENESS:g} nats",
+        stale_behaviour,
+    ),
+)

@@ -21,14 +21,14 @@ from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 Infos = list[dict[str, Any]]
 Observed = NDArray[np.uint8] | dict[str, NDArray[Any]]
-"""The planes, or a dictionary of them and of what else the network reads."""
+"""The planes, or a dictionary of them and of the network's other inputs."""
 
 MASKS = "action_masks"
 
 
 @dataclasses.dataclass(frozen=True)
 class StepPaid:
-    """What one step paid, before SB3 adds a bootstrap to the rewards of truncated games.
+    """Rewards and endings of one step, before SB3 adds a bootstrap to the rewards of truncated games.
 
     Attributes:
         rewards: float32 `[N]`, the mover's view.
@@ -49,7 +49,7 @@ class BoardsVecEnv(VecEnv):
     Against an opponent an environment is a board (N = P), a step is the learner's move with the reply
     to it, and an episode is a game: SB3's advantages, which know one player, are then right.
 
-    Without one the players move in turn, which SB3's advantages do not know. Every move is then an
+    Without one the players move in turn, and SB3's advantages do not know that. Every move is then an
     episode of its own, of `moves_per_position` environments that share a board (N = P times as many,
     board by board): all their moves are scored, and the first one is played on. That is this project's
     `positions` form at gamma 0. Nothing follows such an episode, so it has no `terminal_observation`.
@@ -184,7 +184,7 @@ class BoardsVecEnv(VecEnv):
         return by_board if shared == 1 else np.repeat(by_board, shared, axis=0)
 
     def close(self) -> None:
-        """None; closes the boards."""
+        """Closes the boards."""
         self.vec.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:

@@ -19,11 +19,11 @@ from algorithms.networks.weights import initialise
 from chess_env.moves import NUM_ACTIONS
 
 ILLEGAL_LOGIT = -1e8
-"""What sb3-contrib's mask makes of an illegal action's logit."""
+"""The logit of an illegal action under sb3-contrib's mask."""
 
 
 class Answer(BaseFeaturesExtractor):
-    """What a freshly built network says of an observation, as its "features": logits and values, in a pair.
+    """A new network's logits and values for an observation, as one pair of "features".
 
     There are no layers between these features and SB3's heads, so SB3 hands the pair on as it is. Where the
     observation has `legal_ids`, the network is asked for the legal moves alone; otherwise for every action.
@@ -33,7 +33,7 @@ class Answer(BaseFeaturesExtractor):
         config: of the network.
         precision: where it computes below float32.
         seed: of its weights; the same as in this project's own runs.
-        init_from: weights in their place, as in `TrainConfig`; None keeps the random ones.
+        init_from: weights to start from, as in `TrainConfig`; None keeps the random ones.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         precision: where it computes below float32.
         seed: of its first weights.
         temperature: of the softmax, in sampling and learning.
-        frozen_layers: what is not trained, as in `OptimizerConfig`.
+        frozen_layers: layers that are not trained, as in `OptimizerConfig`.
         init_from: weights to start from, as in `TrainConfig`.
     """
 
@@ -166,9 +166,9 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         return extractor.net
 
     def set_training_mode(self, mode: bool) -> None:
-        """None; evaluation mode always, as in this project's own runs.
+        """Sets evaluation mode always, as in this project's own runs.
 
-        With dropout in learning and not in sampling, no ratio would be what it says.
+        With dropout in learning and not in sampling, every ratio would be wrong.
         """
         self.train(False)
 

@@ -1,4 +1,4 @@
-"""What MaskablePPO does, written down as this project's own runs are: same rows, same names."""
+"""The record of MaskablePPO, with the same rows and names as this project's own runs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 def rollout_batch(
     session: TrainingSession, buffer: Any, states: list[VecState], steps: list[StepPaid]
 ) -> tuple[RolloutBatch, Targets]:
-    """(what MaskablePPO sampled, what it learns from it) in this project's terms, `positions` form.
+    """(MaskablePPO's samples, their targets) as this project's records, `positions` form.
 
     Args:
         session: its policy is the one that sampled.
         buffer: MaskablePPO's rollout buffer before anything was learned from it, T steps.
         states: T, the boards before each step.
-        steps: T, what each step paid.
+        steps: T, rewards and endings of each step.
     """
     config, device = session.config, session.device
     boards, group = len(states[0].ply), config.algorithm.group_size
@@ -103,13 +103,13 @@ def rollout_batch(
 def train_metrics(
     session: TrainingSession, logged: dict[str, Any], ent_coef: float
 ) -> dict[str, float]:
-    """What SB3 logged of an update, where it has a name here and means the same.
+    """SB3's metrics of an update, where this project has a metric with the same meaning.
 
     Left out, because SB3's is another quantity: `train/approx_kl` (of the last pass alone) and
     `train/loss` (of the last minibatch).
 
     Args:
-        session: whose settings hold.
+        session: has the settings.
         logged: SB3's names and values after the update.
         ent_coef: of this update.
     """
@@ -143,10 +143,10 @@ class SB3Callback(BaseCallback):
 
     Args:
         session: the run.
-        recorder: writes it down.
+        recorder: writes its record.
         run_dir: the run folder.
         stop: set by a signal; the run then ends with its present update.
-        say: is given warnings.
+        say: shows warnings.
     """
 
     def __init__(

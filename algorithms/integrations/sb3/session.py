@@ -47,7 +47,7 @@ class SB3Session:
     """The parts of a run of MaskablePPO; a `TrainingSession`.
 
     Attributes:
-        config: what was asked for.
+        config: the settings of the run.
         model: the MaskablePPO.
         env: its boards.
         policy: the network inside it.
@@ -65,7 +65,7 @@ class SB3Session:
     seen: SeenPositions = dataclasses.field(default_factory=SeenPositions)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint says beside the weights: too little to continue the run with."""
+        """The contents of a checkpoint beside the weights: too little to continue the run."""
         return {"loop": self.config.loop, "evaluator": self.evaluator.id}
 
     def close(self) -> None:
@@ -146,16 +146,16 @@ def train_sb3(
     display: Display | None = None,
     watch: Callable[[Mapping[str, float]], str] | None = None,
 ) -> TrainResult:
-    """Trains by MaskablePPO until the budget is used or a signal comes; returns what came of it.
+    """The result of a run by MaskablePPO, which is trained until the budget is used or a signal comes.
 
     The run folder is that of `train`: settings, environment, metrics, checkpoints of the weights. It
-    has no preflight, leaves out what SB3 does not tell, and cannot be continued.
+    has no preflight, leaves out metrics that SB3 does not give, and cannot be continued.
 
     Args:
         config: the run, with `loop` "sb3".
         resume: as of `train`; here it is an error.
-        display: what to show; None chooses a live table or plain lines.
-        watch: is given every row of the record and says in a line how the run does.
+        display: shows the run; None chooses a live table or plain lines.
+        watch: is given every row of the record and returns a line on how the run does.
 
     Raises:
         ValueError: a setting that MaskablePPO cannot have, a budget below one rollout, or `resume`.

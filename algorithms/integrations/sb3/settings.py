@@ -19,7 +19,7 @@ ADAM_EPS = 1e-8
 """Ours is torch's default; that of SB3's policies is 1e-5."""
 
 PLANES_ALONE = ("resnet",)
-"""Networks that are asked for all actions, from the planes; others for the legal moves, which they may depend on."""
+"""Networks that compute all actions, from the planes; others compute the legal moves, and may depend on them."""
 
 _SCHEDULED = ("ent_coef", "ent_coef_final")
 

@@ -1,4 +1,4 @@
-"""What the engine says to what it hears: a state machine without threads, clocks, input or output."""
+"""The engine's answers to what it reads: a state machine without threads, clocks, input or output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Conversation:
     with it all that come after, so that their order stays; `uci` and `quit` go past them.
 
     Args:
-        name: what the engine calls itself.
+        name: the engine's name.
         submit: is given each request at once; its answer comes back through `answered`, in order.
 
     Attributes:
@@ -77,24 +77,24 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether a `bestmove` is still owed."""
+        """Whether a `bestmove` is still to come."""
         return bool(self._searches) or any(isinstance(command, Go) for command in self._waiting)
 
     def heard(self, command: Command) -> list[str]:
-        """What to say at once to a command."""
+        """Lines to answer a command with at once."""
         if self._must_wait(command):
             self._waiting.append(command)
             return []
         return self._obeyed(command)
 
     def loaded(self) -> list[str]:
-        """What to say when the policy has been loaded, and with it the rules of chess."""
+        """Lines to answer with when the policy has been loaded, and with it the rules of chess."""
         self._loaded = True
         waiting, self._waiting = self._waiting, []
         return [said for command in waiting for said in self._obeyed(command)]
 
     def answered(self, answer: Answer) -> list[str]:
-        """What to say to the answer of the oldest request that had none."""
+        """Lines to answer with when the oldest open request has its answer."""
         search = next(search for search in self._searches if search.answer is None)
         search.answer = answer
         return [*_described(answer, search.multipv), *self._best_moves()]

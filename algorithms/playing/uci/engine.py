@@ -1,6 +1,6 @@
-"""The engine's threads: one reads, one thinks, one speaks, and the caller's waits for the end.
+"""The engine's threads: one reads, one computes moves, one writes, and the caller's waits for the end.
 
-No lock: all that is heard and found goes through one queue.
+There is no lock: everything goes through one queue.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LONGEST_LINE = 1 << 17
 """Bytes; the longest game that the rules allow (17,697 plies) has a shorter `position`."""
 
 LAST_ANSWERS_S = 0.5
-"""How long the end of the input waits for moves still owed."""
+"""Seconds that the engine waits for moves still to come, after the end of the input."""
 
 LAST_WORDS_S = 0.8
-"""How long the caller waits after the last line for a speaker who is busy, whatever with."""
+"""Seconds that the caller waits for the writing thread after the last line."""
 
 Thinker = Callable[[Request], Answer]
 
@@ -43,7 +43,7 @@ class Sink(Protocol):
         """Takes all of `text`."""
 
     def flush(self) -> object:
-        """Hands it on."""
+        """Flushes the output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +70,8 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     may be left behind: end the process by `os._exit`.
 
     Args:
-        name: what the engine calls itself.
-        load: makes what answers requests; runs beside the conversation, once.
+        name: the engine's name.
+        load: makes the object that answers requests; runs once, in a thread of its own.
         source: the GUI's lines.
         sink: the engine's.
 

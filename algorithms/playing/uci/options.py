@@ -1,4 +1,4 @@
-"""The engine's options: what a GUI may set, between which bounds, and what it means."""
+"""The engine's options: their names, bounds and meanings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 from algorithms.playing.uci.protocol import SetOption, shown
 
 MOST_MOVES = 218
-"""`chess_env.rules.movegen.MAX_LEGAL`, written down again so that `uci` is answered before numba is loaded."""
+"""`chess_env.rules.movegen.MAX_LEGAL`, repeated here so that `uci` is answered before numba is loaded."""
 
 _LONGEST_NUMBER = 12  # characters; int() itself refuses only above 4,300 digits
 
@@ -76,7 +76,7 @@ class Options:
         return self._values[spin.name.lower()]
 
     def set(self, command: SetOption) -> None:
-        """None; changes a value.
+        """Changes a value.
 
         Raises:
             OptionError: there is no such option, or the value is no whole number in its range.

@@ -38,7 +38,7 @@ class SetOption:
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-    """`position startpos|fen FEN moves ...`; whether it is legal is not looked at.
+    """`position startpos|fen FEN moves ...`; whether it is legal is not checked.
 
     Attributes:
         fen: None for the initial position.
@@ -88,7 +88,7 @@ _SILENT = frozenset(("debug", "register"))  # known commands that change nothing
 
 
 def parse(line: bytes) -> Command:
-    """What a line of the GUI asks for; never an error.
+    """The command in a line of the GUI; never an error.
 
     Words before the first known command are skipped, as the protocol asks.
     """
@@ -115,7 +115,7 @@ def shown(text: str) -> str:
 
 
 def info_string(text: str) -> str:
-    """The line by which an engine tells people something: one line of printable ASCII, whatever `text` is."""
+    """A line with a message for people: one line of printable ASCII, whatever `text` is."""
     line = " ".join(text.split())
     return "info string " + "".join(
         letter if " " <= letter <= "~" else ascii(letter)[1:-1] for letter in line

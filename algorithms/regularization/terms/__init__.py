@@ -1,6 +1,6 @@
 """The terms of this project, one file each: its settings, and the function that makes the `Term` of them.
 
-A new one is a file beside these and its two names here; a term of your own is `module:Name` in the setting
+A new term is a file beside these and its two names here. A term of your own is `module:Name` in the setting
 `regularizer.terms` (docs/extending.md).
 """
 

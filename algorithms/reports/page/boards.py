@@ -1,7 +1,7 @@
 """Pictures of probe positions with the policy's likeliest moves as arrows, before and after training.
 
-Plain data in (`Probe`), SVG out: what a packed position and an action id mean is the caller's to say,
-since this package knows no chess. White stands below; square 0 is a1, square 63 is h8.
+Plain data in (`Probe`), SVG out: the caller says what a packed position and an action id mean,
+because this package knows no chess. White stands below; square 0 is a1, square 63 is h8.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MoveChance:
 
 @dataclass(frozen=True)
 class PolicyPicture:
-    """What a policy plays in a position.
+    """The moves of a policy in a position.
 
     Attributes:
         step: updates done.

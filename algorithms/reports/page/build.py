@@ -1,4 +1,4 @@
-"""The page put together: one HTML file that asks for nothing, runs nothing and escapes everything."""
+"""The whole page: one HTML file that loads nothing, runs nothing and escapes all text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from algorithms.reports.page import boards, figures, mechanism, summary, tables
+from algorithms.reports.page import boards, diagnoses, figures, mechanism, summary, tables
 from algorithms.reports.page.boards import Probe
 from algorithms.reports.page.claims import Claims
 from algorithms.reports.page.columns import Column, Group, group_columns
-from algorithms.reports.page.summary import Diagnoses
 from algorithms.reports.run_files import RunRecord, printable
 from algorithms.reports.tasks import differing_parts
 
@@ -26,17 +25,17 @@ _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 @dataclass(frozen=True)
 class PageNotes:
-    """What a page shows beside the run folders' own files: all of it optional, each by the run's folder.
+    """What a page shows beside the run folders' own files. All are optional; each maps a run's folder to its part.
 
     Attributes:
         diagnoses: the doctor's, as `Diagnosis.to_dict()` gives them.
         probes: probe positions with the policy's moves.
-        presets: settings of a run's preset as it comes, flat; shown where there is one column.
-        claims: what a comparison of the runs allows one to say.
+        presets: default settings of a run's preset, flat; shown where there is one column.
+        claims: what may be claimed of the runs.
         notes: sentences on what was left out, and why.
     """
 
-    diagnoses: Diagnoses = field(default_factory=dict)
+    diagnoses: diagnoses.Diagnoses = field(default_factory=dict)
     probes: Mapping[str, Sequence[Probe]] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Sequence[Claims] = ()
@@ -90,7 +89,7 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
     Args:
         title: heading, escaped like every other text.
         runs: at least one.
-        page_notes: what the caller knows besides.
+        page_notes: what the page shows beside the files.
 
     Raises:
         ValueError: no run.
@@ -112,8 +111,7 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
         groups=views,
         groups_table=tables.groups_table(groups),
         claims=[one for one in page_notes.claims if not one.group],
-        causes=summary.cause_rows(columns, page_notes.diagnoses),
-        cause_notes=summary.diagnosis_notes(columns, page_notes.diagnoses),
+        told=diagnoses.told(columns, page_notes.diagnoses),
         definitions=boards.definitions() if page_notes.probes else "",
         provenance=tables.provenance_table(columns),
         machine=tables.machine_table(columns),

@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the axes of a chart say.
+    """Titles and labels of a chart's axes.
 
     Attributes:
         title: the chart's name, for readers that do not see it.

@@ -23,7 +23,7 @@ class Claims:
 
     Attributes:
         subject: what was compared.
-        sentences: what may be said of it.
+        sentences: what may be claimed.
         matrix: of all pairs; None where there are none, or the subject is another.
         group: the letter of the page's group that it is about; "" where it is about several or none.
     """
@@ -35,7 +35,7 @@ class Claims:
 
 
 def comparison_file(folder: Path) -> Path | None:
-    """Where the comparison that made this folder, or that of its runs, has its file; None where none did."""
+    """The file of the comparison that made this folder or that of its runs; None where there is none."""
     above = [folder.resolve().parent] if folder.resolve().name == "runs" else []
     for place in (folder, *above):
         path = place / COMPARISON_FILE

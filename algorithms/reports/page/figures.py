@@ -1,4 +1,4 @@
-"""Which metrics the page draws over time, and the entropy-regret plane; a metric nobody has is a sentence."""
+"""The metrics that the page draws over time, and entropy against regret; a missing metric is a sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from algorithms.reports.page.charts import Axes, Line, line_chart, path_chart
-from algorithms.reports.page.columns import Column
-from algorithms.reports.page.series import Spread, spread
+from algorithms.reports.page.columns import Column, Spread, spread
 from algorithms.reports.page.svg import colour, element, short
 from algorithms.reports.run_files import RunRecord
 
@@ -56,7 +55,7 @@ COEFFICIENTS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with what stands around it.
+    """A chart with its title, legend and notes.
 
     Attributes:
         title: above the chart.
@@ -88,7 +87,7 @@ def curve_figures(
 
 
 def curve_figure(columns: Sequence[Column], curve: Curve) -> Figure | str:
-    """The metric over the scored moves, a line and a band per column; a sentence where nothing is to draw."""
+    """The metric over the scored moves, a line and a band per column; a sentence where there is nothing to draw."""
     found = {column: spread(column.runs, curve.metric) for column in columns}
     lines = [_line(column, values) for column, values in found.items() if _drawable(values)]
     if not lines:
@@ -136,7 +135,7 @@ def legend(columns: Sequence[Column]) -> list[tuple[str, str]]:
 
 
 def x_label(columns: Sequence[Column]) -> str:
-    """What `Spread.x` counts in these columns."""
+    """The label of `Spread.x` in these columns."""
     moves = all(
         np.isfinite(run.series("step").scored_moves).all() for c in columns for run in c.runs
     )

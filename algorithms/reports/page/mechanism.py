@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.reports.page.charts import Axes, Line, category_chart, scatter_chart, stack_chart
-from algorithms.reports.page.columns import Column
+from algorithms.reports.page.columns import Column, run_mean, spread
 from algorithms.reports.page.figures import Figure, legend, x_label, x_reach
-from algorithms.reports.page.series import run_mean, spread
 from algorithms.reports.page.svg import colour, short
 
 # The loss terms in the order of their layers; a term unknown here comes after them.
@@ -30,7 +29,7 @@ BINS = {
 
 @dataclass(frozen=True)
 class ByProbability:
-    """Metrics that there is one of for each bin of the move's probability.
+    """Metrics that exist once for each bin of the move's probability.
 
     Attributes:
         prefix: their names without the bin.

@@ -1,26 +1,22 @@
-"""What the page says before its charts: what happened to each column, and what the doctor makes of it."""
+"""The text before the page's charts: the result of each column."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from algorithms.reports.page.claims import Claims
 from algorithms.reports.page.columns import Column, Group
+from algorithms.reports.page.diagnoses import Diagnoses, verdict
 from algorithms.reports.page.svg import colour
-from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.run_files import RunRecord
 from algorithms.reports.tasks import differing_parts
 
 FEW_GROUPS = 4  # up to here a sentence lists what is in each
-NO_VERDICT = "not diagnosed"
 FEW_SEEDS = 8  # below this, no claim about columns is made on this page
-
-# A run's folder -> what `Diagnosis.to_dict()` gives: verdict, causes, notes.
-Diagnoses = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Card:
         regret: held-out regret, start to end; None where it is not on record.
         regret_share: the end as a share of the start, in words.
         entropy: held-out entropy, start to end.
-        verdicts: the doctor's, with their counts.
+        verdicts: the doctor's verdicts, with their counts.
     """
 
     name: str
@@ -46,40 +42,13 @@ class Card:
     verdicts: Sequence[str]
 
 
-@dataclass(frozen=True)
-class CauseRow:
-    """One row of the table of causes; `first` rows begin a run.
-
-    Attributes:
-        column: the column's name.
-        run: the run's name and seed.
-        verdict: the doctor's.
-        name: of the cause; "none found" where the doctor names none.
-        confidence: in words or as a number.
-        evidence: what was measured.
-        remedy: what would help.
-        confirm: the command that would confirm it.
-        first: whether this is the run's first row.
-    """
-
-    column: str
-    run: str
-    verdict: str
-    name: str
-    confidence: str
-    evidence: Sequence[str]
-    remedy: str
-    confirm: str
-    first: bool
-
-
 def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
     """A headline for each column: means over its runs' first and last evaluation."""
     return [_card(column, diagnoses) for column in columns]
 
 
 def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[str]:
-    """Sentences on columns of one task: who ended where, and what a reader must not conclude."""
+    """Sentences on columns of one task: their results, and what a reader must not conclude."""
     runs = sum(len(column.runs) for column in columns)
     sentences = [f"{_counted(runs, 'run')} in {_counted(len(columns), 'column')}."]
     ends = {c: e for c in columns if (e := _ends(c.runs, "eval/regret_cp")) is not None}
@@ -120,7 +89,7 @@ def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[s
 
 
 def headline_of_groups(groups: Sequence[Group]) -> list[str]:
-    """Sentences on runs of several tasks: that nobody won, in what the groups differ, and what is in each."""
+    """Sentences on runs of several tasks: that there is no winner, how the groups differ, and what each holds."""
     runs = sum(group.runs for group in groups)
     parts = differing_parts([group.task for group in groups])
     held = [
@@ -138,50 +107,9 @@ def headline_of_groups(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def cause_rows(columns: Sequence[Column], diagnoses: Diagnoses) -> list[CauseRow]:
-    """The doctor's causes, a row each, ranked as the doctor has them; runs without a diagnosis are absent."""
-    rows = []
-    for column in columns:
-        for run in column.runs:
-            diagnosis = diagnoses.get(str(run.path))
-            if diagnosis is None:
-                continue
-            seed = "" if run.seed is None else f", seed {run.seed}"
-            causes = [
-                cause for cause in diagnosis.get("causes") or [{}] if isinstance(cause, Mapping)
-            ]
-            rows += [
-                CauseRow(
-                    column=column.name,
-                    run=f"{run.name}{seed}",
-                    verdict=_text(diagnosis.get("verdict", NO_VERDICT)),
-                    name=_text(cause.get("name", "none found")),
-                    confidence=_confidence(cause.get("confidence")),
-                    evidence=_sentences(cause.get("evidence")),
-                    remedy=_text(cause.get("remedy", "")),
-                    confirm=_text(cause.get("confirm", "")),
-                    first=place == 0,
-                )
-                for place, cause in enumerate(causes)
-            ]
-    return rows
-
-
-def diagnosis_notes(columns: Sequence[Column], diagnoses: Diagnoses) -> list[str]:
-    """The doctor's notes, each with the name of its run."""
-    return [
-        f"{run.name}: {_text(note)}"
-        for column in columns
-        for run in column.runs
-        for note in _sentences(diagnoses.get(str(run.path), {}).get("notes"))
-    ]
-
-
 def _card(column: Column, diagnoses: Diagnoses) -> Card:
     regret, entropy = (_ends(column.runs, f"eval/{name}") for name in ("regret_cp", "entropy"))
-    verdicts = Counter(
-        _text(diagnoses.get(str(run.path), {}).get("verdict", NO_VERDICT)) for run in column.runs
-    )
+    verdicts = Counter(verdict(diagnoses.get(str(run.path))) for run in column.runs)
     total = len(column.runs)
     share = ""
     if regret is not None and regret[0] > 0:
@@ -233,26 +161,3 @@ def _listed(names: Sequence[str]) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _confidence(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:.0%}"
-    return "" if value is None else _text(value)
-
-
-def _sentences(value: Any) -> list[str]:
-    """The parts of an evidence or a list of notes, as texts."""
-    if value is None:
-        return []
-    if isinstance(value, Mapping):
-        return [f"{_text(name)}: {_text(part)}" for name, part in value.items()]
-    if isinstance(value, list | tuple):
-        return [_text(part) for part in value]
-    return [_text(value)]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(_sentences(value))
-    return printable(f"{value:.4g}" if isinstance(value, float) else str(value))

@@ -128,7 +128,7 @@ def machine_table(columns: Sequence[Column]) -> Table:
 
 
 def mixed_evaluators(columns: Sequence[Column]) -> str | None:
-    """A warning where the runs were not all paid by the same evaluator; None where they were."""
+    """A warning where the runs were not all rewarded by the same evaluator; None where they were."""
     found = sorted({_said(run, "evaluator") for column in columns for run in column.runs})
     if len(found) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The look before the first update: is this run able to learn what it is meant to learn?"""
+"""Checks before the first update: can this run learn what it should learn?"""
 
 from algorithms.training.preflight.findings import Finding, PreflightError, Report
 from algorithms.training.preflight.first_look import look, preflight

@@ -1,4 +1,4 @@
-"""Why sampler and learner disagree: each cause is tried, and the one that explains the gap is named."""
+"""Why sampler and learner differ: each cause is tried, and the one that explains the gap is named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rms(one: Tensor, other: Tensor) -> float:
 def explain(
     policy: PolicyNet, behaviour: PolicyNet, batch: RolloutBatch, step0: Step0, updates: int
 ) -> Finding:
-    """The finding whose cause leaves least of the gap; changed weights where none explains it."""
+    """The finding whose cause explains most of the gap; changed weights where no cause explains it."""
     slope = step0.metrics["step0/log_odds_slope"]
     gap = max(rms(step0.learner, step0.sampler), 1e-30)
     rescaled = (step0.learner / slope).log_softmax(-1) if slope > 0 else step0.learner

@@ -1,4 +1,4 @@
-"""What a look at a run found: the measurement, its cause by that measurement, and the remedy."""
+"""Findings of the preflight: the measurement, the cause that it shows, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be.
+    """A fault that was found.
 
     Attributes:
         cause: its name: "temperature", "legal_mask", "dropout", "precision", "weights", ...
-        severity: "fail" (nothing that is learned would mean anything) or "warn".
+        severity: "fail" (the run would learn nothing of value) or "warn".
         measured: what was measured, with the numbers.
         expected: what it would be without the fault.
         because: the cause in words.
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What the preflight found and measured.
+    """Findings and measurements of the preflight.
 
     Attributes:
         findings: in the order of the checks.
@@ -48,17 +48,17 @@ class Report:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """Those that a run must not start with."""
+        """Findings that stop a run."""
         return tuple(finding for finding in self.findings if finding.severity == "fail")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Those that a run may start with."""
+        """Findings with which a run may start."""
         return tuple(finding for finding in self.findings if finding.severity == "warn")
 
 
 class PreflightError(RuntimeError):
-    """A run must not start; the message names each cause with its measurement and remedy.
+    """A run must not start. The message names each cause with its measurement and remedy.
 
     Args:
         failures: at least one.

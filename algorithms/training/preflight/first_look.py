@@ -1,4 +1,4 @@
-"""The look before the first update: is this run able to learn what it is meant to learn?"""
+"""Checks before the first update: can this run learn what it should learn?"""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from algorithms.training.session import Session
 def look(session: Session, batch: RolloutBatch, say: Callable[[str], None]) -> dict[str, float]:
     """The `step0/*` metrics of a process's first rollout, before anything is learned from it.
 
-    With `config.preflight` off nothing is judged: sampler and learner are only measured, and
-    `step0/preflight` is 0.
+    With `config.preflight` off nothing is judged: the gaps between sampler and learner are only
+    measured, and `step0/preflight` is 0.
 
     Args:
-        session: whose policies are still those that sampled.
+        session: its policies are still those that sampled.
         batch: the first rollout.
         say: shows a warning. Those of controllers are left to the controllers.
 
@@ -46,10 +46,10 @@ def look(session: Session, batch: RolloutBatch, say: Callable[[str], None]) -> d
 
 
 def preflight(session: Session, batch: RolloutBatch) -> Report:
-    """Everything that is found on one rollout and the weights that sampled it.
+    """The findings on one rollout and the weights that sampled it.
 
-    The session, its random streams and its record stay as they are: what has to be changed is a
-    copy, and what the evaluator is asked does not count.
+    The session, its random streams and its record stay as they are: changes are made to copies, and
+    queries to the evaluator are not counted.
     """
     with _random_state_kept(session), session.usage.untracked():
         return _preflight(session, batch)

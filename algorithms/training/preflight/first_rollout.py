@@ -1,4 +1,4 @@
-"""What a first rollout must hold: legal moves, rewards that teach, fresh starts, pure scores."""
+"""Checks of the first rollout: legal moves, rewards that differ, enough start positions, pure scores."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _other_boards(batch: RolloutBatch, packed: NDArray[np.uint64], used: Tensor)
 def check_move_facts(batch: RolloutBatch) -> list[Finding]:
     """A finding where the stored facts are not those of the stored moves; only of lists that the rules allow.
 
-    What a game's past decides is left out, because the planes do not show it.
+    Facts that depend on the game's earlier positions are left out, because the planes do not show these.
     """
     flat = batch.flat()
     if flat.move_facts is None:
@@ -229,7 +229,7 @@ def check_starts(
 def check_evaluator(batch: RolloutBatch, evaluator: Evaluator) -> Checked:
     """Scores of some positions of the batch, asked for again in another order and in other company.
 
-    A cache is passed by: it would answer what it was told.
+    A cache is left out: it would only repeat the stored scores.
     """
     if batch.before_cp is None:
         return {}, []

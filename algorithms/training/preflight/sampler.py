@@ -1,4 +1,4 @@
-"""Are sampler and learner one policy on equal weights? What parts them: `preflight_causes.py`."""
+"""Whether sampler and learner are one policy on equal weights. Why they are not: `causes.py`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def check_sampler(
     updates: int,
     minibatch_size: int,
 ) -> tuple[dict[str, float], list[Finding]]:
-    """The `step0/*` gaps between sampler and learner, and what causes them.
+    """The `step0/*` gaps between sampler and learner, and their causes.
 
     Args:
         policy: the learner, whose weights should be those that sampled.
-        behaviour: what the run samples with, be it `policy` itself, in the mode that it samples in.
+        behaviour: the policy that samples (it may be `policy` itself), in the mode in which it samples.
         batch: its first rollout.
         controls: the clip bounds.
         updates: done so far.

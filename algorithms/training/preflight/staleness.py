@@ -1,4 +1,4 @@
-"""How stale a batch gets within one sync interval: the interval is gone through on a copy."""
+"""How stale a batch gets within one sync interval, measured on a copy of the learner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from algorithms.updates.update import update
 MAX_OUT_OF_RANGE = 0.8
 MAX_OUT_OF_RANGE_ON_POLICY = 0.9
 MIN_ESS = 0.5
-"""Beyond these, the end of a sync interval learns little from what its beginning sampled.
+"""Beyond these, updates at the end of a sync interval learn little from samples of its beginning.
 
 The second is for runs whose sampler is brought up to date at every update: there the passes over a
 batch take its ratios out of range on purpose, and fresh samples follow. PPO's own four passes leave .2
@@ -31,7 +31,7 @@ with four passes each .86 to .96. An effective sample size below .5 is what uncl
 """
 
 MAX_STATE_PASSES = 4096
-"""A dry run that would cost more takes a part of the starts, in equally many smaller steps."""
+"""A dry run that would cost more uses a part of the starts, in as many, smaller steps."""
 
 
 def dry_run(
@@ -39,9 +39,9 @@ def dry_run(
 ) -> tuple[dict[str, float], list[Finding]]:
     """`step0/stale_*` after one sync interval of updates on a copy, and a warning beyond the bounds.
 
-    Nothing is measured where each batch is learned from once, by the weights that sampled it. The
-    interval goes over the first batch again and again, at the full learning rate (after any warm-up):
-    fresh batches would pull in different directions, so the run's own staleness is rather less.
+    Nothing is measured where each batch is learned from once, by the weights that sampled it. All
+    updates of the interval learn from the first batch, at the full learning rate (after any warm-up).
+    New batches would pull in different directions, so the run itself is rather less stale.
 
     Args:
         learner: copied and left as it is.

@@ -1,4 +1,4 @@
-"""How far sampler and learner are apart before the first update, where nothing should part them."""
+"""How far sampler and learner differ before the first update, where they should be equal."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _SLOPE_ERRORS, _SLOPE_FLOOR = 6.0, 1e-4
 
 @dataclasses.dataclass(frozen=True)
 class Step0:
-    """What `measure_step0` found.
+    """The result of `measure_step0`.
 
     Attributes:
         metrics: the `step0/*` gaps between sampler and learner.
         sampler, learner: `[N, L]` log-probabilities of the legal moves, -inf on padding, of the
             states with a valid sample.
-        tolerance: what the gaps may be.
+        tolerance: the largest gaps that are allowed.
         slope_resolution: what rounding does to the slope of the log-odds; infinity where all
             log-odds are so nearly equal that there is no slope to measure.
         rounds: the policy's log-probabilities are rounded below float32, and ratios may leave the
-            clip bounds: that they do is what such a run is made to show.
+            clip bounds: such a run is made to show that.
     """
 
     metrics: dict[str, float]
@@ -66,8 +66,8 @@ class Step0:
 def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
     """The learner's (logprobs `[N, K]`, legal logprobs `[N, L]`, KL to old `[N]`), ply by ply.
 
-    Every row is computed in the rollout's batch shape, so that the same weights leave no room for
-    more than rounding.
+    Every row is computed in the rollout's batch shape, so that equal weights differ by rounding at
+    most.
     """
     flat = batch.flat()
     legal = torch.empty_like(flat.old_legal_logprobs)
@@ -78,7 +78,7 @@ def recompute(policy: PolicyNet, batch: RolloutBatch) -> tuple[Tensor, Tensor, T
 
 
 def plies(batch: RolloutBatch) -> list[Tensor]:
-    """Int64 `[states of a ply]` for each ply: flat indices of what went through the network together."""
+    """Int64 `[states of a ply]` for each ply: flat indices of the states that went through the network together."""
     states = batch.obs.shape[:-3]
     rows = torch.arange(states.numel(), device=batch.obs.device).reshape(states)
     return [rows[..., ply].reshape(-1) for ply in range(states[-1])]
@@ -146,21 +146,21 @@ def _line(sampler: Tensor, learner: Tensor, rounding: float) -> _Line:
 
 @torch.no_grad()
 def measure_step0(policy: PolicyNet, batch: RolloutBatch, controls: Controls) -> Step0:
-    """The gaps between the sampler and `policy` on a batch that equal weights sampled.
+    """The gaps between the sampler and `policy` on a batch; they should have equal weights.
 
     `step0/ratio_error` is the largest |ratio - 1|, `step0/clip_fraction` the share of ratios
     outside the clip bounds, `step0/kl_old` the largest exact KL (learner || sampler),
     `step0/kl_old_mean` its mean, `step0/entropy_excess` the largest entropy - ln(num_legal),
     `step0/log_odds_slope` the slope of the learner's log-odds on the sampler's, and
-    `step0/log_odds_residual` the root mean square of what that line leaves, nats: temperatures
-    alone leave nothing but rounding.
+    `step0/log_odds_residual` the root mean square of what that line leaves, nats: a difference
+    of temperature leaves only rounding.
 
     Log-probabilities that are rounded to `logprob_dtype` agree too, unless the last bit of float32
     (the legal lists are padded to another width) decides a rounding; then they differ by one unit
     in the last place. The tolerance is widened by that unit.
 
     Args:
-        policy: what sampled the batch, or should be equal to it.
+        policy: the policy that sampled the batch, or one that should equal it.
         batch: its first rollout.
         controls: the clip bounds.
     """

@@ -116,7 +116,7 @@ def _store_board(boards, ply, board):
 
 @kernel
 def _open_node(boards, nodes, moves, ply, horizon):
-    """None; evaluates the board at `ply` and lists the moves to try there (none once its score is settled)."""
+    """Evaluates the board at `ply` and lists the moves to try there (none once its score is settled)."""
     board = load_board(boards, ply)
     own = board[OWN]
     occupied = occupied_squares(board)

@@ -1,0 +1,132 @@
+"""Rules and their findings: a cause is named, ruled out, or cannot be told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from algorithms.collapse.doctor.outcome import Outcome
+    from algorithms.collapse.doctor.record import Record
+
+NAMED, RULED_OUT, UNTOLD = "named", "ruled out", "cannot tell"
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """The record speaks for the cause.
+
+    Attributes:
+        size: of the effect, in units of the least size that did harm in the matrix: 1 and more is harmful.
+        since: the first update with it.
+        measured: what was measured, with the numbers of one row or the median of a stretch.
+        without: the same quantity without the cause.
+        remedy: what to change.
+        confirm: the command of a run that would show otherwise.
+    """
+
+    size: float
+    since: int
+    measured: str
+    without: str
+    remedy: str
+    confirm: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RuledOut:
+    """The record speaks against the cause; `because` says how, with the numbers."""
+
+    because: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Untold:
+    """The record is silent; `missing` are the metrics that would speak, `because` says why they are needed."""
+
+    missing: tuple[str, ...]
+    because: str = ""
+
+
+Verdict = Named | RuledOut | Untold
+
+
+def named_if_harmful(found: Named) -> Verdict:
+    """A matter of degree, which every run has some of, is a cause only at a size that did harm."""
+    if found.size >= 1:
+        return found
+    return RuledOut(f"{found.measured}: too little to do harm")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A test of one cause.
+
+    Attributes:
+        name: of the cause (`DOCTOR_CLASSES`).
+        needs: alternative sets of metrics; the rule needs all metrics of one set.
+        logged_by: the setting or command that logs what it needs.
+        concludes: the observation that names the cause.
+        refuted_by: the observation that rules it out.
+        harmless: the sizes at which it is present and does no harm.
+        look: the test, of records that have one of `needs`.
+        hidden_by: causes that, where they do harm, show what this one shows.
+    """
+
+    name: str
+    needs: tuple[tuple[str, ...], ...]
+    logged_by: str
+    concludes: str
+    refuted_by: str
+    harmless: str
+    look: Callable[[Record, Outcome], Verdict]
+    hidden_by: tuple[str, ...] = ()
+
+    def metrics(self, record: Record) -> tuple[str, ...]:
+        """The first of the alternatives of `needs` that the record has; () where it has none."""
+        return next((metrics for metrics in self.needs if record.has(*metrics)), ())
+
+    def __call__(self, record: Record, outcome: Outcome) -> Verdict:
+        """What the record says of the cause."""
+        if not self.metrics(record):
+            lacking = tuple(metric for metric in self.needs[0] if not record.has(metric))
+            return Untold(lacking) if lacking else Untold(self.needs[0], "no row has all of them")
+        return self.look(record, outcome)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The doctor's finding on one cause.
+
+    Attributes:
+        name: of the cause.
+        verdict: of its rule.
+        confidence: share of such findings that were right in the matrix; NaN where nothing is named.
+        logged_by: what logs the metrics that are missing.
+    """
+
+    name: str
+    verdict: Verdict
+    confidence: float
+    logged_by: str
+
+    @property
+    def state(self) -> str:
+        """`NAMED`, `RULED_OUT` or `UNTOLD`."""
+        states = {Named: NAMED, RuledOut: RULED_OUT, Untold: UNTOLD}
+        return states[type(self.verdict)]
+
+    @property
+    def is_harmful(self) -> bool:
+        """Whether it is named, at a size that did harm."""
+        return isinstance(self.verdict, Named) and self.verdict.size >= 1
+
+
+def rerun(*changes: str) -> str:
+    """The command of a counterfactual run: the settings of RUN, changed in these.
+
+    A change whose number the record does not give ("nan") is left out: no run can be given it.
+    """
+    known = [change for change in changes if not change.endswith(" nan")]
+    return " ".join(["chess-lab train --like RUN", *known])

@@ -1,0 +1,193 @@
+"""A run's record as the doctor reads it: updates, evaluations, windows, and where an episode begins."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from algorithms.reports.summaries import Rows
+
+UPDATE_PREFIXES = ("train/", "policy/", "rollout/", "ratio/", "reg/", "clip/")
+"""A row with a number under one of these describes an update."""
+
+Point = tuple[int, float]
+"""(number of the update, value); updates count from 1."""
+
+
+class Episode:
+    """A stretch of updates in which something holds nearly always.
+
+    Attributes:
+        since: the update at which it begins.
+        until: the last one.
+        values: the measurements in it.
+    """
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self.since, self.until = points[0][0], points[-1][0]
+        self.values = [value for _, value in points]
+
+    @property
+    def median(self) -> float:
+        """The median of its values."""
+        return float(np.median(self.values))
+
+    def begins(self, first: int) -> str:
+        """In words; `first` is the record's first update."""
+        return "from the first update on" if self.since <= first else f"from update {self.since} on"
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """The rows of a run's metrics.jsonl, read by name.
+
+    A number that the record lacks is NaN, and every comparison with NaN is False.
+    """
+
+    rows: Rows
+
+    @functools.cached_property
+    def update_rows(self) -> list[tuple[int, Mapping[str, float | None]]]:
+        """(number of the update, row) of the rows that describe one.
+
+        The number is the row's `step`, where it has one.
+        """
+        found: list[tuple[int, Mapping[str, float | None]]] = []
+        for row in self.rows:
+            if any(is_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
+                known = is_finite(row, "step")
+                found.append((int(row["step"]) if known else len(found) + 1, row))  # type: ignore[arg-type]
+        return found
+
+    @functools.cached_property
+    def updates(self) -> int:
+        """How many updates are described."""
+        return len(self.update_rows)
+
+    @functools.cached_property
+    def first_update(self) -> int:
+        """Number of the first update on record; 0 where there is none."""
+        return self.update_rows[0][0] if self.update_rows else 0
+
+    @functools.cached_property
+    def last_update(self) -> int:
+        """Number of the last update on record; 0 where there is none."""
+        return self.update_rows[-1][0] if self.update_rows else 0
+
+    @property
+    def has_its_beginning(self) -> bool:
+        """Whether the first update of the run is on record."""
+        return self.first_update == 1
+
+    @functools.cached_property
+    def is_whole(self) -> bool:
+        """Whether every update from the first to the last is on record, with its number."""
+        numbers = [number for number, row in self.update_rows if is_finite(row, "step")]
+        return numbers == list(range(1, self.updates + 1))
+
+    @functools.cached_property
+    def is_one_run(self) -> bool:
+        """Whether steps, plies and scored moves only ever grow: those of two runs in one file do not."""
+        counted = (self.series(name) for name in ("step", "plies", "scored_moves"))
+        return all(a < b for values in counted for a, b in itertools.pairwise(values))
+
+    def has(self, *metrics: str) -> bool:
+        """Whether there is a finite value of every one of them, and of those of updates in one row."""
+        together = [name for name in metrics if name.startswith((*UPDATE_PREFIXES, "step0/"))]
+        if together and not any(
+            all(is_finite(row, name) for name in together) for _, row in self.update_rows
+        ):
+            return False
+        return all(
+            any(is_finite(row, name) for row in self.rows) for name in set(metrics) - set(together)
+        )
+
+    def in_part(self, *metrics: str) -> tuple[str, ...]:
+        """Those that every update has in a whole record, and that more than an eighth of the updates here lack."""
+        most = self.updates * 7 / 8
+        every = [name for name in metrics if name.startswith(UPDATE_PREFIXES)]
+        return tuple(name for name in every if len(self.points(name)) < most)
+
+    def points(self, metric: str) -> list[Point]:
+        """(update, value) of a metric, of the rows that describe updates and have it."""
+        return [(n, float(row[metric])) for n, row in self.update_rows if is_finite(row, metric)]  # type: ignore[arg-type]
+
+    def series(self, metric: str) -> list[float]:
+        """The finite values of a metric, in order, of every row."""
+        return [float(row[metric]) for row in self.rows if is_finite(row, metric)]  # type: ignore[arg-type]
+
+    def together(self, *metrics: str) -> list[tuple[int, list[float]]]:
+        """(update, values) of the updates whose rows have all of the metrics."""
+        return [
+            (n, [float(row[m]) for m in metrics])  # type: ignore[arg-type]
+            for n, row in self.update_rows
+            if all(is_finite(row, m) for m in metrics)
+        ]
+
+    def first(self, metric: str, count: int = 1) -> float:
+        """Mean of the first `count` values; NaN where there is none."""
+        return _mean(self.series(metric)[:count])
+
+    def last(self, metric: str, share: float = 0.0) -> float:
+        """Mean of the last `share` of the values, of one at least; NaN where there is none."""
+        values = self.series(metric)
+        return _mean(values[-max(1, round(share * len(values))) :])
+
+    def quarter(self, metric: str) -> float:
+        """Mean of the absolute values of the last quarter; NaN where there is none."""
+        values = self.series(metric)
+        return _mean([abs(value) for value in values[-max(1, len(values) // 4) :]])
+
+    def mean(self, metric: str) -> float:
+        """Mean of all values; NaN where there is none."""
+        return _mean(self.series(metric))
+
+    def median(self, metric: str) -> float:
+        """Median of all values; NaN where there is none."""
+        values = self.series(metric)
+        return float(np.median(values)) if values else math.nan
+
+    def episode(self, points: Sequence[Point], holds: Callable[[float], bool]) -> Episode | None:
+        """The longest stretch in which `holds` is true for at least 8 of 10 values; None if none is long enough.
+
+        It begins and ends with a value that holds, and has at least 4 of them and an eighth of all.
+        """
+        held = np.array([holds(value) for _, value in points], bool)
+        # A value that does not hold weighs as much as four that do. The longest stretch goes from the first of
+        # some that hold to the last one up to which the sum is not negative.
+        sums = np.concatenate([[0], np.cumsum(np.where(held, 1, -4))])
+        starts = np.flatnonzero(held & ~np.concatenate([[False], held[:-1]]))
+        ends = np.flatnonzero(held)
+        if not len(ends):
+            return None
+        highest = np.maximum.accumulate(sums[ends + 1][::-1])  # the last end comes first
+        lasts = ends[::-1][np.searchsorted(highest, sums[starts])]
+        at = int(np.argmax(lasts - starts))
+        inside = [points[i] for i in range(starts[at], lasts[at] + 1) if held[i]]
+        return Episode(inside) if len(inside) >= max(4, len(points) / 8) else None
+
+    @functools.cached_property
+    def fresh_starts(self) -> list[int]:
+        """Updates at which a process began: the first one on record, and those that were looked at before."""
+        looked = [n for n, row in self.update_rows if is_finite(row, "step0/log_odds_residual")]
+        return sorted({*looked, *([self.first_update] if self.has_its_beginning else [])})
+
+
+def is_finite(row: Mapping[str, float | None], name: str) -> bool:
+    """Whether the row has a finite number of that name."""
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer too long for a float
+        return False
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else math.nan

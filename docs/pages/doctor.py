@@ -1,0 +1,191 @@
+"""docs/doctor.md: what the doctor says, its rules as they are declared, and how often it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from algorithms.collapse.doctor import RULES
+from algorithms.collapse.doctor.confidence import RIGHT_OF
+from docs.pages import result
+from docs.pages.figures import shares
+from docs.pages.markdown import filled, table
+
+Rows = Sequence[Mapping[str, Any]]
+SIZES = ("full", "half", "third", "harmless")
+
+
+def pages() -> dict[str, str]:
+    """{path: text} of the page."""
+    matrix = result("doctor_matrix")
+    rows = matrix["cells"]
+    text = filled(
+        "doctor",
+        rules=rules_table(),
+        needs=needs_table(),
+        confidences=confidence_table(),
+        rates=rates_table(matrix["rates"]),
+        calibration=calibration_table(matrix["calibration"]),
+        sizes=sizes_table(rows, ""),
+        sizes_elsewhere=sizes_table(rows, "-move_net"),
+        pairs=pairs_table(rows),
+        algorithms=algorithms_table(rows),
+        missed=missed(rows),
+        settings={**matrix["settings"], **counts(rows)},
+        machine=matrix["machine"],
+    )
+    return {"docs/doctor.md": text}
+
+
+def counts(rows: Rows) -> dict[str, int]:
+    """How many cells there are, and how many of them are pairs and healthy runs."""
+    groups = [row["group"] for row in rows]
+    return {
+        "cells": len(rows),
+        "pairs": groups.count("pair"),
+        "healthy": groups.count("healthy"),
+    }
+
+
+def figures() -> dict[str, str]:
+    """{path: SVG} of the figures."""
+    rows = [row for row in result("doctor_matrix")["cells"] if row["group"] == "size"]
+    return {
+        f"docs/figures/doctor/{network}.svg": shares(network, _panel(rows, suffix), SIZES)
+        for network, suffix in (("resnet", ""), ("move_net", "-move_net"))
+    }
+
+
+def _panel(rows: Rows, suffix: str) -> dict[str, dict[str, tuple[float, str]]]:
+    """Cause -> size -> (share of seeds that were right first, what the fault did)."""
+    found: dict[str, dict[str, tuple[float, str]]] = {}
+    for row in _sized(rows, suffix):
+        cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
+        found.setdefault(cause, {})[row["size"]] = (_right(row), row["harm"]["harm"])
+    return found
+
+
+def _sized(rows: Rows, suffix: str) -> list[Mapping[str, Any]]:
+    """The cells of causes at their sizes, on the network of that suffix."""
+    sized = [row for row in rows if row["group"] == "size"]
+    return [row for row in sized if ("-move_net-" in row["name"]) == bool(suffix)]
+
+
+def _first(said: Mapping[str, Any]) -> str:
+    return said["causes"][0][0] if said["causes"] else "none"
+
+
+def _right(row: Mapping[str, Any]) -> float:
+    said = list(row["said"]["all"].values())
+    return sum(_first(each) in row["expected"] for each in said) / len(said)
+
+
+def rules_table() -> str:
+    """A line for each rule, as it is declared."""
+    return table(
+        ["cause", "named if", "ruled out by", "harmless where"],
+        [(f"`{r.name}`", r.concludes, r.refuted_by, r.harmless) for r in RULES],
+    )
+
+
+def needs_table() -> str:
+    """What each rule needs, and what logs it."""
+    rows = []
+    for rule in RULES:
+        needs = " or ".join(", ".join(f"`{name}`" for name in metrics) for metrics in rule.needs)
+        hidden = ", ".join(f"`{name}`" for name in rule.hidden_by) or "none"
+        rows.append((f"`{rule.name}`", needs, rule.logged_by, hidden))
+    return table(["cause", "needs", "logged by", "hidden by"], rows)
+
+
+def confidence_table() -> str:
+    """How often each finding was right on the runs that the rules were chosen on, by the size of the effect."""
+    return table(
+        ["cause", "size below 1", "1 to 2", "2 and more"],
+        [
+            (f"`{name}`", *(f"{right} of {of}" for right, of in bands))
+            for name, bands in RIGHT_OF.items()
+        ],
+    )
+
+
+def rates_table(rates: Mapping[str, Sequence[Any]]) -> str:
+    """Each figure, with what is wanted."""
+    return table(
+        ["figure", "count", "share", "wanted"],
+        [
+            (name, f"{hits} of {of}", f"{hits / of:.1%}" if of else "not measured", wanted)
+            for name, (hits, of, wanted) in rates.items()
+        ],
+    )
+
+
+def calibration_table(bands: Sequence[Sequence[Any]]) -> str:
+    """A line for each band of confidence."""
+    return table(
+        ["confidence", "mean", "right", "share"],
+        [
+            (band, f"{mean:.1%}", f"{right} of {of}", f"{right / of:.1%}" if of else "none")
+            for band, mean, right, of in bands
+        ],
+    )
+
+
+def sizes_table(rows: Rows, suffix: str) -> str:
+    """A line for each cause: right first, and what the fault did to regret, at each size."""
+    lines: dict[str, list[str]] = {}
+    for row in _sized(rows, suffix):
+        cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
+        harm, said = row["harm"], list(row["said"]["all"].values())
+        right = sum(_first(each) in row["expected"] for each in said)
+        line = lines.setdefault(cause, ["" for _ in SIZES])
+        did = f"{harm['difference_cp']:+.0f} cp, {harm['harm']}" if harm["seeds"] else "no twin"
+        line[SIZES.index(row["size"])] = f"{right} of {len(said)} ({did})"
+    return table(["cause", *SIZES], [(f"`{name}`", *line) for name, line in lines.items()])
+
+
+def pairs_table(rows: Rows) -> str:
+    """A line for each pair: how often both were named, and what was named first."""
+    lines = []
+    for row in rows:
+        if row["group"] != "pair":
+            continue
+        said = list(row["said"]["all"].values())
+        both = sum(set(row["expected"]) <= {c[0] for c in each["causes"]} for each in said)
+        firsts = ", ".join(sorted({f"`{_first(each)}`" for each in said}))
+        lines.append((row["name"].replace("+", " and "), f"{both} of {len(said)}", firsts))
+    return table(["pair", "both named", "named first"], lines)
+
+
+def algorithms_table(rows: Rows) -> str:
+    """A line for each fault under another algorithm."""
+    lines = []
+    for row in rows:
+        if row["group"] != "algorithm" or not row["harm"]["seeds"]:
+            continue
+        said = list(row["said"]["all"].values())
+        right = sum(_first(each) in row["expected"] for each in said)
+        verdicts = ", ".join(sorted({each["verdict"] for each in said}))
+        harm = row["harm"]
+        lines.append((row["name"], f"{harm['difference_cp']:+.0f} cp, {harm['harm']}",
+                      f"{right} of {len(said)}", verdicts))  # fmt: skip
+    return table(["algorithm and fault", "against the twin", "right first", "verdict"], lines)
+
+
+def missed(rows: Rows) -> list[str]:
+    """A sentence for each case that was not named rightly, or a healthy run that was not called so."""
+    found = []
+    for row in rows:
+        for seed, said in row["said"]["all"].items():
+            names = ", ".join(cause[0] for cause in said["causes"]) or "nothing"
+            if row["expected"] and _first(said) not in row["expected"]:
+                harm = row["harm"]["harm"] if row["harm"] else "unknown"
+                if harm != "harmless" or row["size"] == "full":
+                    found.append(
+                        f"`{row['name']}` ({harm}), seed {seed}: {said['verdict']}, named {names}"
+                    )
+            if row["group"] == "healthy" and said["verdict"] != "healthy":
+                found.append(
+                    f"`{row['name']}`, healthy, seed {seed}: {said['verdict']}, named {names}"
+                )
+    return found

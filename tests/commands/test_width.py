@@ -1,0 +1,100 @@
+"""What the commands say fits into 80 columns, but for what is copied: a command, a path, a name."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.commands import causes as command
+from algorithms.core.messages import WIDTH, message_lines
+from algorithms.run_folder.console import LiveDisplay, PlainDisplay
+from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer
+
+
+def too_wide(text: str) -> list[str]:
+    """Lines of more than 80 columns that could have been broken: they hold more than one word."""
+    return [line for line in text.splitlines() if len(line) > WIDTH and len(line.split()) > 1]
+
+
+@pytest.mark.parametrize("name", list(CAUSES | COMPOSITES))
+def test_all_that_is_known_of_a_cause_fits_80_columns(name: str) -> None:
+    code, out, _ = chess_lab("causes", "show", name)
+    assert code == 0 and len(out.splitlines()) > 10
+    assert "ours" in out  # the figures of the committed matrices are in it
+    assert [line for line in out.splitlines() if len(line) > WIDTH] == []
+
+
+def test_a_figure_that_does_not_fit_stands_below_its_name() -> None:
+    cause = CAUSES["reward_squash"]
+    lines = command.shown(cause, {name: command.measured(name, cause.name) for name in command.MATRICES})  # fmt: skip
+    at = lines.index("    ours, median rollout/reward_median:")
+    assert lines[at + 1].startswith("      -") and lines[at + 1].endswith("(medians of 5 seeds)")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trian",
+        "train grpoo",
+        "train grpo --policy.size huge",
+        "train grpo --env.evaluator stockfsh",
+        "train grpo --env.evaluator stockfish:path=/no/such/engine",
+        "train grpo --env.start-positions foo",
+        "train grpo --env.reward foo",
+        "train grpo --env.opponent randm",
+        "train grpo --init-from nothing",
+        "train ppo --preset strong",
+        "train --resume no-such-run",
+        "train grpo --json /proc/x",
+        "pretrain --evaluator foo",
+        "compare grpoo --out no-such-folder",
+        "compare grpo --seeds 0 --out no-such-folder",
+        "report no-such-run",
+        "diagnose no-such-run",
+        "causes show no_such_cause",
+        "causes run kl_trap --network transformer",
+        "eval no-such-run --opponents random",
+        "eval example --opponents randm",
+        "eval example --games 3",
+    ],
+)
+def test_a_common_mistake_is_answered_in_lines_of_80_columns(line: str) -> None:
+    answer = wrapped_answer(*shlex.split(line))
+    assert answer.code in (1, 2) and answer.err.startswith("chess-lab")
+    assert too_wide(answer.out + answer.err) == []
+
+
+def test_the_list_of_commands_fits_80_columns() -> None:
+    assert too_wide(chess_lab("--help").out) == []
+
+
+def test_a_process_wraps_its_errors_too() -> None:
+    code = [sys.executable, "-P", "-m", "algorithms.cli", "uci", "no-such-policy"]
+    done = subprocess.run(
+        code, input="quit\n", capture_output=True, text=True, env=ENV, timeout=60
+    )  # fmt: skip
+    assert done.returncode == 1 and "no-such-policy" in done.stderr
+    assert too_wide(done.stderr) == []
+
+
+def test_rows_code_and_long_words_stay_whole() -> None:
+    row, code, path = "    " + "row " * 30, "`chess-lab " + "x" * 50 + " y`", "/" + "p" * 90
+    text = f"{'word ' * 14}{code} and {path} end\n{row}\n\nlast"
+    first, *lines, second, empty, last = message_lines(text)
+    assert first == ("word " * 14).strip() and (second, empty, last) == (row, "", "last")
+    assert lines == [f"  {code} and", f"  {path}", "  end"]
+    assert unwrapped("\n".join(message_lines(text))) == text
+
+
+def test_what_a_run_says_beside_its_rows_is_wrapped() -> None:
+    for display in (LiveDisplay, PlainDisplay):
+        stream = io.StringIO()
+        display(10, Console(file=stream, width=200, highlight=False)).say("WARNING: " + "why " * 60)
+        lines = stream.getvalue().splitlines()
+        assert len(lines) == 4 and max(map(len, lines)) <= WIDTH

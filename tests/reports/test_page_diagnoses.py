@@ -1,0 +1,113 @@
+"""What the page says of a diagnosis: outcome, causes and what cannot be told, run by run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from algorithms.reports.page import PageNotes, build_page
+from algorithms.reports.run_files import RunRecord
+from tests.reports.page_text import text_of
+from tests.reports.run_folders import run_of
+
+OUTCOME = {
+    "learning": "learning",
+    "entropy": "spent on learning",
+    "regret_cp": [300.0, 150.0],
+    "regret_change_95": [-0.56, -0.44],
+    "entropy_nats": [2.8, 1.25],
+    "notes": ["pass@8 fell"],
+}
+CAUSE = {
+    "name": "loss_budget", "confidence": 0.914, "harmful": True, "size": 2.25, "since_update": 20,
+    "evidence": "80% of the gradient", "remedy": "lower ent_coef", "confirm": "chess-lab train --like RUN",
+}  # fmt: skip
+HARMLESS = CAUSE | {"name": "sharp_optimum", "harmful": False, "size": 0.9, "since_update": 1}
+DIAGNOSIS = {
+    "verdict": "impaired",
+    "outcome": OUTCOME,
+    "causes": [CAUSE, HARMLESS],
+    "ruled_out": [{"name": "no_signal", "because": "0% of the groups are dead"}],
+    "cannot_tell": [
+        {"name": name, "missing": missing, "because": because, "logged_by": "every run"}
+        for name, missing, because in (
+            ("clip_asymmetry", ["clip/a", "clip/b"], ""),
+            ("update_epochs", [], "cure loss_budget first"),
+            ("weak_entropy_high_lr", [], "cure loss_budget first"),
+        )
+    ],
+    "notes": ["a peak is noise"],
+}
+
+
+def shown(*pairs: tuple[RunRecord, dict[str, Any]]) -> str:
+    """The text of the section on the doctor."""
+    diagnoses = {str(run.path): diagnosis for run, diagnosis in pairs}
+    text = text_of(build_page("a", [run for run, _ in pairs], PageNotes(diagnoses=diagnoses)))
+    return text[text.index("Outcome and causes") : text.index("How far an update")]
+
+
+def test_outcome_causes_and_what_cannot_be_told_come_in_that_order(tmp_path: Path) -> None:
+    text = shown((run_of(tmp_path / "a"), DIAGNOSIS))
+    wanted = (
+        "a, seed 1 impaired learning, entropy spent on learning "
+        "300 → 150 (−50%, 95 % interval −56% to −44%) 2.80 → 1.25 pass@8 fell",
+        "a, seed 1 loss_ budget 2.2 × the least harmful 91% 20 80% of the gradient lower ent_coef "
+        "chess-lab train --like RUN",
+        "sharp_ optimum harmless at this size 91% 1 80% of the gradient",
+        "a, seed 1 clip_asymmetry clip/a clip/b every run",
+        "update_epochs, weak_entropy_high_lr cure loss_budget first",
+        "Ruled out, and why (1)",
+        "no_ signal 0% of the groups are dead",
+        "a, seed 1: a peak is noise",
+    )
+    places = [text.index(each) for each in wanted]
+    assert places == sorted(places)
+
+
+def test_a_healthy_run_has_an_outcome_and_neither_causes_nor_doubts(tmp_path: Path) -> None:
+    healthy = DIAGNOSIS | {"verdict": "healthy", "causes": [], "cannot_tell": [], "notes": []}
+    text = shown((run_of(tmp_path / "a"), healthy))
+    assert "a, seed 1 healthy learning, entropy spent on learning" in text
+    assert "No cause is named." in text and "each cause is named or ruled out" in text
+    assert "The doctor's notes" not in text
+
+
+def test_each_run_has_its_rows_and_a_run_without_a_diagnosis_none(tmp_path: Path) -> None:
+    healthy = DIAGNOSIS | {"verdict": "healthy", "causes": [], "cannot_tell": []}
+    first, second, third = (run_of(tmp_path / name, seed=i) for i, name in enumerate("abc"))
+    diagnoses = {str(first.path): healthy, str(second.path): DIAGNOSIS}
+    text = text_of(build_page("x", [first, second, third], PageNotes(diagnoses=diagnoses)))
+    part = text[text.index("Outcome and causes") : text.index("How far an update")]
+    causes = part[part.index("would confirm it") : part.index("Cannot tell")]
+    assert "a, seed 0 healthy" in part and "b, seed 1 impaired" in part and "c, seed 2" not in part
+    assert "b, seed 1 loss_" in causes and "a, seed 0" not in causes
+    card = text[: text.index("Outcome and causes")]
+    assert "healthy (1 of 3); impaired (1 of 3); not diagnosed (1 of 3)" in card
+
+
+def test_what_is_not_known_is_said_in_words(tmp_path: Path) -> None:
+    nothing = {"learning": "cannot tell", "entropy": "cannot tell", "regret_cp": None,
+               "regret_change_95": None, "entropy_nats": None, "notes": []}  # fmt: skip
+    text = shown((run_of(tmp_path / "a"), DIAGNOSIS | {"outcome": nothing}))
+    assert "whether it learns is not known, what became of its entropy is not known" in text
+    assert text.count("not on record twice") == 2
+
+
+def test_a_diagnosis_of_causes_alone_is_shown_too(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a")
+    causes = [
+        {"name": "loss_budget", "confidence": 0.914, "evidence": {"bonus share": 0.98765},
+         "remedy": "lower ent_coef", "confirm": "chess-lab causes run loss_budget"},
+        {"name": "kl_trap", "confidence": "low", "evidence": ["a", "b"], "remedy": "", "confirm": ""},
+    ]  # fmt: skip
+    text = shown((run, {"verdict": "collapse", "causes": causes, "notes": ["a peak is noise"]}))
+    assert "a, seed 1 collapse" in text and "not on record" not in text
+    assert (
+        "a, seed 1 loss_ budget 91% bonus share: 0.9877 lower ent_coef chess-lab causes run "
+        "loss_budget"
+    ) in text
+    assert "kl_ trap low a b" in text
+    assert "a, seed 1: a peak is noise" in text
+    healthy = shown((run, {"verdict": "healthy", "causes": [], "notes": []}))
+    assert "a, seed 1 healthy" in healthy and "No cause is named." in healthy
