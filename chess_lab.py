@@ -27,9 +27,10 @@ def _run() -> int:
             f"chess-lab: `import algorithms` finds {', '.join(found) or 'nothing'}, not {ours}: "
             "take the folder that it is in out of PYTHONPATH, or give that package another name"
         )
-        # Paths stay whole.
-        print(textwrap.fill(said, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False),
-              file=sys.stderr)  # fmt: skip
+        lines = textwrap.wrap(
+            said, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )  # fmt: skip
+        print("\n".join(lines), file=sys.stderr)
         return 1
     from algorithms.cli import main as run
 

@@ -198,10 +198,9 @@ def read_object(path: Path, limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     Raises:
         RunFileError: it is missing, a symbolic link, too large, damaged, or holds no object.
     """
+    text = _text(path, lambda file: read_file(file, limits.most_bytes))
     try:
-        values = parse_json(_text(path, lambda file: read_file(file, limits.most_bytes)), limits)
-    except RunFileError:
-        raise
+        values = parse_json(text, limits)
     except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
     if not isinstance(values, dict):
@@ -260,9 +259,8 @@ def _check_row(row: object, last_step: int, where: str) -> int:
         raise RunFileError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
     for name, value in row.items():
         if value is not None and not isinstance(value, int | float):
-            raise RunFileError(
-                f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
-            )
+            said = f"{name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
+            raise RunFileError(f"{where}: {said}")
     step = row.get("step")
     number = _finite(step)
     if number is None or not last_step < number < MAX_STEP or number != int(number):
@@ -279,19 +277,16 @@ def _finite(value: float | None) -> float | None:
 
 
 def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
+    values = _object_or_note(path, notes, CONFIG_LIMITS)
     try:
-        return settings_today(_object_or_note(path, notes, CONFIG_LIMITS))
-    except RunFileError:
-        raise
+        return settings_today(values)
     except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
 
 
-def _object_or_note(
-    path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS
-) -> dict[str, Any]:
+def _object_or_note(path: Path, notes: list[str], most: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     if path.exists() or path.is_symlink():
-        return read_object(path, limits)
+        return read_object(path, most)
     notes.append(f"{path.name} is missing.")
     return {}
 
@@ -300,6 +295,5 @@ def _doubt_of_object(path: Path) -> list[str]:
     """A note where a file that has a checksum does not match it, in a list."""
     if path.is_symlink() or not path.exists() or object_intact(path.read_bytes()) is not False:
         return []
-    return [
-        f"{path.name} does not match its checksum: it was damaged or edited. It is read as it is."
-    ]
+    altered = "does not match its checksum: it was damaged or edited. It is read as it is."
+    return [f"{path.name} {altered}"]

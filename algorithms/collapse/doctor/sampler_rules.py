@@ -186,7 +186,7 @@ def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
     )
 
 
-_EVERY_UPDATE = "every run of this project since version 1.1"
+_EVERY_UPDATE = "every run of this version; `step0/*` of older ones too"
 
 SAMPLER_RULES = (
     Rule(
