@@ -22,7 +22,7 @@ from algorithms.run_folder.files import (
     CONFIG_FILE,
     ENVIRONMENT_FILE,
     METRICS_FILE,
-    object_intact,
+    settings_intact,
 )
 from algorithms.run_folder.log import Rows, rows_of
 from algorithms.run_folder.reading import (
@@ -162,7 +162,7 @@ def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
         RunFileError: there is no record, or it cannot be read.
     """
     rows, _ = _rows(run_dir / METRICS_FILE)
-    return rows.values, rows.doubts(METRICS_FILE) + _doubt_of_object(run_dir / CONFIG_FILE)
+    return rows.values, _doubts(run_dir, rows)
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -176,18 +176,16 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         RunFileError: a file is missing, is damaged before its last line, or says what no run says.
     """
     rows, notes = _rows(folder / METRICS_FILE)
-    notes += rows.doubts(METRICS_FILE)
     config = _settings(folder / CONFIG_FILE, notes)
-    notes += _doubt_of_object(folder / CONFIG_FILE)
-    if config and CHECKSUM not in config:
+    notes += _doubts(folder, rows)
+    if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
-    config.pop(CHECKSUM, None)
     return RunRecord(
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows.values,
         config=config,
-        environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
+        environment=_read_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
 
@@ -198,9 +196,10 @@ def read_object(path: Path, limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     Raises:
         RunFileError: it is missing, a symbolic link, too large, damaged, or holds no object.
     """
-    text = _text(path, lambda file: read_file(file, limits.most_bytes))
     try:
-        values = parse_json(text, limits)
+        values = parse_json(_text(path, lambda file: read_file(file, limits.most_bytes)), limits)
+    except RunFileError:
+        raise
     except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
     if not isinstance(values, dict):
@@ -259,8 +258,9 @@ def _check_row(row: object, last_step: int, where: str) -> int:
         raise RunFileError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
     for name, value in row.items():
         if value is not None and not isinstance(value, int | float):
-            said = f"{name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
-            raise RunFileError(f"{where}: {said}")
+            raise RunFileError(
+                f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
+            )
     step = row.get("step")
     number = _finite(step)
     if number is None or not last_step < number < MAX_STEP or number != int(number):
@@ -277,23 +277,24 @@ def _finite(value: float | None) -> float | None:
 
 
 def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
-    values = _object_or_note(path, notes, CONFIG_LIMITS)
     try:
-        return settings_today(values)
+        return settings_today(_read_or_note(path, notes, CONFIG_LIMITS))
+    except RunFileError:
+        raise
     except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
 
 
-def _object_or_note(path: Path, notes: list[str], most: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
+def _read_or_note(path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     if path.exists() or path.is_symlink():
-        return read_object(path, most)
+        return read_object(path, limits)
     notes.append(f"{path.name} is missing.")
     return {}
 
 
-def _doubt_of_object(path: Path) -> list[str]:
-    """A note where a file that has a checksum does not match it, in a list."""
-    if path.is_symlink() or not path.exists() or object_intact(path.read_bytes()) is not False:
-        return []
-    altered = "does not match its checksum: it was damaged or edited. It is read as it is."
-    return [f"{path.name} {altered}"]
+def _doubts(run_dir: Path, rows: Rows) -> list[str]:
+    """Notes on the checksums of a run."""
+    found = rows.doubts(METRICS_FILE)
+    if settings_intact(run_dir) is False:
+        found.append(f"{CONFIG_FILE} does not match its checksum: it was damaged or edited.")
+    return found

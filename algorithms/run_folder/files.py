@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from algorithms.run_folder.reading import (
+    CONFIG_LIMITS,
     LONGEST_LINE_BYTES,
     JsonLimits,
     load_json,
     parse_json,
+    read_file,
     read_lines,
 )
 
@@ -112,6 +114,14 @@ def object_intact(data: bytes) -> bool | None:
     if not _HEAD_TRACE.search(data[:_HEAD_BYTES]):
         return None
     return data == _with_checksum(b"{\n" + data[_HEAD_BYTES:])
+
+
+def settings_intact(run_dir: Path) -> bool | None:
+    """`object_intact` of a run's config.json; None also where it is missing or cannot be read."""
+    try:
+        return object_intact(read_file(run_dir / CONFIG_FILE, CONFIG_LIMITS.most_bytes))
+    except (OSError, ValueError):
+        return None
 
 
 def _with_checksum(data: bytes) -> bytes:

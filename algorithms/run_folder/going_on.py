@@ -10,8 +10,8 @@ from algorithms.run_folder.files import (
     CONFIG_FILE,
     METRICS_FILE,
     RunFolderError,
-    object_intact,
     read_record,
+    settings_intact,
 )
 from algorithms.run_folder.log import rows_of
 
@@ -29,9 +29,9 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
         CheckpointError: all checkpoints are damaged, or they are gone and the record holds updates.
         RunFolderError: a row of the record is not what was written.
     """
-    folder, config = run_dir / "checkpoints", run_dir / CONFIG_FILE
-    if config.exists() and object_intact(config.read_bytes()) is None:
-        say(f"{config} has no checksum: damage would not be seen")
+    folder = run_dir / "checkpoints"
+    if (run_dir / CONFIG_FILE).exists() and settings_intact(run_dir) is None:
+        say(f"{run_dir / CONFIG_FILE} has no checksum: damage would not be seen")
     if _checked_updates(run_dir / METRICS_FILE, say) or checkpoint.checkpoints(folder):
         return checkpoint.load_newest(folder)
     say(f"{run_dir} has no checkpoint yet: the run begins anew from its config.json")
