@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.run_folder.files import replace_file
-from algorithms.run_folder.messages import complain
+from algorithms.run_folder.messages import Parser, complain
 
 if TYPE_CHECKING:
     from algorithms.reports.page import Claims, Group
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab report",
         description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
         "one HTML file that needs neither network nor script.",
