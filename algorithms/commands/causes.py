@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.core.messages import WIDTH, complain, message_lines
+from algorithms.core.messages import WIDTH, Parser, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab causes",
         description="Causes of entropy collapse that can be switched on, each with a cured twin.",
     )

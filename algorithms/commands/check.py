@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.result_files import write_json
+from algorithms.core.messages import Parser, message_lines
 
 EXAMPLES = (
     "chess-lab check",
@@ -51,9 +52,11 @@ def run(arguments: Sequence[str]) -> int:
             checks.append(look())
     marks = {"ok": "ok      ", "optional": "optional", "missing": "MISSING "}
     for check in checks:
-        print(f"{marks[check.state]}  {check.name:<12} {check.detail}")
+        columns = f"{marks[check.state]}  {check.name:<12} "
+        lines = message_lines(check.detail, indent=" " * 23, head=columns)
         if check.remedy:
-            print(f"{'':24}-> {check.remedy}")
+            lines += message_lines(check.remedy, indent=" " * 27, head=f"{'':24}-> ")
+        print("\n".join(lines))
     usable = all(check.state != "missing" for check in checks)
     print(
         "ready: chess-lab train grpo" if usable else "not usable yet: see the lines marked MISSING"
@@ -66,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab check", description="What is installed, and how to fix what is missing."
     )
     parser.add_argument("--json", type=Path, help="also write the findings to this file")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands.result_files import write_json
-from algorithms.core.messages import complain
+from algorithms.core.messages import Parser, complain
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",
@@ -72,7 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
     from algorithms.networks.settings import DEFAULT_NETWORK, SIZES
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab compare",
         description="Algorithms side by side: a grid of runs that can be continued, paired over common "
         "seeds, and what may be claimed. docs/comparison.md says what is kept equal.",

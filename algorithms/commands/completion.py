@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion_scripts import SCRIPTS, Words
+from algorithms.core.messages import Parser
 
 EXAMPLES = (
     "source <(chess-lab completion bash)",
@@ -31,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab completion",
         description="Prints a script that completes commands, names of algorithms and causes, and "
         "flags with their choices.",

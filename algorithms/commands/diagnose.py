@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from algorithms.core.messages import complain
+from algorithms.core.messages import Parser, complain
 
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab diagnose",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"

@@ -16,7 +16,7 @@ from algorithms.commands.result_files import (
     try_path,
     write_files,
 )
-from algorithms.core.messages import complain
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _end(code: int, problems: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab eval",
         description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "
         "300 plies, without adjudication. Without --opponents a policy climbs a ladder of them: 20 games "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algorithms.core.messages import complain
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab report",
         description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
         "one HTML file that needs neither network nor script.",

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.core.messages import complain
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
 
@@ -74,7 +74,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="chess-lab uci",
         description="A trained policy as a UCI engine: give this command to a chess GUI. It plays "
         "the policy's most probable move; the UCI option Temperature draws moves instead (100: with "

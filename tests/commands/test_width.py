@@ -62,16 +62,25 @@ def test_a_figure_that_does_not_fit_stands_below_its_name() -> None:
         "eval no-such-run --opponents random",
         "eval example --opponents randm",
         "eval example --games 3",
+        "eval example --games two",
+        "completion tcsh",
+        "compare grpo",
     ],
 )
 def test_a_common_mistake_is_answered_in_lines_of_80_columns(line: str) -> None:
     answer = wrapped_answer(*shlex.split(line))
-    assert answer.code in (1, 2) and answer.err.startswith("chess-lab")
+    assert answer.code in (1, 2) and answer.err.startswith(("chess-lab", "usage: chess-lab"))
     assert too_wide(answer.out + answer.err) == []
 
 
 def test_the_list_of_commands_fits_80_columns() -> None:
     assert too_wide(chess_lab("--help").out) == []
+
+
+def test_what_is_installed_fits_80_columns_but_for_a_path() -> None:
+    code, out, _ = chess_lab("check")
+    assert code == 0 and len(out.splitlines()) > 10
+    assert too_wide(out) == []
 
 
 def test_a_process_wraps_its_errors_too() -> None:
