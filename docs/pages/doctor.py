@@ -77,7 +77,10 @@ def _first(said: Mapping[str, Any]) -> str:
 
 
 def _right(row: Mapping[str, Any]) -> float:
+    """Share of the seeds with the right cause first; at the harmless size, of those where none is called harmful."""
     said = list(row["said"]["all"].values())
+    if row["size"] == "harmless":
+        return sum(not any(cause[1] for cause in each["causes"]) for each in said) / len(said)
     return sum(_first(each) in row["expected"] for each in said) / len(said)
 
 
@@ -147,11 +150,12 @@ def sizes_table(rows: Rows, suffix: str) -> str:
     for row in _sized(rows, suffix):
         cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
         harm, said = row["harm"], list(row["said"]["all"].values())
-        right = sum(_first(each) in row["expected"] for each in said)
+        right = round(_right(row) * len(said))
         line = lines.setdefault(cause, ["" for _ in SIZES])
         did = f"{harm['difference_cp']:+.0f} cp, {harm['harm']}" if harm["seeds"] else "no twin"
         line[SIZES.index(row["size"])] = f"{right} of {len(said)} ({did})"
-    return table(["cause", *SIZES], [(f"`{name}`", *line) for name, line in lines.items()])
+    header = ["cause", *SIZES[:-1], "harmless: not called harmful"]
+    return table(header, [(f"`{name}`", *line) for name, line in lines.items()])
 
 
 def pairs_table(rows: Rows) -> str:
