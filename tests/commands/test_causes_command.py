@@ -219,6 +219,11 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
     }  # fmt: skip
     assert outcome["readings"]["first step0/clip_fraction"] > 0.3
     assert outcome["diagnosis"]["causes"][0]["name"] == "temperature_mismatch"
+    for row in read_metrics(run_dir)[1:]:
+        slope, left = (
+            row[f"ratio/log_odds_{each}_first_minibatch"] for each in ("slope", "residual")
+        )
+        assert slope == pytest.approx(1.3, abs=1e-3) and left is not None and left < 1e-4
     config = json.loads((run_dir / "config.json").read_text())
     assert config["cause"] == "temperature_mismatch" and config["preflight"] is False
     for name in ("config.json", "environment.json"):
