@@ -74,8 +74,9 @@ def words(command: str, text: str) -> Words:
     elif command == "causes":
         from algorithms.collapse.causes import CAUSES, COMPOSITES
         from algorithms.collapse.causes.architectures import ARCHITECTURES
+        from algorithms.collapse.causes.sizes import SIZE_NAMES
 
-        flags["--network"] = tuple(ARCHITECTURES)
+        flags |= {"--network": tuple(ARCHITECTURES), "--size": SIZE_NAMES}
         return Words(text, names, flags, (*CAUSES, *COMPOSITES))
     return Words(text, names, flags)
 
