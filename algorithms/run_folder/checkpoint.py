@@ -11,6 +11,7 @@ temporary name, flushed to disk and renamed, so a kill at any instant leaves the
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -94,7 +95,7 @@ def save(
         flush_directory(partial)
         if target.exists():
             # Left by a run that was killed after it: the stream is the same, so is the content.
-            shutil.rmtree(target)
+            _remove(target)
         os.replace(partial, target)
         _point(folder / "latest", target.name)
         if best:
@@ -184,11 +185,18 @@ def checkpoints(folder: Path) -> list[Path]:
 def _prune(folder: Path, update: int) -> None:
     """Removes old checkpoints, and newer ones: those were passed over as damaged on resume."""
     best = (folder / "best").resolve()
-    paths = checkpoints(folder)
-    newer = [p for p in paths if _number(p) > update]
-    for path in newer + [p for p in paths if p not in newer][:-KEEP]:
-        if path.resolve() != best or path in newer:
-            shutil.rmtree(path, ignore_errors=True)
+    newer = [p for p in checkpoints(folder) if _number(p) > update]
+    older = [p for p in checkpoints(folder) if _number(p) <= update][:-KEEP]
+    for path in newer + [p for p in older if p.resolve() != best]:
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Removes a checkpoint, under another name, so that a kill leaves no half of one."""
+    gone = path.with_name(f"{_PARTIAL}{path.name}-{os.getpid()}")
+    with contextlib.suppress(OSError):
+        os.replace(path, gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _number(path: Path) -> int:
@@ -198,10 +206,7 @@ def _number(path: Path) -> int:
 def _sweep(folder: Path) -> None:
     """Removes what killed processes left half-written; a run has one writer (see `RunLog`)."""
     for path in folder.glob(f"{_PARTIAL}*"):
-        if path.is_symlink():
-            path.unlink()
-        else:
-            shutil.rmtree(path)
+        (Path.unlink if path.is_symlink() else shutil.rmtree)(path)
 
 
 def _point(link: Path, name: str) -> None:

@@ -19,7 +19,7 @@ from tests.commands.lab import chess_lab
 from tests.training.runs import Watcher, rows_without_time, tiny
 
 ROWS = [{"step": 0, "eval/entropy": 3.25}, {"step": 1, "eval/entropy": None, "reg/kl_old": -1e-09}]
-FLIPS = 200
+FLIPS = 60  # and 200 of each by `python -m benchmarks.reliability.flips`
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_flipped_bit_of_a_configuration_is_found() -> None:
     assert {object_intact(data) for data in flipped(written)} == {False}
 
 
-def test_200_flips_of_each_file_of_a_run_are_all_found(copy: Path) -> None:
+def test_random_flips_of_each_file_of_a_run_are_all_found(copy: Path) -> None:
     rng = np.random.default_rng(0)
     for name in ("metrics.jsonl", "config.json"):
         written = (copy / name).read_bytes()
@@ -157,7 +157,7 @@ def test_a_run_that_an_older_version_began_goes_on_with_checksums(
 def test_a_record_cut_at_any_byte_goes_on_from_the_rows_before(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     whole = [closed_row({"step": 0, "plies": 4}), closed_row({"step": 1, "plies": 8})]
-    for cut in range(len(whole[1])):
+    for cut in (0, 1, 20, len(whole[1]) - 2, len(whole[1]) - 1):
         path.write_bytes(whole[0] + whole[1][:cut])
         rows = read_metrics(tmp_path)  # while it is written, or after a kill
         assert [row["step"] for row in rows] == ([0, 1] if cut == len(whole[1]) - 1 else [0])
