@@ -53,8 +53,8 @@ test: setup
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$$marks" $(ARGS)
 
 test-slow: setup trl-env
-	@if bash .ci/setup find-polyglot >/dev/null; then marks="slow and not gpu"; \
-	else marks="slow and not gpu and not polyglot"; echo "test-slow: leaving out the tests that need polyglot"; fi; \
+	@marks="slow and not gpu"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
+	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
 	$(BIN)/python -m pytest -m "$$marks" --timeout 1800 $(ARGS)
 
 test-gpu: setup

@@ -13,8 +13,8 @@ from types import ModuleType
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.messages import complain
 from algorithms.run_folder.stopping import exit_code, quiet_imports
 
 USAGE = """usage: chess-lab COMMAND [options]

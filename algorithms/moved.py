@@ -201,6 +201,8 @@ def _put(found: dict[str, Any], values: dict[str, Any], prefix: str, said: list[
 def _section(found: dict[str, Any], name: str) -> dict[str, Any]:
     for part in filter(None, name.split(".")):
         found = found.setdefault(part, {})
+        if not isinstance(found, dict):
+            raise ValueError(f"{part} is {str(found)[:40]!r}: expected an object")
     return found
 
 

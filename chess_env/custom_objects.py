@@ -20,10 +20,17 @@ from typing import Any
 
 _SPEC = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MAIN = "__main__"
+_SHOWN = 200
 
 
 class CustomObjectError(ValueError):
     """A name `module:Name` that leads to nothing usable; the message says what to change."""
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, cut behind 200 characters: what a message repeats of an input."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def is_spec(text: object) -> bool:
@@ -47,7 +54,7 @@ def load_object(spec: str, what: str) -> Any:
             if "<" in spec
             else ""
         )
-        raise CustomObjectError(f"{what} {spec!r} has not the form module:Name{hint}")
+        raise CustomObjectError(f"{what} {shown(spec)} has not the form module:Name{hint}")
     module_name, _, name = spec.partition(":")
     found: Any = _module(module_name, spec, what)
     for part in name.split("."):
@@ -75,11 +82,11 @@ def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
             inspect.signature(found).bind()
         except TypeError as error:
             raise CustomObjectError(
-                f"{what} {spec!r} cannot be made without arguments ({error}): give them defaults, or name a "
+                f"{what} {shown(spec)} cannot be made without arguments ({error}): give them defaults, or name a "
                 "function that makes it"
             ) from error
         found = found()
-    require_members(found, members, f"{what} {spec!r}")
+    require_members(found, members, f"{what} {shown(spec)}")
     return found
 
 
@@ -138,7 +145,7 @@ def spec_of(found: Any, what: str) -> str:
     label = label_of(found)
     if load_object(label, what) is not found:
         raise CustomObjectError(
-            f"{what} {label!r} is not what that name leads to: define it at the top level"
+            f"{what} {shown(label)} is not what that name leads to: define it at the top level"
         )
     return label
 
@@ -177,11 +184,11 @@ def _module(name: str, spec: str, what: str) -> ModuleType:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and _is_parent(error.name, name):
             raise CustomObjectError(
-                f"{what} {spec!r}: there is no module {error.name!r}, neither installed nor in {here}: start in the "
-                f"folder of {name.partition('.')[0]}.py, or add its folder to PYTHONPATH"
+                f"{what} {shown(spec)}: there is no module {shown(error.name)}, neither installed nor in {here}: start "
+                "in its folder, or add that to PYTHONPATH"
             ) from error
         raise CustomObjectError(
-            f"{what} {spec!r}: importing {name} fails with {type(error).__name__}: {error}{_place(error)}"
+            f"{what} {shown(spec)}: importing {name[:_SHOWN]} fails with {type(error).__name__}: {error}{_place(error)}"
         ) from error
 
 
@@ -204,8 +211,8 @@ def _place(error: BaseException) -> str:
 def _no_name(found: Any, part: str, spec: str, what: str) -> str:
     if getattr(found, "__name__", None) == _MAIN:
         return (
-            f"{what} {spec!r} was defined in the script or session that was started then: only that script can find "
-            f"it again; put {part} into a module of its own"
+            f"{what} {shown(spec)} was defined in the script or session that was started then: only that script can "
+            f"find it again; put {part} into a module of its own"
         )
     public = [
         name
@@ -214,4 +221,4 @@ def _no_name(found: Any, part: str, spec: str, what: str) -> str:
     ]
     defined = f"it defines {', '.join(sorted(public))}" if public else "it defines no name"
     file = getattr(found, "__file__", None)
-    return f"{what} {spec!r}: {file or found!r} has no {part}; {defined}"
+    return f"{what} {shown(spec)}: {file or found!r} has no {part}; {defined}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from algorithms.config.foreign import Trust
 from algorithms.core.checks import require_choice
-from algorithms.run_folder.messages import complain
+from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
     from tyro.constructors import ConstructorRegistry

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.run_folder.messages import WIDTH, Parser, complain, message_lines
+from algorithms.core.messages import WIDTH, Parser, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -21,6 +21,7 @@ EXAMPLES = (
     "chess-lab causes list",
     "chess-lab causes run sampled_entropy_bonus --smoke",
     "chess-lab causes run fixed_positions --cured --network move_net",
+    "chess-lab causes run loss_budget --size half",
 )
 _RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 MATRICES = {
@@ -47,14 +48,16 @@ def run(arguments: Sequence[str]) -> int:
         require_choice("NAME", options.name, known)
         if options.command == "run":
             require_choice("--network", options.network, ARCHITECTURES)
+        cause = known[options.name]
+        if options.command == "run":
+            cause = cause.on_network(options.network).at_size(options.size)
     except ValueError as error:
         complain("chess-lab causes", error)
         return 2
-    cause = known[options.name]
     if options.command == "show":
         print("\n".join(shown(cause, {name: measured(name, cause.name) for name in MATRICES})))
         return 0
-    return _start(cause.on_network(options.network), options)
+    return _start(cause, options)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -72,6 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
     start.add_argument("--cured", action="store_true", help="run the twin without the cause")
     # The names are checked later: to offer them here would load torch for --help.
     start.add_argument("--network", default="resnet", help="resnet (default) or move_net")
+    start.add_argument("--size", default="full", help="full (default), half, third or harmless")
     start.add_argument("--seed", type=int, default=0, help="of everything that is random")
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(
@@ -85,6 +89,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _start(cause: Cause, options: argparse.Namespace) -> int:
     from algorithms.collapse.causes.architectures import FIRST
     from algorithms.collapse.causes.experiment import run_cause
+    from algorithms.collapse.causes.sizes import FULL
     from algorithms.training.preflight.findings import PreflightError
 
     write_json(options.json, {})  # a path that cannot be written should fail before the run
@@ -108,6 +113,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     run = str(outcome.result.run_dir)
     twin = ("causes", "run", cause.name, *(() if options.cured else ("--cured",)))
     twin += () if options.network == FIRST else ("--network", options.network)
+    twin += () if options.size == FULL else ("--size", options.size)
     print("\n".join(next_commands(
         (("diagnose", run), "the cause, from the record alone"),
         (("report", run), "one HTML page"),
@@ -166,6 +172,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines.append(f"  fault: {cause.fault_says}")
     called = ", ".join(cause.composite) or cause.doctor_class
     lines += ["", *message_lines(f"the doctor calls it {called}")]
+    lines += _sizes(cause)
     if cause.blocked_by_preflight:
         lines.append("the preflight stops it before the first update; --no-preflight lets it run")
     if cause.predicates:
@@ -200,6 +207,34 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines.append(f"chess-lab causes run {cause.name} --cured")
         lines += [f"on another network: --network {network}" for network in others]
     return lines
+
+
+def _sizes(cause: Cause) -> list[str]:
+    """Each size but the full one, with what is different there, in the run with the cause and in its twin."""
+    from algorithms.collapse.causes.sizes import SIZES
+    from algorithms.config.files import differences
+
+    lines = []
+    for size in SIZES.get(cause.name, {}):
+        own = cause.at_size(size)
+        on, off = (
+            differences(cause.config(cured=cured, seed=0), own.config(cured=cured, seed=0))
+            for cured in (False, True)
+        )
+        found = [own.fault_says] if own.fault_says != cause.fault_says else []
+        for name in dict.fromkeys((*on, *off)):
+            if name != "cause":
+                both = on.get(name, off.get(name)) == off.get(name)
+                now = (on.get(name) or off[name])[1]
+                where = " in both" if name in on and both else "" if name in on else " in the twin"
+                found.append(f"{name} {now}{where}")
+        lines += textwrap.wrap(f"{size}: {', '.join(found)}", 79, initial_indent="  ",
+                               subsequent_indent="    ", break_on_hyphens=False)  # fmt: skip
+    return (
+        ["", "smaller (--size; the predicates are those of the full size):", *lines]
+        if lines
+        else []
+    )
 
 
 def _changed(cause: Cause) -> dict[str, tuple[Any, Any]]:

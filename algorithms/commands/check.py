@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.result_files import write_json
-from algorithms.run_folder.messages import Parser, message_lines
+from algorithms.core.messages import Parser, message_lines
 
 EXAMPLES = (
     "chess-lab check",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
-from algorithms.run_folder.messages import Parser, complain
+from algorithms.core.messages import Parser, complain
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.completion_scripts import SCRIPTS, Words
-from algorithms.run_folder.messages import Parser
+from algorithms.core.messages import Parser
 
 EXAMPLES = (
     "source <(chess-lab completion bash)",
@@ -74,8 +74,9 @@ def words(command: str, text: str) -> Words:
     elif command == "causes":
         from algorithms.collapse.causes import CAUSES, COMPOSITES
         from algorithms.collapse.causes.architectures import ARCHITECTURES
+        from algorithms.collapse.causes.sizes import SIZE_NAMES
 
-        flags["--network"] = tuple(ARCHITECTURES)
+        flags |= {"--network": tuple(ARCHITECTURES), "--size": SIZE_NAMES}
         return Words(text, names, flags, (*CAUSES, *COMPOSITES))
     return Words(text, names, flags)
 

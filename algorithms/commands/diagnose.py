@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from algorithms.run_folder.messages import Parser, complain
+from algorithms.core.messages import Parser, complain
 
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis

@@ -16,7 +16,7 @@ from algorithms.commands.result_files import (
     try_path,
     write_files,
 )
-from algorithms.run_folder.messages import Parser, complain
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:

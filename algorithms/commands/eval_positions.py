@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.result_files import holds_something, try_json, write_json
-from algorithms.run_folder.messages import complain
+from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality

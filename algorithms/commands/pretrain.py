@@ -10,8 +10,8 @@ from pathlib import Path
 from algorithms.commands import run_end
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import CONFIG_FILE
-from algorithms.run_folder.messages import complain
 
 EXAMPLES = (
     "chess-lab pretrain",

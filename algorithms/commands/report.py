@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.files import replace_file
-from algorithms.run_folder.messages import Parser, complain
 
 if TYPE_CHECKING:
     from algorithms.reports.page import Claims, Group

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from algorithms.commands import run_end
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import CONFIG_FILE
-from algorithms.run_folder.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.config.run import TrainConfig

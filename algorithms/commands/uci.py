@@ -12,8 +12,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from algorithms.commands.result_files import TRUST_HELP
+from algorithms.core.messages import Parser, complain
 from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.messages import Parser, complain
 from algorithms.run_folder.stopping import SIGNALS
 
 if TYPE_CHECKING:

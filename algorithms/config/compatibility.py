@@ -71,7 +71,7 @@ CONFLICTS = (
     ),
     Conflict(
         lambda c: c.env.opponent is not None and _needs(c).all_moves,
-        "env.opponent is {c.env.opponent!r} with all legal moves: an opponent answers the one move that "
+        "env.opponent is {c.env.opponent!r:.200} with all legal moves: an opponent answers the one move that "
         "is played; train an algorithm that samples (ppo or reinforce), or set env.opponent to None",
     ),
     Conflict(
@@ -79,7 +79,7 @@ CONFLICTS = (
             c.env.opponent is not None
             and (c.rollout.form, c.algorithm.group_size) != ("positions", 1)
         ),
-        "env.opponent is {c.env.opponent!r} with group_size {c.algorithm.group_size} and rollout.form "
+        "env.opponent is {c.env.opponent!r:.200} with group_size {c.algorithm.group_size} and rollout.form "
         "{c.rollout.form!r}: an opponent answers the one move that is played; set group_size to 1 and "
         "rollout.form to positions (algorithm ppo or reinforce), or env.opponent to None",
     ),

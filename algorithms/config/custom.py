@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithms.config.foreign import ForeignName, foreign_names
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.checks import require_choice
+from algorithms.core.checks import require_choice, shown
 from algorithms.regularization import RegularizerConfig
 from algorithms.regularization.term import Term
 from chess_env.custom_objects import (
@@ -32,22 +32,22 @@ def algorithm_class(spec: str) -> Any:
             message says what is missing.
     """
     found = load_object(spec, "algorithm")
-    shown = f"algorithm {spec!r}"
+    subject = f"algorithm {shown(spec)}"
     if not isinstance(found, type):
         raise CustomObjectError(
-            f"{shown} is a {type(found).__name__}: name the class, its fields are set by --algorithm.FIELD"
+            f"{subject} is a {type(found).__name__}: name the class, its fields are set by --algorithm.FIELD"
         )
     if not dataclasses.is_dataclass(found):
         raise CustomObjectError(
-            f"{shown} is no dataclass: put @dataclasses.dataclass(frozen=True) above it"
+            f"{subject} is no dataclass: put @dataclasses.dataclass(frozen=True) above it"
         )
     if not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise CustomObjectError(f"{shown} is a dataclass that can change: make it frozen=True")
+        raise CustomObjectError(f"{subject} is a dataclass that can change: make it frozen=True")
     fields = {field.name for field in dataclasses.fields(found)}
     missing = [name for name in missing_members(found, MEMBERS) if name not in fields]
     if missing:
         raise CustomObjectError(
-            f"{shown} has no {', '.join(missing)}: an algorithm has {', '.join(MEMBERS)} "
+            f"{subject} has no {', '.join(missing)}: an algorithm has {', '.join(MEMBERS)} "
             "(algorithms/core/algorithm.py says what each is)"
         )
     return found
@@ -67,7 +67,7 @@ def default_algorithm(spec: str) -> Any:
     ]
     if without:
         raise CustomObjectError(
-            f"algorithm {spec!r} has no default for {', '.join(without)}: give each field one, the command "
+            f"algorithm {shown(spec)} has no default for {', '.join(without)}: give each field one, the command "
             "line starts from it"
         )
     return found()
@@ -106,22 +106,22 @@ def custom_terms(regularizer: RegularizerConfig) -> tuple[Term, ...]:
 
 def _custom_term(text: str) -> Term:
     name, *settings = text.split(",")
-    make, shown = load_object(name, "regularizer.terms"), f"regularizer.terms {text!r}"
+    make, subject = load_object(name, "regularizer.terms"), f"regularizer.terms {shown(text)}"
     arguments: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
         if not equals:
-            raise CustomObjectError(f"{shown}: {setting!r} is no argument: write KEY=VALUE")
+            raise CustomObjectError(f"{subject}: {shown(setting)} is no argument: write KEY=VALUE")
         arguments[key] = _literal(value)
     try:
         term = make(**arguments)
     except TypeError as error:
         raise CustomObjectError(
-            f"{shown} cannot be made: {error}; name a function that makes a Term of these arguments"
+            f"{subject} cannot be made: {error}; name a function that makes a Term of these arguments"
         ) from error
     if not isinstance(term, Term):
         raise CustomObjectError(
-            f"{shown} made a {type(term).__name__}: expected a Term (algorithms/regularization/term.py)"
+            f"{subject} made a {type(term).__name__}: expected a Term (algorithms/regularization/term.py)"
         )
     return term
 

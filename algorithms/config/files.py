@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import typing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from algorithms.config.build import build
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import RolloutConfig, TrainConfig
+from algorithms.core.checks import shown
 from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, replace_file
+from algorithms.run_folder.reading import CONFIG_LIMITS, parse_json, read_file
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""
@@ -74,42 +75,6 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
     return build(TrainConfig, {**values, "algorithm": build(cls, algorithm, name)})
 
 
-def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
-    """An instance of the dataclass from JSON values, its dataclass fields built likewise.
-
-    Raises:
-        ValueError: an unknown or missing field, or a value of another kind; the message names it by `where`.
-    """
-    hints = typing.get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise ValueError(
-            f"{where}: unknown field {', '.join(unknown)}; known fields: {', '.join(sorted(known))}"
-        )
-    arguments = {}
-    for name, value in values.items():
-        arguments[name] = _value(hints[name], value, f"{where}.{name}")
-    try:
-        return cls(**arguments)
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    """A field's value from JSON, which knows neither tuples nor paths nor dataclasses."""
-    if value is None:
-        return None
-    for kind in (hint, *typing.get_args(hint)):  # the kind itself, or one of a union
-        if dataclasses.is_dataclass(kind):
-            return build(kind, value, where)
-        if typing.get_origin(kind) is tuple:
-            return tuple(value)
-        if kind is Path:
-            return Path(value)
-    return value
-
-
 def save(config: TrainConfig, path: Path) -> None:
     """Writes the configuration as readable JSON, in one atomic step: a run is lost without it."""
     replace_file(path, closed_object(to_dict(config)))
@@ -122,8 +87,8 @@ def read_settings(path: Path) -> dict[str, Any]:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
     """
     try:
-        data = path.read_bytes()
-        values = json.loads(data)
+        data = read_file(path, CONFIG_LIMITS.most_bytes)
+        values = parse_json(data, CONFIG_LIMITS)
         if not isinstance(values, dict):
             raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
         if object_intact(data) is False:
@@ -166,7 +131,7 @@ def load_record(path: Path, known: TrainConfig) -> TrainConfig:
     values = read_settings(path)
     name, wanted = _algorithm_name(values), recorded_name(known.algorithm)
     if ":" in name and name != wanted:
-        raise ValueError(f"{path} is of a run of algorithm {name!r}, not {wanted!r}")
+        raise ValueError(f"{path} is of a run of algorithm {shown(name)}, not {wanted!r}")
     try:
         return from_dict(values, type(known.algorithm) if name == wanted else None)
     except (ValueError, TypeError) as error:
@@ -271,7 +236,7 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any], may_change: frozens
     found = _differences(old, new, "")
     refused = {k: v for k, v in found.items() if k not in may_change}
     if refused:
-        listed = ", ".join(f"{k} {was!r} -> {now!r}" for k, (was, now) in refused.items())
+        listed = ", ".join(f"{k} {shown(was)} -> {shown(now)}" for k, (was, now) in refused.items())
         raise ValueError(
             f"a continued run keeps its settings, but {listed}: leave them out, or start a new run"
         )

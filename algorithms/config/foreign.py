@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from algorithms.core.checks import shown
+from algorithms.core.messages import WIDTH
 from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.messages import WIDTH
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
 from chess_env.positions.start_positions import foreign_sources
 from chess_env.rewards.reward_terms import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
-
-_SHOWN = 200
-"""Characters of a value in a message."""
 
 
 class ForeignName(NamedTuple):
@@ -161,10 +159,9 @@ def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> Non
 
 def _lines(name: ForeignName) -> list[str]:
     """What following the name does: one line, or the value on a line of its own where 80 columns are too few."""
-    value = name.value if len(name.value) <= _SHOWN else f"{name.value[:_SHOWN]}..."
-    does, shown = f"    {name.use} {name.setting}", repr(value)
-    fits = len(does) + 1 + len(shown) <= WIDTH
-    return [f"{does} {shown}"] if fits else [does, f"      {shown}"]
+    does, value = f"    {name.use} {name.setting}", shown(name.value)
+    fits = len(does) + 1 + len(value) <= WIDTH
+    return [f"{does} {value}"] if fits else [does, f"      {value}"]
 
 
 def _value_at(values: Any, setting: str) -> Any:

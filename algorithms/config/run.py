@@ -121,8 +121,8 @@ class TrainConfig:
 
     @property
     def label(self) -> str:
-        """Name of the run: its cause, its preset, or its algorithm."""
-        return self.cause or self.preset or str(self.algorithm.name)
+        """Name of the run: its cause, its preset, or its algorithm, in at most 200 characters."""
+        return (self.cause or self.preset or str(self.algorithm.name))[:200]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loop", setting_today("loop", self.loop)[1])

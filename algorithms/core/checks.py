@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from algorithms.core.algorithm import Controls
 
+_SHOWN = 200
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -27,6 +29,12 @@ class Rule:
 
     holds: Callable[[Any], bool]
     says: str
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, cut behind 200 characters: what a message repeats of an input."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def whole_number(least: int, why: str) -> Rule:
@@ -66,7 +74,7 @@ def check_fields(record: Any, section: str = "") -> None:
         if choices:
             require_choice(name, value, choices)
         for rule in rules:
-            require(rule.holds(value), f"{name} is {value!r}: {rule.says.format(name=name)}")
+            require(rule.holds(value), f"{name} is {shown(value)}: {rule.says.format(name=name)}")
 
 
 @functools.cache
@@ -101,20 +109,20 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
         return
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.0)[0]
     listed = ", ".join(repr(choice) for choice in known)
-    raise ValueError(f"{name} is {value!r}: expected one of {listed}; did you mean {near!r}?")
+    raise ValueError(f"{name} is {shown(value)}: expected one of {listed}; did you mean {near!r}?")
 
 
 def require_count(name: str, value: int, minimum: int, why: str) -> None:
     """Raises ValueError unless `value` is a whole number >= `minimum`; `why` ends the sentence."""
     if not isinstance(value, int) or value < minimum:
-        raise ValueError(f"{name} is {value!r}: {why}; set {name} >= {minimum}")
+        raise ValueError(f"{name} is {shown(value)}: {why}; set {name} >= {minimum}")
 
 
 def require_between(name: str, value: float, low: float, high: float) -> None:
     """Raises ValueError unless `value` is in [`low`, `high`] (open at an infinite end)."""
     if not (low <= value <= high and math.isfinite(value)):
         inside = f"in [{low}, {high}]" if math.isfinite(high) else f"to a finite number >= {low}"
-        raise ValueError(f"{name} is {value!r}: set it {inside}")
+        raise ValueError(f"{name} is {shown(value)}: set it {inside}")
 
 
 def require_shares(**values: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from algorithms.core.checks import shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
 from chess_env.custom_objects import CustomObjectError, load_object
@@ -116,7 +117,7 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
     make: Any = load_object(spec, "policy.network")
     if not callable(make) or isinstance(make, nn.Module):
         raise CustomObjectError(
-            f"policy.network {spec!r} is a {type(make).__name__}: name the class, which is called as "
+            f"policy.network {shown(spec)} is a {type(make).__name__}: name the class, which is called as "
             "Name(config, critic=...)"
         )
     config = dataclasses.replace(config, **config.dimensions._asdict())
@@ -124,18 +125,20 @@ def _made(spec: str, config: NetworkConfig, critic: bool) -> nn.Module:
         network = make(config, critic=critic)
     except TypeError as error:
         raise CustomObjectError(
-            f"policy.network {spec!r} cannot be made as Name(config, critic={critic}): {error}"
+            f"policy.network {shown(spec)} cannot be made as Name(config, critic={critic}): {error}"
         ) from error
     if not isinstance(network, nn.Module):
         raise CustomObjectError(
-            f"policy.network {spec!r} made a {type(network).__name__}: expected a torch.nn.Module with "
+            f"policy.network {shown(spec)} made a {type(network).__name__}: expected a torch.nn.Module with "
             "forward(obs, legal_ids) -> (logits, values or None)"
         )
     if getattr(network, "reads_move_facts", False) and not asks_for_move_facts(spec):
         raise CustomObjectError(
-            f"policy.network {spec!r} made a {type(network).__name__} that reads move facts: set "
+            f"policy.network {shown(spec)} made a {type(network).__name__} that reads move facts: set "
             f"reads_move_facts = True on {spec.partition(':')[2]} itself, which is asked before anything is made"
         )
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise CustomObjectError(f"policy.network {spec!r} has no parameter that could be trained")
+        raise CustomObjectError(
+            f"policy.network {shown(spec)} has no parameter that could be trained"
+        )
     return network

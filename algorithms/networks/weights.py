@@ -10,15 +10,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
+from algorithms.core.checks import shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
+from algorithms.run_folder.reading import read_file
 from chess_env.observation import NUM_PLANES
 
 SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
 
 _CRITIC = "value_head."
+_MOST_RECORD_BYTES = 4096
 _OTHER_PLANES = (
     f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
 )
@@ -70,7 +73,7 @@ def initialise(policy: PolicyNet, source: str) -> None:
         policy.load_state_dict(fresh | read)
     except RuntimeError as error:
         raise ValueError(
-            f"init_from {source!r} holds another network than the one configured "
+            f"init_from {shown(source)} holds another network than the one configured "
             f"{_what_differs(weights, source, policy.config) or f'({error}): {_OTHER_PLANES}'}"
         ) from error
 
@@ -91,10 +94,14 @@ def read_weights(source: str) -> dict[str, Tensor]:
         if (path / "checkpoints").is_dir():
             return checkpoint.load_newest(path / "checkpoints").weights
         in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()
-        raw = checkpoint.read_verified(path) if in_checkpoint else path.read_bytes()
+        raw = (
+            checkpoint.read_verified(path)
+            if in_checkpoint
+            else read_file(path, checkpoint.MOST_BYTES)
+        )
         record = path.with_suffix(".sha256")
         digest = hashlib.sha256(raw).hexdigest()
-        if record.exists() and record.read_text().split()[:1] != [digest]:
+        if record.exists() and not _names(record, digest):
             raise ValueError(
                 f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
             )
@@ -102,9 +109,19 @@ def read_weights(source: str) -> dict[str, Tensor]:
     except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
         known = ", ".join(shipped_names()) or "none"
         raise ValueError(
-            f"{source!r} cannot be read ({error}): give a run folder, a checkpoint "
+            f"{shown(source)} cannot be read ({_why(error)}): give a run folder, a checkpoint "
             f"folder, a .safetensors file, or a shipped policy ({known})"
         ) from error
+
+
+def _why(error: Exception) -> str:
+    """Without the path that an OSError repeats: it may be as long as the source."""
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
+
+
+def _names(record: Path, digest: str) -> bool:
+    """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
+    return read_file(record, _MOST_RECORD_BYTES).split()[:1] == [digest.encode()]
 
 
 def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
@@ -127,7 +144,7 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
                 network=network, channels=channels, blocks=blocks, head_dim=head_dim
             )
     raise ValueError(
-        f"{source!r} holds no policy of this project; a network of your own is read from its run "
+        f"{shown(source)} holds no policy of this project; a network of your own is read from its run "
         "folder, where config.json names it"
     )
 

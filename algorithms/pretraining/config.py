@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from algorithms.config import files as config_file
+from algorithms.config.build import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
@@ -215,7 +216,7 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
         "it is the configuration of a run of `chess-lab train`: continue that with "
         "`chess-lab train --resume`",
     )
-    config: PretrainConfig = config_file.build(PretrainConfig, values)
+    config: PretrainConfig = build(PretrainConfig, values)
     return config
 
 

@@ -28,6 +28,9 @@ from chess_env.rules.rules import (
 _DECIDES_START = re.compile(r"\[\s*(FEN|SetUp|Variant)\b", re.IGNORECASE)
 _LATER_MOVE = re.compile(r"\s*(?!0*1\s*\.)\d+\s*\.")
 
+MAX_PLIES = 17_697
+"""Of the longest game that the rules of chess allow (the seventy-five-move rule)."""
+
 _STANDARD = {name.lower() for name in chess.Board.aliases}
 
 
@@ -78,6 +81,7 @@ class _Moves(chess.pgn.BaseVisitor[None]):
         actions: of the moves, up to the first that cannot be read.
         broken: whether there was such a one.
         ended: whether a result was read.
+        seen: moves that were read, of the main line.
         goes_on: whether moves stand behind it.
     """
 
@@ -87,6 +91,7 @@ class _Moves(chess.pgn.BaseVisitor[None]):
         self.start: chess.Board | None = None
         self.actions: list[int] = []
         self.broken = self.ended = self.goes_on = False
+        self.seen = 0
 
     def begin_headers(self) -> chess.pgn.Headers:
         """The headers, kept for `end_headers`."""
@@ -123,7 +128,14 @@ class _Moves(chess.pgn.BaseVisitor[None]):
             self.start = board.copy()
 
     def visit_move(self, board: chess.Board, move: chess.Move) -> None:
-        """Keeps a move of the main line: variations are skipped."""
+        """Keeps a move of the main line: variations are skipped.
+
+        Raises:
+            ValueError: no game has so many.
+        """
+        self.seen += 1
+        if self.seen > MAX_PLIES:
+            raise ValueError(f"more than {MAX_PLIES:,} plies")
         if self.ended:  # of another game, whose beginning was not seen
             self.goes_on = True
             return
@@ -175,9 +187,7 @@ def read_positions(
             yield np.zeros((0, 8), np.uint64), np.zeros(0, np.int16)
             continue
         start, actions = game
-        path = start[None]
-        for action in actions[:-1]:
-            path = np.concatenate([path, apply_batch(path[-1:], np.array([action]))])
+        path = _path(start, actions)
         positions, played = path[skip_plies:], np.array(actions, np.int16)[skip_plies:]
         known = np.isin(hash_batch(positions), held_out)
         counts.held_out += int(known.sum())
@@ -186,6 +196,15 @@ def read_positions(
         counts.used += bool(wanted.any())
         yield positions[wanted], played[wanted]
     counts.ended_early = int(bool(file.ended_early))
+
+
+def _path(start: Positions, actions: list[int]) -> Positions:
+    """uint64 `[n, 8]`: the positions in which the actions were played."""
+    path = np.empty((len(actions), 8), np.uint64)
+    path[0] = start
+    for ply, action in enumerate(actions[:-1]):
+        path[ply + 1] = apply_batch(path[ply : ply + 1], np.array([action]))[0]
+    return path
 
 
 def _parse(text: str, min_rating: int, counts: GameCounts) -> tuple[Positions, list[int]] | None:

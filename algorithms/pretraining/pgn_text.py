@@ -42,6 +42,12 @@ MAX_GAME_CHARS = 1_000_000
 # Given to zstd at once: four bytes may unpack to a block of 128 KiB, and all of it comes at once.
 _CHUNK_BYTES = 64
 
+MAX_WINDOW_BYTES = 2**27
+"""What a packed file may ask to be kept in memory: all that the program zstd takes without being told otherwise."""
+
+_TRUSTED_BYTES, _MOST_TIMES = 2**20, 200
+"""What unpacks to more bytes than the first, and to more than so many times its size, is not read on."""
+
 _BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one behind the other
 
 
@@ -212,14 +218,13 @@ class _Unzst(io.RawIOBase):
                 f"{str(path)!r} is packed, and reading it needs the package zstandard ({error}): "
                 'run pip install -e ".[pgn]" in the clone, or unpack the file'
             ) from error
-        # Long windows, as zstd's --long=31 writes them, take up to 2 GiB of memory.
-        self._unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         self._error = zstandard.ZstdError
         self._file, self._path, self._owner = file, path, owner
         self._frame: Any = None
         self._packed = self._unpacked = b""
         self._given = 0  # of the unpacked bytes: to cut them off would copy the rest every time
-        self._any = False
+        self._unpacked_bytes = 0
 
     def readable(self) -> bool:
         """True."""
@@ -249,14 +254,24 @@ class _Unzst(io.RawIOBase):
         try:
             self._unpacked, self._given = self._frame.decompress(self._packed), 0
         except self._error as error:
-            if not self._any:
+            if "memory" in str(error):  # the window that the frame asks for
+                raise ValueError(
+                    f"games {str(self._path)!r} are packed with a window of more than {MAX_WINDOW_BYTES // 2**20} MiB: "
+                    "unpack them with `zstd --long=31 -d` and name the file .pgn"
+                ) from error
+            if not self._unpacked_bytes:
                 raise ValueError(
                     f"games {str(self._path)!r} are not packed by zstd ({error}): name a plain "
                     "file .pgn, and fetch a damaged one again"
                 ) from error
             self._owner.ended_early = f"the .zst is damaged ({error})"
             return
-        self._any = self._any or bool(self._unpacked)
+        self._unpacked_bytes += len(self._unpacked)
+        if self._unpacked_bytes > max(_TRUSTED_BYTES, _MOST_TIMES * self._file.tell()):
+            self._owner.ended_early = (
+                f"the .zst unpacks to more than {_MOST_TIMES} times its size, as no games do"
+            )
+            self._unpacked = b""
         if self._frame.eof:  # files may be several frames, one behind the other
             self._packed, self._frame = self._frame.unused_data, None
         else:

@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.run_folder.files import replace_file, replace_json
+from algorithms.run_folder.reading import load_json, parse_arrays, read_file
 from chess_env.rules.packed import Positions
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+_ARRAYS = ("positions", "offsets", "child_score_cp", "played")
+_MOST_BYTES = 2**28  # of a shard: two million positions
 _REMEDY = "delete the folder, or choose another --labels-dir"
 
 
@@ -70,9 +73,9 @@ def from_bytes(data: bytes, name: str) -> LabelledPositions:
         ShardError: it is no such file; the message calls it `name`.
     """
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            found = LabelledPositions(**{key: file[key] for key in file.files})
-    except Exception as error:  # np.load raises many kinds for a damaged file
+        # Written unpacked, with a header of less than 500 bytes for each array.
+        found = LabelledPositions(**parse_arrays(data, _ARRAYS, len(data)))
+    except ValueError as error:
         raise ShardError(f"{name} is no shard of labels ({error}): {_REMEDY}") from error
     count = len(found)
     consistent = (
@@ -122,7 +125,7 @@ class ShardFolder:
 
     def _read(self, file: Path) -> None:
         try:
-            values = json.loads(file.read_text(encoding="utf-8"))
+            values = load_json(file)
             found, self._entries, self.notes = (
                 dict(values[key]) for key in ("identity", "shards", "notes")
             )
@@ -151,7 +154,7 @@ class ShardFolder:
         entry = self._entries.get(str(index))
         if not self.path(index).exists():
             return "absent" if entry is None else "damaged"
-        data = self.path(index).read_bytes()
+        data = self._bytes(index)
         # Without an entry: a kill came between the file and the manifest, so it is not yet made.
         return (
             "absent"
@@ -168,6 +171,11 @@ class ShardFolder:
             ShardError: it cannot be written; the files are as before.
         """
         data = shard.to_bytes()
+        if len(data) > _MOST_BYTES:
+            raise ShardError(
+                f"{len(shard):,} positions make a shard of {len(data):,} bytes, and at most {_MOST_BYTES:,} are "
+                "read: choose a smaller --shard-size"
+            )
         entry = {"sha256": _digest(data), "bytes": len(data), "positions": len(shard)}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -197,7 +205,13 @@ class ShardFolder:
             raise ShardError(
                 f"{self.path(index)} is {self.state(index)}: start again (--resume), which makes it anew"
             )
-        return from_bytes(self.path(index).read_bytes(), str(self.path(index)))
+        return from_bytes(self._bytes(index), str(self.path(index)))
+
+    def _bytes(self, index: int) -> bytes:
+        try:
+            return read_file(self.path(index), _MOST_BYTES)
+        except ValueError as error:
+            raise ShardError(f"{error}: {_REMEDY}") from error
 
     def sizes(self) -> list[int]:
         """Positions in each shard, from the first on, up to the first that is not there."""

@@ -19,9 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.reading import parse_arrays, read_file
 
 FOLDER = "probes"
 _NAME = re.compile(r"(\d{8,})\.npz")
+_ARRAYS = ("update", "temperature", "logprobs", "kinds", "legal_ids", "positions", "set_sha256")
+_MOST_BYTES = 2**20  # the probe of 26 positions has 35,000 unpacked
+_MOST_POSITIONS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,25 +116,26 @@ def read_probe(path: Path) -> Probes:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: this run wrote no probe there")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            probes = Probes(
-                updates=file["update"].reshape(1),
-                logprobs=file["logprobs"][None],
-                temperature=float(file["temperature"]),
-                sheet=ProbeSheet(
-                    kinds=tuple(str(kind) for kind in file["kinds"]),
-                    legal_ids=file["legal_ids"],
-                    positions=file["positions"],
-                    set_sha256=str(file["set_sha256"]),
-                ),
-            )
-    except Exception as error:  # np.load raises many kinds for a damaged file
+        file = parse_arrays(read_file(path, _MOST_BYTES), _ARRAYS, _MOST_BYTES)
+        probes = Probes(
+            updates=file["update"].reshape(1),
+            logprobs=file["logprobs"][None],
+            temperature=float(file["temperature"]),
+            sheet=ProbeSheet(
+                kinds=tuple(str(kind) for kind in file["kinds"]),
+                legal_ids=file["legal_ids"],
+                positions=file["positions"],
+                set_sha256=str(file["set_sha256"]),
+            ),
+        )
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(
             f"{path} cannot be read ({error}): delete it to go on without this update"
         ) from error
     sheet, rows = probes.sheet, len(probes.sheet.kinds)
     consistent = (
-        sheet.positions.shape == (rows, 8)
+        rows <= _MOST_POSITIONS
+        and sheet.positions.shape == (rows, 8)
         and sheet.legal_ids.shape[:1] == (rows,)
         and probes.logprobs.shape[1:] == sheet.legal_ids.shape
         and np.array_equal(

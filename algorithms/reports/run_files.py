@@ -6,9 +6,8 @@ A last line cut by a kill is left out and noted; any other damage is an error th
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +22,17 @@ from algorithms.run_folder.files import (
     CONFIG_FILE,
     ENVIRONMENT_FILE,
     METRICS_FILE,
-    object_intact,
+    settings_intact,
 )
 from algorithms.run_folder.log import Rows, rows_of
+from algorithms.run_folder.reading import (
+    CONFIG_LIMITS,
+    JSON_LIMITS,
+    JsonLimits,
+    parse_json,
+    read_file,
+    read_lines,
+)
 
 MAX_STEP = 2**53  # floats count no further
 # Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
@@ -155,7 +162,7 @@ def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
         RunFileError: there is no record, or it cannot be read.
     """
     rows, _ = _rows(run_dir / METRICS_FILE)
-    return rows.values, rows.doubts(METRICS_FILE) + _doubt_of_object(run_dir / CONFIG_FILE)
+    return rows.values, _doubts(run_dir, rows)
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -169,33 +176,31 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         RunFileError: a file is missing, is damaged before its last line, or says what no run says.
     """
     rows, notes = _rows(folder / METRICS_FILE)
-    notes += rows.doubts(METRICS_FILE)
-    config = _object_or_note(folder / CONFIG_FILE, notes)
-    notes += _doubt_of_object(folder / CONFIG_FILE)
-    if config and CHECKSUM not in config:
+    config = _settings(folder / CONFIG_FILE, notes)
+    notes += _doubts(folder, rows)
+    if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
-    config.pop(CHECKSUM, None)
     return RunRecord(
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows.values,
-        config=settings_today(config),
-        environment=_object_or_note(folder / ENVIRONMENT_FILE, notes),
+        config=config,
+        environment=_read_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        RunFileError: it is missing, a symbolic link, damaged, or holds no object.
+        RunFileError: it is missing, a symbolic link, too large, damaged, or holds no object.
     """
     try:
-        values = json.loads(_text(path))
+        values = parse_json(_text(path, lambda file: read_file(file, limits.most_bytes)), limits)
     except RunFileError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
     if not isinstance(values, dict):
         raise RunFileError(f"{path} holds {str(values)[:40]!r}, expected an object")
@@ -206,20 +211,22 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, read: Callable[[Path], bytes]) -> str:
     try:
         if path.is_symlink():
             raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
-        return path.read_bytes().decode("utf-8", errors="strict")
+        return read(path).decode("utf-8", errors="strict")
     except UnicodeDecodeError as error:
         raise RunFileError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+    except ValueError as error:
+        raise RunFileError(str(error)) from None
     except OSError as error:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
     """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
-    text = _text(path)
+    text = _text(path, read_lines)
     try:
         rows = rows_of(text, str(path))
     except ValueError as error:
@@ -269,17 +276,25 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
 
 
-def _object_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
+def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
+    try:
+        return settings_today(_read_or_note(path, notes, CONFIG_LIMITS))
+    except RunFileError:
+        raise
+    except ValueError as error:
+        raise RunFileError(f"{path} is damaged ({error})") from None
+
+
+def _read_or_note(path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
     if path.exists() or path.is_symlink():
-        return read_object(path)
+        return read_object(path, limits)
     notes.append(f"{path.name} is missing.")
     return {}
 
 
-def _doubt_of_object(path: Path) -> list[str]:
-    """A note where a file that has a checksum does not match it, in a list."""
-    if path.is_symlink() or not path.exists() or object_intact(path.read_bytes()) is not False:
-        return []
-    return [
-        f"{path.name} does not match its checksum: it was damaged or edited. It is read as it is."
-    ]
+def _doubts(run_dir: Path, rows: Rows) -> list[str]:
+    """Notes on the checksums of a run."""
+    found = rows.doubts(METRICS_FILE)
+    if settings_intact(run_dir) is False:
+        found.append(f"{CONFIG_FILE} does not match its checksum: it was damaged or edited.")
+    return found

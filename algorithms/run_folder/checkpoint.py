@@ -29,10 +29,14 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from algorithms.run_folder.files import flush_directory, write_flushed
+from algorithms.run_folder.reading import parse_json, read_file
 
 FORMAT = 2
 FILES = ("model.safetensors", "trainer.safetensors", "state.json")
 KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the newest is damaged
+MOST_BYTES = 2**31
+"""Of a file of tensors: half a billion numbers."""
+_MOST_STATE_BYTES, _MOST_MANIFEST_BYTES = 8 * 2**20, 2**16
 _NAME = re.compile(r"update-(\d{8,})")
 _PARTIAL = "partial-"
 
@@ -116,7 +120,7 @@ def load(path: Path) -> Checkpoint:
     data = {name: read_verified(path / name) for name in FILES}
     try:
         weights = load_tensors(data["model.safetensors"])
-        state = _unpack(json.loads(data["state.json"]), load_tensors(data["trainer.safetensors"]))
+        state = _unpack(parse_json(data["state.json"]), load_tensors(data["trainer.safetensors"]))
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{path} matches its manifest but was not written by this program ({error})"
@@ -131,6 +135,7 @@ def read_verified(file: Path) -> bytes:
         CheckpointError: it or its manifest is missing, cut, altered or of a newer format.
     """
     expected = _read_manifest(file.parent)["files"][file.name]
+    most = MOST_BYTES if file.suffix == ".safetensors" else _MOST_STATE_BYTES
     try:
         size = file.stat().st_size
         if size != expected["bytes"]:
@@ -138,11 +143,13 @@ def read_verified(file: Path) -> bytes:
                 f"{file} is damaged: {size:,} bytes, "
                 f"{expected['bytes']:,} were written; use another checkpoint"
             )
-        data = file.read_bytes()
+        data = read_file(file, most)
     except OSError as error:
         raise CheckpointError(
             f"{file} cannot be read ({error.strerror}); use another checkpoint"
         ) from error
+    except ValueError as error:
+        raise CheckpointError(f"{error}; use another checkpoint") from error
     if hashlib.sha256(data).hexdigest() != expected["sha256"]:
         raise CheckpointError(
             f"{file} is damaged: its SHA-256 differs from the manifest; use another checkpoint"
@@ -222,8 +229,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     """The manifest; its bytes must be exactly those that its own content gives."""
     file = path / "manifest.json"
     try:
-        raw = file.read_bytes()
-        values = json.loads(raw)
+        raw = read_file(file, _MOST_MANIFEST_BYTES)
+        values = parse_json(raw)
         own = values.pop("sha256")
         intact = (
             raw == _canonical({**values, "sha256": own})

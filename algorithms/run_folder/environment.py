@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.reading import load_json
 from chess_env.custom_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
@@ -68,7 +68,7 @@ def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
     """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
     if resumed and path.exists():
         try:
-            first = json.loads(path.read_text(encoding="utf-8"))
+            first = load_json(path)
         except ValueError as error:  # only a record: a damaged one must not hold up the run
             warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
             first = {}

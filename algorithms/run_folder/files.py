@@ -12,6 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from algorithms.run_folder.reading import (
+    CONFIG_LIMITS,
+    LONGEST_LINE_BYTES,
+    JsonLimits,
+    load_json,
+    parse_json,
+    read_file,
+    read_lines,
+)
+
 # What lies in every run folder.
 METRICS_FILE = "metrics.jsonl"
 CONFIG_FILE = "config.json"
@@ -22,6 +32,7 @@ CHECKSUM = "sha256"
 _HEAD_BYTES = 82  # with the bracket before it
 # What is left of the head where any one bit of it was flipped.
 _HEAD_TRACE = re.compile(rb'"sha256": "|[0-9a-f]{64}')
+_ROW_LIMITS = JsonLimits(LONGEST_LINE_BYTES, 2)  # who reads a row names a list in place of a number
 
 
 class RunFolderError(RuntimeError):
@@ -103,6 +114,14 @@ def object_intact(data: bytes) -> bool | None:
     if not _HEAD_TRACE.search(data[:_HEAD_BYTES]):
         return None
     return data == _with_checksum(b"{\n" + data[_HEAD_BYTES:])
+
+
+def settings_intact(run_dir: Path) -> bool | None:
+    """`object_intact` of a run's config.json; None also where it is missing or cannot be read."""
+    try:
+        return object_intact(read_file(run_dir / CONFIG_FILE, CONFIG_LIMITS.most_bytes))
+    except (OSError, ValueError):
+        return None
 
 
 def _with_checksum(data: bytes) -> bytes:
@@ -197,8 +216,8 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
     lines, found = text.splitlines(keepends=True), []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append((json.loads(line), line))
-        except (ValueError, RecursionError):
+            found.append((parse_json(line, _ROW_LIMITS), line))
+        except ValueError:
             # A part of a flat object has no brace at its end.
             if number == len(lines) and not line.endswith("\n") and "}" not in line:
                 break
@@ -208,10 +227,25 @@ def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
     return found
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where it is missing, cut by a kill, or no object."""
+def read_record(path: Path) -> str:
+    """The text of a file of JSON lines; "" where it is missing.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8, has a line longer than a mebibyte, or is no file; the message names it.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return read_lines(path).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where it is missing, cut by a kill, too large, or no object."""
+    try:
+        values = load_json(path)
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import CONFIG_FILE, METRICS_FILE, RunFolderError, object_intact
+from algorithms.run_folder.files import (
+    CONFIG_FILE,
+    METRICS_FILE,
+    RunFolderError,
+    read_record,
+    settings_intact,
+)
 from algorithms.run_folder.log import rows_of
 
 
@@ -23,9 +29,9 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
         CheckpointError: all checkpoints are damaged, or they are gone and the record holds updates.
         RunFolderError: a row of the record is not what was written.
     """
-    folder, config = run_dir / "checkpoints", run_dir / CONFIG_FILE
-    if config.exists() and object_intact(config.read_bytes()) is None:
-        say(f"{config} has no checksum: damage would not be seen")
+    folder = run_dir / "checkpoints"
+    if (run_dir / CONFIG_FILE).exists() and settings_intact(run_dir) is None:
+        say(f"{run_dir / CONFIG_FILE} has no checksum: damage would not be seen")
     if _checked_updates(run_dir / METRICS_FILE, say) or checkpoint.checkpoints(folder):
         return checkpoint.load_newest(folder)
     say(f"{run_dir} has no checkpoint yet: the run begins anew from its config.json")
@@ -34,7 +40,7 @@ def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.C
 
 def _checked_updates(path: Path, say: Callable[[str], None]) -> bool:
     """Whether the record holds updates; says where rows of it have no checksum."""
-    rows = rows_of(path.read_bytes().decode() if path.exists() else "", str(path))
+    rows = rows_of(read_record(path), str(path))
     if rows.altered:
         raise RunFolderError(rows.alteration(path))
     for doubt in rows.doubts(path):

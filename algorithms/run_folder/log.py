@@ -22,6 +22,7 @@ from algorithms.run_folder.files import (
     RunFolderError,
     json_lines,
     lock_folder,
+    read_record,
     replace_file,
 )
 from algorithms.run_folder.trackers import make_tracker
@@ -127,8 +128,7 @@ def _holds_a_run(record: Path) -> bool:
 
 def _cut(path: Path, step: int) -> None:
     """Drops the rows after `step`."""
-    text = path.read_bytes().decode() if path.exists() else ""
-    rows = rows_of(text, str(path))
+    rows = rows_of(read_record(path), str(path))
     if rows.altered:
         raise RunFolderError(rows.alteration(path))
     kept = [line for row, line in zip(rows.values, rows.lines, strict=True) if row["step"] <= step]

@@ -20,6 +20,8 @@ from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage
 from chess_env.evaluators import Evaluator
 
+_LONGEST_LABEL = 50  # characters of up to four bytes: a name of a folder has at most 255
+
 
 class Recorded(Evaluated, Protocol):
     """The parts of a run that are written to disk."""
@@ -196,5 +198,5 @@ def new_run_dir(config: TrainConfig) -> Path:
     """The run folder of a run that names none: runs/LABEL-DATE-TIME-seedN."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     # A label may be module:Name, or what a stranger's folder says: it becomes one name of a folder.
-    label = re.sub(r"[^\w.,=+-]", ".", config.label)
+    label = re.sub(r"[^\w.,=+-]", ".", config.label)[:_LONGEST_LABEL]
     return Path("runs") / f"{label}-{stamp}-seed{config.seed}"

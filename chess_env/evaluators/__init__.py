@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from chess_env.custom_objects import is_spec, make_object, protocol_members
+from chess_env.custom_objects import is_spec, make_object, protocol_members, shown
 from chess_env.evaluators.cache import CachedEvaluator
 from chess_env.evaluators.protocol import (
     Evaluator,
@@ -61,10 +61,10 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or key not in _KINDS:
             raise ValueError(
-                f"evaluator {name!r}: unknown setting {item!r}; expected {', '.join(_KINDS)}, as in {_NAMES}"
+                f"evaluator {shown(name)}: unknown setting {shown(item)}; expected {', '.join(_KINDS)}, as in {_NAMES}"
             )
         if key in settings:
-            raise ValueError(f"evaluator {name!r}: {key} is given twice")
+            raise ValueError(f"evaluator {shown(name)}: {key} is given twice")
         kind = _KINDS[key]
         try:
             settings[key] = (
@@ -72,7 +72,9 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
             )
         except (ValueError, KeyError):
             wanted = "True or False" if kind is bool else "a number"
-            raise ValueError(f"evaluator {name!r}: {key} is {value!r}, expected {wanted}") from None
+            raise ValueError(
+                f"evaluator {shown(name)}: {key} is {shown(value)}, expected {wanted}"
+            ) from None
     return settings
 
 
@@ -112,7 +114,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     if kind not in _KNOWN and is_spec(name):
         return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
     if kind not in _KNOWN or (text and kind == "builtin"):
-        raise ValueError(f"evaluator {name!r} is unknown; expected one of {_NAMES}")
+        raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}")
     settings = _parse_settings(name, text)
     evaluator: Evaluator
     if kind == "auto" and find_stockfish(settings.get("path")) is None:

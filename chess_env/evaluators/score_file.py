@@ -209,8 +209,8 @@ class ScoreFile:
     def _give_up(self, error: Exception) -> None:
         self._usable = False
         warnings.warn(
-            f"Score cache {self.path} cannot be used ({error}): scores are kept in memory only for the rest of this "
-            "run. Check free space and permissions, or give another path.",
+            f"Score cache {str(self.path)[:200]} cannot be used ({str(error)[:200]}): scores are kept in memory only "
+            "for the rest of this run. Check free space and permissions, or give another path.",
             stacklevel=4,
         )
 

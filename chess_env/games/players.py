@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators import (
     Evaluator,
     StockfishEvaluator,
@@ -246,7 +247,7 @@ def make_player(player: Any) -> Player:
     if callable(player):
         return FunctionPlayer(player)
     raise ValueError(
-        f"player is {player!r}: expected {_EXPECTED}; or a Player, or a function of "
+        f"player is {shown(player)}: expected {_EXPECTED}; or a Player, or a function of "
         "(chess.Board, np.random.Generator)"
     )
 
@@ -268,7 +269,7 @@ def _named_player(name: str) -> Player:
             share = float("nan")
         if not 0 <= share <= 1:
             raise ValueError(
-                f"player is {name!r}: expected a probability behind '@random=', e.g. 'builtin@random=0.3'"
+                f"player is {shown(name)}: expected a probability behind '@random=', e.g. 'builtin@random=0.3'"
             )
         return MixedPlayer(_named_player(mixed["player"]), share)
     if name == "random":
@@ -284,5 +285,7 @@ def _named_player(name: str) -> Player:
     if not is_evaluator_name(name):
         known = {each.partition(":")[0]: each for each in _NAMES}
         near = difflib.get_close_matches(name.partition(":")[0], known, n=1, cutoff=0.0)[0]
-        raise ValueError(f"player is {name!r}: expected {_EXPECTED}; did you mean {known[near]!r}?")
+        raise ValueError(
+            f"player is {shown(name)}: expected {_EXPECTED}; did you mean {known[near]!r}?"
+        )
     return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.games.players import Player, make_player
 from chess_env.games.rendering import RENDERERS
@@ -121,7 +122,7 @@ def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator |
         if isinstance(asked, Evaluator):
             return asked
         raise ValueError(
-            f"evaluator is {asked!r}: expected 'auto', 'builtin', 'none', a name such as "
+            f"evaluator is {shown(asked)}: expected 'auto', 'builtin', 'none', a name such as "
             "'stockfish:depth=4', or an object with id, evaluate, score_moves, counters and close"
         )
     if asked == "none":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import is_heldout
 from chess_env.rules.packed import Positions
@@ -18,7 +19,7 @@ MAX_TRIES = 10_000
 def no_position(name: str, what: str) -> RuntimeError:
     """The error for a source that `MAX_TRIES` draws in a row could not satisfy."""
     return RuntimeError(
-        f"start positions {name!r}: {MAX_TRIES} draws in a row gave no position {what}; "
+        f"start positions {shown(name)}: {MAX_TRIES} draws in a row gave no position {what}; "
         "loosen the filter, ask for fewer positions, or use another source"
     )
 
@@ -96,7 +97,7 @@ class Mixture:
 
     def __init__(self, name: str, sources: list[Any], shares: list[float]) -> None:
         if not all(share > 0 for share in shares):
-            raise ValueError(f"start_positions is {name!r}: shares must be above 0")
+            raise ValueError(f"start_positions is {shown(name)}: shares must be above 0")
         self.name = name
         self._sources = sources
         self._up_to = np.cumsum(shares) / np.sum(shares)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import stat
 from pathlib import Path
 
 import numpy as np
 
+from chess_env.custom_objects import shown
 from chess_env.positions.heldout import is_heldout
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
+
+_LONGEST_LINE = 4096  # characters
 
 
 def read_fens(path: str | Path) -> Positions:
@@ -19,29 +24,46 @@ def read_fens(path: str | Path) -> Positions:
         ValueError: Unreadable file, an illegal or finished position (names the line), or nothing left.
     """
     path = Path(path)
+    found: list[bytes] = []
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device may have no end
+            raise OSError(errno.EINVAL, "it is no file")
+        with path.open(encoding="utf-8-sig") as file:
+            number = 0
+            while line := file.readline(_LONGEST_LINE):
+                number += 1
+                whole = line.endswith("\n") or len(line) < _LONGEST_LINE
+                fen = line.strip() if whole else line
+                while not whole:
+                    rest = file.readline(_LONGEST_LINE)
+                    whole = rest.endswith("\n") or not rest
+                position = _position(fen, f"{path}, line {number}")
+                if position is not None and not is_heldout(position):
+                    found.append(position.tobytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"cannot read position file {str(path)!r} ({error}); give a UTF-8 text file with one FEN a line"
+            f"cannot read position file {shown(str(path))} ({_why(error)}); give a UTF-8 text file with one FEN a line"
         ) from error
-    positions = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        fen = line.strip()
-        if not fen or fen.startswith("#"):
-            continue
-        try:
-            position = parse_fen(fen)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-        status = int(status_batch(position[None])[0])
-        if status != ONGOING:
-            raise ValueError(
-                f"{path}, line {number}: the game is already over in {fen!r} ({STATUS_NAMES[status]}); "
-                "remove the line"
-            )
-        if not is_heldout(position):
-            positions.append(position)
-    if not positions:
+    if not found:
         raise ValueError(f"{path} holds no usable position: expected one FEN a line")
-    return np.array(positions, np.uint64)
+    return np.frombuffer(b"".join(found), np.uint64).reshape(-1, 8).copy()
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return str(error) if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+
+
+def _position(fen: str, where: str) -> Positions | None:
+    """uint64 [8]: the position in a line; None where it holds none."""
+    if not fen or fen.startswith("#"):
+        return None
+    try:
+        position = parse_fen(fen)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    status = int(status_batch(position[None])[0])
+    if status != ONGOING:
+        raise ValueError(
+            f"{where}: the game is already over in {fen!r} ({STATUS_NAMES[status]}); remove the line"
+        )
+    return position

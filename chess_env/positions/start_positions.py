@@ -27,7 +27,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from chess_env.custom_objects import is_spec, make_object
+from chess_env.custom_objects import is_spec, make_object, shown
 from chess_env.evaluators import Evaluator
 from chess_env.positions.decided_positions import DecidedPositions
 from chess_env.positions.derived_positions import (
@@ -159,7 +159,7 @@ def _base_source(spec: str) -> Any:
         return NotHeldout(DecidedPositions(), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
         return NotHeldout(make_object(spec, "start_positions", ["sample"]), spec)
-    raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
+    raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}")
 
 
 def _modifier_values(spec: str, pairs: str) -> dict[str, int]:
@@ -168,12 +168,12 @@ def _modifier_values(spec: str, pairs: str) -> dict[str, int]:
         key, _, text = pair.partition("=")
         if key not in ("fixed", "seed", "balanced") or key in values or not text.isdecimal():
             raise ValueError(
-                f"start_positions is {spec!r}, of which {pair!r} is wrong: {SPEC_HELP}"
+                f"start_positions is {shown(spec)}, of which {shown(pair)} is wrong: {SPEC_HELP}"
             )
         values[key] = int(text)
     if values.get("fixed") == 0 or ("seed" in values and "fixed" not in values):
         raise ValueError(
-            f"start_positions is {spec!r}: '@fixed=K,seed=S' needs K >= 1; {SPEC_HELP}"
+            f"start_positions is {shown(spec)}: '@fixed=K,seed=S' needs K >= 1; {SPEC_HELP}"
         )
     return values
 
@@ -187,7 +187,7 @@ def mixture_parts(spec: str) -> list[tuple[float, str]]:
     _, *parts = _SHARE.split(spec)
     if parts and not _SHARE.match(spec):
         raise ValueError(
-            f"start_positions is {spec!r}: each part of a mixture needs its share; {SPEC_HELP}"
+            f"start_positions is {shown(spec)}: each part of a mixture needs its share; {SPEC_HELP}"
         )
     return [(float(share), part) for share, part in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -227,7 +227,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
             return spec
         if callable(getattr(spec, "sample", None)):
             return NotHeldout(spec, f"{type(spec).__name__} object")
-        raise ValueError(f"start_positions is {spec!r}: {SPEC_HELP}")
+        raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}")
     parts = mixture_parts(spec)
     if parts:
         sources = [make_start_positions(part, evaluator=evaluator) for _, part in parts]
@@ -240,7 +240,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
     if "balanced" in values:
         if evaluator is None:
             raise ValueError(
-                f"start_positions is {spec!r}: '@balanced' needs an evaluator, and there is none; "
+                f"start_positions is {shown(spec)}: '@balanced' needs an evaluator, and there is none; "
                 "use evaluator='builtin' or 'stockfish:depth=4'"
             )
         source = Balanced(source, spec, evaluator, values["balanced"])

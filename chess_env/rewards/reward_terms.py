@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.custom_objects import is_spec, load_object
+from chess_env.custom_objects import is_spec, load_object, shown
 
 RewardTerm: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
 """A term of one's own: (after_cp, before_cp), int32 [N] each -> float32 [N], finite.
@@ -39,18 +39,18 @@ def parse_sum(text: str) -> dict[str, float]:
         part = _PART.match(text, position)
         if part is None or (position > 0 and not part["sign"]):
             raise ValueError(
-                f"reward is {text!r}, of which {text[position:]!r} is no term: expected terms joined by + and -, "
-                "each NAME or NUMBER*NAME, as in win_prob_delta+0.5*cp_delta"
+                f"reward is {shown(text)}, of which {shown(text[position:])} is no term: expected terms joined by + "
+                "and -, each NAME or NUMBER*NAME, as in win_prob_delta+0.5*cp_delta"
             )
         if part["name"] in weights:
             raise ValueError(
-                f"reward is {text!r}: {part['name']} stands there twice; add its weights up"
+                f"reward is {shown(text)}: {part['name']} stands there twice; add its weights up"
             )
         weight = float(part["weight"] or 1)
         weights[part["name"]] = -weight if part["sign"] == "-" else weight
         position = part.end()
     if not weights:
-        raise ValueError(f"reward is {text!r}: name at least one term, such as win_prob_delta")
+        raise ValueError(f"reward is {shown(text)}: name at least one term, such as win_prob_delta")
     return weights
 
 
@@ -76,12 +76,12 @@ def load_term(term: Any, known: Sequence[str]) -> RewardTerm:
     """
     if isinstance(term, str) and not is_spec(term):
         raise ValueError(
-            f"reward term is {term!r}: expected one of {', '.join(known)}, or module:name of your own"
+            f"reward term is {shown(term)}: expected one of {', '.join(known)}, or module:name of your own"
         )
     found: RewardTerm = load_object(term, "reward term") if isinstance(term, str) else term
     if not callable(found) or isinstance(found, type):
         raise ValueError(
-            f"reward term {term!r} is a {type(found).__name__}: expected a function "
+            f"reward term {shown(term)} is a {type(found).__name__}: expected a function "
             "(after_cp, before_cp) -> float32 [N]"
         )
     return found
@@ -105,15 +105,17 @@ def paid_by(
     paid = term(after, before)
     wanted = f"float32 {list(before.shape)}, a finite value for each move"
     if not isinstance(paid, np.ndarray):
-        raise ValueError(f"reward term {name!r} gave a {type(paid).__name__}: expected {wanted}")
+        raise ValueError(
+            f"reward term {shown(name)} gave a {type(paid).__name__}: expected {wanted}"
+        )
     if paid.dtype != np.float32 or paid.shape != before.shape:
         raise ValueError(
-            f"reward term {name!r} gave {paid.dtype} {list(paid.shape)}: expected {wanted}"
+            f"reward term {shown(name)} gave {paid.dtype} {list(paid.shape)}: expected {wanted}"
         )
     if not np.isfinite(paid).all():
         row = int((~np.isfinite(paid)).argmax())
         raise ValueError(
-            f"reward term {name!r} gave {paid[row]} for after_cp {after[row]} and before_cp {before[row]}: "
+            f"reward term {shown(name)} gave {paid[row]} for after_cp {after[row]} and before_cp {before[row]}: "
             f"expected {wanted}"
         )
     return paid

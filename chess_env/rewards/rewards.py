@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.custom_objects import label_of, spec_of
+from chess_env.custom_objects import label_of, shown, spec_of
 from chess_env.rewards.reward_terms import RewardTerm, load_term, paid_by, parse_sum, sum_text
 
 __all__ = [
@@ -246,11 +246,11 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
             custom[name] = load_term(term, REWARDS)
         if not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
             raise ValueError(
-                f"weight of reward term {name!r} is {weight!r}: expected a finite number"
+                f"weight of reward term {shown(name)} is {weight!r}: expected a finite number"
             )
         if name != "outcome" and not has_evaluator:
             raise ValueError(
-                f"reward term {name!r} needs engine scores, but evaluator is 'none': "
+                f"reward term {shown(name)} needs engine scores, but evaluator is 'none': "
                 "use reward='outcome', or evaluator='auto', 'builtin' or 'stockfish:depth=4'"
             )
         weights[name] = float(weight)
@@ -284,7 +284,7 @@ def _weighted(reward: Any) -> Mapping[Any, Any]:
         return {reward: 1.0}
     if not isinstance(reward, Mapping):
         raise ValueError(
-            f"reward is {reward!r}: expected None, a term's name, a function, or a mapping of term to weight; "
+            f"reward is {shown(reward)}: expected None, a term's name, a function, or a mapping of term to weight; "
             f"terms: {', '.join(REWARDS)}"
         )
     if not reward:

@@ -17,14 +17,15 @@ SIZES = ("full", "half", "third", "harmless")
 
 def pages() -> dict[str, str]:
     """{path: text} of the page."""
-    matrix = result("doctor_matrix")
+    matrix, chosen = result("doctor_matrix"), result("doctor_chosen")
     rows = matrix["cells"]
     text = filled(
         "doctor",
         rules=rules_table(),
         needs=needs_table(),
         confidences=confidence_table(),
-        rates=rates_table(matrix["rates"]),
+        rates=rates_table(matrix["rates"], chosen["rates"]),
+        chosen=chosen["settings"],
         calibration=calibration_table(matrix["calibration"]),
         sizes=sizes_table(rows, ""),
         sizes_elsewhere=sizes_table(rows, "-move_net"),
@@ -38,10 +39,10 @@ def pages() -> dict[str, str]:
 
 
 def counts(rows: Rows) -> dict[str, int]:
-    """How many cells there are, and how many of them are pairs and healthy runs."""
+    """How many seeds the causes were run on, and how many pairs and healthy runs there are."""
     groups = [row["group"] for row in rows]
     return {
-        "cells": len(rows),
+        "seeds_of_causes": len({s for r in rows if r["group"] == "size" for s in r["regret_cp"]}),
         "pairs": groups.count("pair"),
         "healthy": groups.count("healthy"),
     }
@@ -76,7 +77,10 @@ def _first(said: Mapping[str, Any]) -> str:
 
 
 def _right(row: Mapping[str, Any]) -> float:
+    """Share of the seeds with the right cause first; at the harmless size, of those where none is called harmful."""
     said = list(row["said"]["all"].values())
+    if row["size"] == "harmless":
+        return sum(not any(cause[1] for cause in each["causes"]) for each in said) / len(said)
     return sum(_first(each) in row["expected"] for each in said) / len(said)
 
 
@@ -109,13 +113,22 @@ def confidence_table() -> str:
     )
 
 
-def rates_table(rates: Mapping[str, Sequence[Any]]) -> str:
-    """Each figure, with what is wanted."""
+def rates_table(judged: Mapping[str, Sequence[Any]], chosen: Mapping[str, Sequence[Any]]) -> str:
+    """Each figure, with what is wanted, and what it was on the seed that the rules were chosen on."""
+
+    def share(hits: int, of: int) -> str:
+        return f"{hits} of {of} ({hits / of:.1%})" if of else "not measured"
+
     return table(
-        ["figure", "count", "share", "wanted"],
         [
-            (name, f"{hits} of {of}", f"{hits / of:.1%}" if of else "not measured", wanted)
-            for name, (hits, of, wanted) in rates.items()
+            "figure",
+            "wanted",
+            "seeds that nothing was chosen on",
+            "seed that the rules were chosen on",
+        ],
+        [
+            (name, wanted, share(hits, of), share(*chosen[name][:2]))
+            for name, (hits, of, wanted) in judged.items()
         ],
     )
 
@@ -137,11 +150,12 @@ def sizes_table(rows: Rows, suffix: str) -> str:
     for row in _sized(rows, suffix):
         cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
         harm, said = row["harm"], list(row["said"]["all"].values())
-        right = sum(_first(each) in row["expected"] for each in said)
+        right = round(_right(row) * len(said))
         line = lines.setdefault(cause, ["" for _ in SIZES])
         did = f"{harm['difference_cp']:+.0f} cp, {harm['harm']}" if harm["seeds"] else "no twin"
         line[SIZES.index(row["size"])] = f"{right} of {len(said)} ({did})"
-    return table(["cause", *SIZES], [(f"`{name}`", *line) for name, line in lines.items()])
+    header = ["cause", *SIZES[:-1], "harmless: not called harmful"]
+    return table(header, [(f"`{name}`", *line) for name, line in lines.items()])
 
 
 def pairs_table(rows: Rows) -> str:

@@ -262,9 +262,7 @@ def shares(
             axes.plot(harmful, [y] * len(harmful), "o", color="#222222", ms=4)
         axes.set_xticks(range(len(columns)), columns)
         axes.set_yticks(range(len(rows)), list(rows))
-        axes.set(
-            title=f"{name}: share of seeds with the right cause first; dot: the fault did harm"
-        )
+        axes.set(title=f"{name}: share of seeds that are right; dot: harmful")
         figure.colorbar(image, ax=axes, fraction=0.04)
         return svg_text(figure)
 

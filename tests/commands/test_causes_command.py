@@ -11,6 +11,7 @@ import pytest
 from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
 from algorithms.collapse.causes.architectures import ARCHITECTURES
 from algorithms.collapse.causes.cause import baseline
+from algorithms.collapse.causes.sizes import SIZES
 from algorithms.commands import causes as command
 from algorithms.config.files import differences
 from algorithms.reports.run_files import read_metrics
@@ -112,6 +113,51 @@ def test_a_cause_runs_on_move_net_and_its_record_and_the_next_commands_name_it(
     assert outcome["diagnosis"]["causes"][0]["name"] == "temperature_mismatch"
 
 
+def test_show_lists_the_sizes_with_what_is_different_there() -> None:
+    _, out, _ = chess_lab("causes", "show", "support_limit")
+    flat = " ".join(out.split())
+    assert (
+        "half: both start with logits 4 times as large, rollout.temperature 2.0 in the twin" in flat
+    )
+    assert (
+        "half: policy.dropout 0.05 in both\n"
+        in chess_lab("causes", "show", "dropout_in_rollout").out
+    )
+    assert "--size" not in chess_lab("causes", "show", "low_precision").out
+
+
+@pytest.mark.slow
+def test_a_size_runs_and_its_record_and_the_next_commands_name_it(tmp_path: Path) -> None:
+    target = tmp_path / "outcome.json"
+    code, out, _ = smoke("loss_budget", tmp_path / "run", "--size", "half", "--json", target)
+    assert code == 0 and "loss_budget (cause) on resnet, size half, seed 0" in out
+    assert "of the full size: none is judged" in out
+    assert "--cured --size half" in " ".join(out.split("next:")[1].split())
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["regularizer"]["ent_coef"], config["cause"]) == (1.5, "loss_budget-half")
+    assert json.loads(target.read_text())["size"] == "half"
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "says"),
+    [
+        (
+            "loss_budget",
+            "hlaf",
+            "size is 'hlaf': expected one of 'full', 'half', 'third', 'harmless'",
+        ),
+        ("low_precision", "half", "size is 'half': low_precision has no sizes"),
+        ("zjij66xd", "third", "size is 'third': zjij66xd has no sizes"),
+    ],
+)
+def test_a_size_that_a_cause_does_not_have_is_refused_and_nothing_is_run(
+    name: str, size: str, says: str, tmp_path: Path, no_training: None
+) -> None:
+    code, out, err = smoke(name, tmp_path / "run", "--size", size)
+    assert (code, out) == (2, "") and says in " ".join(err.split())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("arguments", [[], ["lst"], ["run"], ["run", "kl_trap", "--seed", "x"]])
 def test_a_command_line_that_makes_no_sense_ends_with_2(arguments: list[str]) -> None:
     code, _, err = chess_lab("causes", *arguments)
@@ -173,6 +219,11 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
     }  # fmt: skip
     assert outcome["readings"]["first step0/clip_fraction"] > 0.3
     assert outcome["diagnosis"]["causes"][0]["name"] == "temperature_mismatch"
+    for row in read_metrics(run_dir)[1:]:
+        slope, left = (
+            row[f"ratio/log_odds_{each}_first_minibatch"] for each in ("slope", "residual")
+        )
+        assert slope == pytest.approx(1.3, abs=1e-3) and left is not None and left < 1e-4
     config = json.loads((run_dir / "config.json").read_text())
     assert config["cause"] == "temperature_mismatch" and config["preflight"] is False
     for name in ("config.json", "environment.json"):
@@ -193,6 +244,13 @@ def test_every_cause_and_replay_runs(name: str, network: str, tmp_path: Path) ->
     outcome = json.loads(target.read_text())
     # Every reading has a number already in this short run: its metric is in the record.
     assert None not in outcome["readings"].values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["half", "third", "harmless"])
+@pytest.mark.parametrize("name", list(SIZES))
+def test_every_size_runs(name: str, size: str, tmp_path: Path) -> None:
+    assert smoke(name, tmp_path / "run", "--no-preflight", "--size", size).code == 0
 
 
 @pytest.mark.slow

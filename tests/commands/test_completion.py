@@ -56,6 +56,7 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("causes show ", {*CAUSES, *COMPOSITES}),
         ("causes run temperature_mismatch --cu", {"--cured"}),
         ("causes run temperature_mismatch --network ", {"resnet", "move_net"}),
+        ("causes run temperature_mismatch --size ", {"full", "half", "third", "harmless"}),
         ("compare grpo rlo", {"rloo"}),
         ("uci ", {"example", "warm", "warm_move_net"}),
         ("completion ", {"bash", "zsh", "fish"}),

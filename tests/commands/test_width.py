@@ -12,8 +12,8 @@ from rich.console import Console
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.commands import causes as command
+from algorithms.core.messages import WIDTH, message_lines
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
-from algorithms.run_folder.messages import WIDTH, message_lines
 from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer
 
 

@@ -65,14 +65,20 @@ def test_a_position_that_ends_engines_is_given_up_after_three_tries(
         assert evaluator.counters()["engine_restarts"] == 3
 
 
-@pytest.mark.parametrize("how", ["stopped_thrice_on", "killed_thrice_on", "dies_when_tried_on"])
+@pytest.mark.parametrize(
+    ("how", "engines", "restarts"),
+    [("stopped_thrice_on", 1, 3), ("killed_thrice_on", 1, 3), ("dies_when_tried_on", 2, 1)],
+)
 def test_a_position_is_not_given_up_for_what_befalls_its_engines(
-    fake_engine: FakeEngine, positions: np.ndarray, how: str
+    fake_engine: FakeEngine, positions: np.ndarray, how: str, engines: int, restarts: int
 ) -> None:
-    path = fake_engine(f"{how} {placement(positions[17])}")
-    with StockfishEvaluator(path, deadline_s=0.7) as evaluator:
+    # The last one: the second engine has answered others, and has nothing else to do.
+    path = fake_engine(f"{how} {placement(positions[39])}")
+    with StockfishEvaluator(path, deadline_s=0.7, num_engines=engines) as evaluator:
+        pool = evaluator._pool
+        while len(pool._engines) < engines or not all(each.ready for each in pool._engines):
+            evaluator.evaluate(positions[40:])
         assert evaluator.evaluate(positions[:40]).tolist() == expected_scores(positions[:40])
-        restarts = 1 if how == "dies_when_tried_on" else 3
         assert evaluator.counters()["engine_restarts"] == restarts
         assert evaluator.counters()["quarantined"] == 0
 
@@ -110,7 +116,7 @@ def test_a_suspended_machine_costs_no_engine(
 def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(
     fake_engine: FakeEngine, positions: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_module, "QUARANTINE_S", 1.0)
+    monkeypatch.setattr(batch_module, "QUARANTINE_S", 1.0, raising=False)
     path = fake_engine(f"dies_once_in_a_while_on {placement(positions[3])}")
     with StockfishEvaluator(path) as evaluator:
         for _ in range(2):  # the second time it is not asked

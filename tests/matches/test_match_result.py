@@ -105,3 +105,15 @@ def test_python_chess_reads_every_game_back_from_its_pgn() -> None:
             assert move == action_to_move(action, board)
             board.push(move)
     assert chess.pgn.read_game(file) is None
+
+
+def test_a_name_puts_no_tag_and_no_move_into_the_pgn() -> None:
+    name = 'runs/x"]\n[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 {\r\u2028'
+    played = game(1.0, "checkmate", plies=0)
+    match = MatchResult(name, "b\x00", (played,), (), 0)
+    file = io.StringIO("".join(to_pgn(match, name)))
+    read = chess.pgn.read_game(file)
+    assert read is not None and read.errors == [] and read.board().fen() == to_fen(played.opening)
+    shown = "runs/x']?[FEN '8/8/8/8/8/8/8/8 w - - 0 1']??1. e4 {??"
+    assert read.headers["White"] == read.headers["Event"] == shown and read.headers["Black"] == "b?"
+    assert chess.pgn.read_game(file) is None

@@ -37,7 +37,7 @@ class Architecture:
     bounds: Mapping[str, Mapping[str, Bound]] = dataclasses.field(default_factory=dict)
 
 
-REGRET, PASS = "last eval/regret_cp", "last eval/pass_at_8"
+REGRET, PASS, ENTROPY = "last eval/regret_cp", "last eval/pass_at_8", "last eval/entropy"
 
 FIRST = "resnet"
 """The network that the causes were written down for; its bounds stand at the causes."""
@@ -70,7 +70,8 @@ ARCHITECTURES: dict[str, Architecture] = {
                 "median ratio/ess": Bound(0.6, 0.3), "last eval/entropy": Bound(1.1, 0.3),
             },
             "weak_entropy_high_lr": {PASS: Bound(0.73, 0.06)},
-            "sampled_entropy_bonus": {REGRET: Bound(320.0, 20.0)},
+            "sampled_entropy_bonus": {REGRET: Bound(320.0, 20.0), ENTROPY: Bound(0.5, 0.4)},
+            "kl_trap": {ENTROPY: Bound(0.5, 0.4)},
             "saturated_controller": {REGRET: Bound(135.0, 25.0)},
             "fixed_positions": {REGRET: Bound(125.0, 25.0), PASS: Bound(0.76, 0.05)},
             "support_limit": {PASS: Bound(0.68, 0.06)},

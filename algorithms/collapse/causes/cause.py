@@ -11,7 +11,7 @@ from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST, Setti
 from algorithms.collapse.causes.faults import Fault
 from algorithms.collapse.causes.sizes import FULL, SIZES
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
-from algorithms.core.checks import require_choice
+from algorithms.core.checks import require_choice, shown
 from algorithms.regularization import RegularizerConfig
 
 UNSCALED: Settings = {"preset": "dr_grpo", "regularizer.ent_coef": 0.0}
@@ -152,7 +152,9 @@ class Cause:
             return self
         sizes = SIZES.get(self.name, {})
         if not sizes:
-            raise ValueError(f"size is {size!r}: {self.name} has no sizes and runs at {FULL} alone")
+            raise ValueError(
+                f"size is {shown(size)}: {self.name} has no sizes: run it at {FULL!r} size, the default"
+            )
         require_choice("size", size, (FULL, *sizes))
         own = sizes[size]
         with_fault = {**self.shared, **self.settings}

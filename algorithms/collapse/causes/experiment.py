@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse.causes.sizes import FULL
 from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_run
@@ -47,6 +48,7 @@ class Outcome:
             "cause": self.cause.name,
             "doctor_class": self.cause.doctor_class,
             "network": self.cause.network,
+            "size": self.cause.size,
             "cured": self.cured,
             "seed": self.seed,
             "readings": {k: v if math.isfinite(v) else None for k, v in self.readings.items()},
@@ -57,12 +59,15 @@ class Outcome:
     def lines(self) -> list[str]:
         """The outcome for people."""
         who = "cured twin" if self.cured else "cause"
-        lines = [f"{self.cause.name} ({who}) on {self.cause.network}, seed {self.seed}"]
+        size = "" if self.cause.size == FULL else f", size {self.cause.size}"
+        lines = [f"{self.cause.name} ({who}) on {self.cause.network}{size}, seed {self.seed}"]
         for predicate in self.cause.predicates:
             value = self.readings[predicate.reading]
             verdict = "holds" if predicate.holds(value) else "does not hold"
             says = "not judged" if self.smoke else verdict
             lines.append(f"  {predicate.reading} = {value:.4g}: {predicate.beyond} {says}")
+        if self.cause.size != FULL:
+            lines.append("  the predicates are those of the full size: none is judged")
         if self.smoke:
             lines.append("  a smoke run is too short to judge a cause: run it without --smoke")
         return [*lines, f"  doctor: {self.diagnosis.line()}"]

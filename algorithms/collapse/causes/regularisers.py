@@ -48,7 +48,7 @@ REGULARISERS = (
         predicates=(
             Predicate("late reg/controller_saturated", "above", 0.9, 0.9),
             Predicate("max reg/kl_old", "above", 0.2, 0.2),
-            Predicate("last eval/entropy", "below", 2.2, 0.5),
+            Predicate("last eval/entropy", "below", 1.0, 0.5),
         ),
         published=(
             Published("KL to the old policy, nats", "16.5 times the target of .012",

@@ -93,7 +93,9 @@ def _stretches(lines: list[tuple[int, float, float]]) -> list[list[tuple[int, fl
     return [[(n, left) for n, left, _ in part] for is_off, part in parts if is_off]
 
 
-def _constant(stretch: list[tuple[int, float]], lines: list[tuple[int, float, float]], starts: list[int]) -> bool:
+def _constant(
+    stretch: list[tuple[int, float]], lines: list[tuple[int, float, float]], starts: list[int]
+) -> bool:
     """Whether a stretch is at its level from its beginning, as a fixed difference is; old weights drift away.
 
     One that begins with the second update of a process is that of weights which are never brought up to date: a
@@ -112,8 +114,12 @@ def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
              and not _is_temperature(s, left)]  # fmt: skip
     stretches = _stretches(lines)
     # A fixed difference stays; old weights are brought up to date sooner or later.
-    constant = [part for part in stretches[-1:] if part[-1][0] == lines[-1][0] and _constant(part, lines, record.fresh_starts)
-                and (len(stretches) == 1 or fresh)]  # fmt: skip
+    last = stretches[-1:] if len(stretches) == 1 or fresh else []
+    constant = [
+        part
+        for part in last
+        if part[-1][0] == lines[-1][0] and _constant(part, lines, record.fresh_starts)
+    ]
     if not fresh and not constant:
         highest = max(lines, key=lambda line: line[2])
         return RuledOut(
@@ -153,7 +159,11 @@ def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
     lines = _lines(record)
     base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)
     stretches = _stretches([(n, s, left if left > 2 * base else 0.0) for n, s, left in lines])
-    drifting = [part for part in stretches if len(stretches) > 1 or not _constant(part, lines, record.fresh_starts)]
+    drifting = [
+        part
+        for part in stretches
+        if len(stretches) > 1 or not _constant(part, lines, record.fresh_starts)
+    ]
     away = [left for part in drifting for _, left in part]
     if len(away) < 2:
         return RuledOut(
@@ -176,7 +186,7 @@ def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
     )
 
 
-_EVERY_UPDATE = "every run of this project since version 1.1"
+_EVERY_UPDATE = "every run of this version; `step0/*` of older ones too"
 
 SAMPLER_RULES = (
     Rule(

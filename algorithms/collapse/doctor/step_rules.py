@@ -106,7 +106,7 @@ def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
     bonus = record.median("grad_share/entropy")
     bonus = 0.0 if math.isnan(bonus) else bonus
     before, after = outcome.entropy_nats
-    kept = after / before
+    kept = after / before if before > 0 else math.nan
     said = (
         f"one pass moves the policy by {drift:.2g} nats (k3, median), the entropy bonus has {bonus:.1%} of the "
         f"gradient norm; entropy goes from {before:.2f} to {after:.2f} nats"

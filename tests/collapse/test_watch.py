@@ -1,0 +1,91 @@
+"""What watches a run agrees with the doctor, and keeps its rows in little memory."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import pytest
+
+from algorithms.collapse.doctor import Watch, diagnose
+from algorithms.collapse.doctor.watch import PackedRow
+from algorithms.reports.summaries import read, series
+from tests.collapse.doctor_rows import Rows, record
+from tests.collapse.doctor_signatures import SIGNATURES
+
+
+def test_a_packed_row_has_the_names_and_values_of_the_row() -> None:
+    row = {"step": 3.0, "eval/entropy": 1.5, "train/value_loss": None}
+    packed = PackedRow(row)
+    assert dict(packed) == row and len(packed) == 3
+    assert "eval/entropy" in packed and "eval/regret_cp" not in packed
+    assert packed.get("eval/regret_cp") is None
+    with pytest.raises(KeyError):
+        packed["eval/regret_cp"]
+
+
+def test_what_is_not_finite_is_null() -> None:
+    packed = PackedRow({"a": math.nan, "b": math.inf, "c": 0.0})
+    assert dict(packed) == {"a": None, "b": None, "c": 0.0}
+
+
+def test_readings_of_packed_rows_are_those_of_the_rows() -> None:
+    rows = [{"x": float(i)} if i % 3 else {"x": float(i), "y": None} for i in range(12)]
+    packed = [PackedRow(row) for row in rows]
+    assert series(packed, "x") == series(rows, "x")
+    assert read(packed, "late x") == read(rows, "late x")
+
+
+def test_a_packed_row_takes_less_than_a_fifth_of_the_memory() -> None:
+    row: dict[str, float | None] = {f"metric/{i}": i / 7 for i in range(100)}
+    plain = sys.getsizeof(row) + sum(map(sys.getsizeof, row.values()))
+    packed = PackedRow(row)
+    assert sys.getsizeof(packed) + sys.getsizeof(packed._values) < plain / 5
+
+
+def lines(rows: Rows, watch: Watch | None = None) -> list[str]:
+    """What is said after each row."""
+    watch = Watch() if watch is None else watch
+    return [watch(row) for row in rows]
+
+
+def test_the_line_is_renewed_at_every_evaluation_and_kept_in_between() -> None:
+    said = lines(record(entropy=(2.8, 1.6)))
+    assert said[:4] == [""] * 4
+    assert said[4:12] == ["learning, entropy kept"] * 8
+    assert said[12:] == ["learning, entropy spent on learning"] * 5
+
+
+def test_a_run_that_has_not_learned_yet_is_not_condemned() -> None:
+    assert lines(record(regret_cp=(300.0, 299.0)))[-1] == "not learning yet, entropy kept"
+    assert lines(record(regret_cp=(300.0, 350.0)))[-1] == "getting worse, entropy kept"
+
+
+def test_a_cause_that_does_harm_is_named_as_the_doctor_names_it() -> None:
+    for case in ("temperature", "stale", "temperature, late", "a sharp optimum"):
+        rows = SIGNATURES[case].rows
+        said = lines(rows)
+        assert said[-1] == diagnose(rows).line() and SIGNATURES[case].name in said[-1]
+    assert lines(SIGNATURES["rounding"].rows)[-1] == "learning, entropy kept"
+
+
+def test_a_fault_of_the_samples_is_said_at_the_first_evaluation_however_early() -> None:
+    rows = SIGNATURES["temperature"].rows[:2]
+    rows[1] |= {"eval/regret_cp": 299.0, "eval/entropy": 2.8}
+    assert "temperature_mismatch" in lines(rows)[-1]
+
+
+def test_what_cannot_be_told_is_counted_and_a_loss_without_a_cause_is_said() -> None:
+    bare = [{k: v for k, v in row.items() if not k.startswith("ratio/")} for row in record()]
+    assert (
+        lines(bare)[-1]
+        == f"learning, entropy kept; {len(diagnose(bare).untold)} causes cannot be told"
+    )
+    lost = record(entropy=(2.8, 0.7), regret_cp=(300.0, 290.0))
+    assert lines(lost)[-1].startswith("unexplained collapse: not learning, entropy lost")
+
+
+def test_rows_that_a_continued_run_plays_again_count_once() -> None:
+    rows = SIGNATURES["stale"].rows
+    said = lines(rows[7:], Watch(rows[:10]))  # the checkpoint was at step 6
+    assert said[-1] == diagnose(rows).line()
