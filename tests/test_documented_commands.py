@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -161,3 +162,28 @@ def test_the_commands_of_the_front_page_lead_to_a_compared_collapse(tmp_path: Pa
     assert "weak_entropy_high_lr" in said[2]
     report = (tmp_path / "runs" / "pair" / "report.html").read_text(encoding="utf-8")
     assert "weak_entropy_high_lr" in report and "weak_entropy_high_lr-cured" in report
+
+
+OTHER_MODULES = sorted(
+    {
+        (module, options)
+        for page in PAGES
+        for module, options in re.findall(
+            r"python -m ((?:benchmarks|docs)\.[\w.]*\w)((?: +--[a-z][\w-]*(?: [\w./]+)?)+)",
+            page.read_text("utf-8").replace("\\\n", " "),
+        )
+    }
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules after import")
+@pytest.mark.parametrize(("module", "options"), OTHER_MODULES)
+def test_every_option_of_another_module_exists(
+    module: str, options: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert not left.value.code
+    known_here = set(OPTION.findall(capsys.readouterr().out))
+    assert set(OPTION.findall(options)) - known_here == set()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from algorithms.commands.result_files import write_json
+from algorithms.commands.run_end import program
 from algorithms.core.messages import Parser, complain
 
 EXAMPLES = (
@@ -58,7 +59,8 @@ def run(arguments: Sequence[str]) -> int:
             plan, options.out, jobs=options.jobs, say=say, retry_failed=options.retry_failed
         )
     except StoppedError as stopped:
-        print(f"{stopped}; continue: chess-lab compare {shlex.join(arguments)}")
+        again = shlex.join([*program(), "compare", *arguments])
+        print(f"{stopped}; the same command continues:\n  {again}")
         return stopped.exit_code
     except (ValueError, OSError, ImportError, GridError, MixedError, TuningError) as error:
         complain("chess-lab compare", error)

@@ -1,0 +1,188 @@
+"""A command line of the pages does what a reader wants who pastes it: it is accepted, and in small it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithms.collapse.causes import experiment
+from algorithms.comparison import compare as comparison
+from algorithms.comparison.plan import Plan
+from algorithms.comparison.variants import make_variants
+from algorithms.config import files as config_file
+from algorithms.config.names import named_run
+from algorithms.integrations.loops import LOOPS
+from algorithms.pretraining import loop
+from tests.commands.lab import ENV, chess_lab
+from tests.test_documented_commands import COMMAND_LINES
+from tests.test_extending_page import FILE, PAGE
+
+ROOT = Path(__file__).parents[1]
+PLACES = {"RUN": "runs/mine", "FOLDER": "runs/mine", "OUT": "runs/mine", "N": "2"}
+"""Words in capitals, and what a reader might put there."""
+
+RUNS = ("runs/first", "runs/mine", "runs/my-run", "runs/strong", "runs/start", "runs/collapse", "runs/pair/collapse",
+        "comparison")  # fmt: skip
+"""Folders of runs that the pages name."""
+
+IN_A_SENTENCE = re.compile(
+    r"chess-lab (causes|compare|diagnose|eval|report|uci|train|completion)|.*(\.\.\.|module:Name).*"
+)
+"""A command that a sentence names, without the arguments that it needs."""
+
+WRITTEN = re.compile(r"^%%writefile my_algorithm.py\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+ELSEWHERE = {
+    "--compile": "is for CUDA: tests/device",
+    "games.pgn.zst": "tests/pretraining",
+    "my_algorithm": "tests/test_extending_page.py",
+}
+"""What of a line is run by other tests, or cannot be run here."""
+
+
+def words_of(line: str) -> list[str]:
+    """The arguments of a command line, without what is the shell's."""
+    given = shlex.split(re.split(r"[<>]|  +(?=\S*$)", line)[0])[1:]
+    name = {"NAME": "grpo" if given[0] == "train" else "kl_trap"}
+    return [(PLACES | name).get(word, word) for word in given]
+
+
+TYPED = sorted(
+    {tuple(words_of(line)) for line in COMMAND_LINES if not IN_A_SENTENCE.fullmatch(line.strip())}
+)
+
+
+RUN_IN_SMALL = [
+    words
+    for words in TYPED
+    if words[0] in ("train", "pretrain", "eval", "report", "diagnose", "uci", "check")
+    and "--help" not in words
+    and not any(word in " ".join(words) for word in ELSEWHERE)
+]
+
+READ = [
+    words
+    for words in TYPED
+    if words[0] != "completion"
+    and not (words[0] in ("train", "pretrain") and words in RUN_IN_SMALL)
+]
+"""Without those that the slow test runs, and the scripts of `completion`, which have tests of their own."""
+
+
+class NothingRunsError(Exception):
+    """In place of a run, whose settings have been read and checked by then."""
+
+
+def stop(*_: Any, **__: Any) -> None:
+    raise NothingRunsError
+
+
+def only_variants(plan: Plan, *_: Any, **__: Any) -> None:
+    assert make_variants(plan) or plan.causes
+    raise NothingRunsError
+
+
+def test_most_lines_of_the_pages_are_typed() -> None:
+    assert len(TYPED) > 110
+    assert {words[0] for words in TYPED} >= {"train", "compare", "causes", "eval", "uci", "report"}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the modules that the pages show; it is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a module that is looked up adds the folder
+    for name, code in FILE.findall(PAGE):
+        (tmp_path / name).write_text(code)
+    (shown,) = WRITTEN.findall((ROOT / "docs/tutorials/08_your_own_algorithm.md").read_text())
+    with (tmp_path / "my_algorithm.py").open("a") as file:  # both pages call theirs so
+        file.write(shown.replace("from __future__ import annotations\n", ""))
+    yield tmp_path
+    sys.modules.pop("my_algorithm", None)
+
+
+@pytest.mark.parametrize("words", READ, ids=" ".join)
+def test_a_documented_command_line_is_accepted_as_it_stands(
+    words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in LOOPS:
+        monkeypatch.setitem(LOOPS, name, dataclasses.replace(LOOPS[name], train=stop))
+    monkeypatch.setattr(loop, "pretrain", stop)
+    monkeypatch.setattr(comparison, "compare", only_variants)
+    monkeypatch.setattr(experiment, "run_cause", stop)
+    if "--resume" in words:
+        folder = Path(words[words.index("--resume") + 1])
+        folder.mkdir(parents=True)
+        config_file.save(named_run(words[1]), folder / "config.json")
+        (folder / "metrics.jsonl").touch()
+    runs = words[0] in ("train", "pretrain", "compare") or words[:2] == ("causes", "run")
+    if runs and "--help" not in words:
+        with pytest.raises(NothingRunsError):
+            print(chess_lab(*words))
+    elif words[0] in ("check", "diagnose", "eval", "report", "uci"):
+        module = importlib.import_module(f"algorithms.commands.{words[0]}")
+        assert vars(module.make_parser().parse_args(list(words[1:])))
+    else:
+        assert chess_lab(*words).code == 0
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of a few seconds."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    answer = chess_lab(
+        "train", "grpo", "--smoke", "--env.evaluator", "builtin", "--run-dir", folder
+    )
+    assert answer.code == 0, answer.err
+    return folder
+
+
+def small(words: tuple[str, ...]) -> list[str]:
+    """The same command for a run of seconds, or for two games."""
+    kept = list(words)
+    for flag in ("--total-moves", "--num-positions", "--games"):
+        if flag in kept:
+            del kept[kept.index(flag) : kept.index(flag) + 2]
+    if kept[0] == "eval" and "--positions" not in kept:
+        kept += ["--games", "2"] + ([] if "--opponents" in kept else ["--opponents", "random"])
+    if kept[0] in ("train", "pretrain") and "--resume" not in kept and "--smoke" not in kept:
+        kept += ["--smoke"]
+    evaluator = "--env.evaluator" if kept[0] == "train" else "--evaluator"
+    makes_scores = kept[0] in ("train", "pretrain") and "--resume" not in kept
+    return kept + ([evaluator, "builtin"] if makes_scores and evaluator not in kept else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", RUN_IN_SMALL, ids=" ".join)
+def test_a_documented_command_line_runs_in_small(
+    words: tuple[str, ...], place: Path, finished: Path
+) -> None:
+    new = words[words.index("--run-dir") + 1] if "--run-dir" in words else None
+    for name in RUNS:
+        if name != new:
+            shutil.copytree(finished, name, symlinks=True)
+    shutil.copy(finished / "checkpoints/best/model.safetensors", "weights.safetensors")
+    for path in Path(finished / "checkpoints").glob(
+        "update-*"
+    ):  # as if it had been made at update 10
+        shutil.copytree(path, "runs/mine/checkpoints/update-00000010", dirs_exist_ok=True)
+    if (
+        "stockfish:depth=4" in words
+        and shutil.which("stockfish", path=f"{ENV['PATH']}:/usr/games") is None
+    ):
+        pytest.fail("this test needs Stockfish")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "algorithms.cli", *small(words)],
+        env=ENV | {"PYTHONPATH": str(ROOT)}, input="uci\nquit\n", capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    nothing_learned = words[0] == "diagnose" and done.returncode in (1, 3)  # documented codes
+    assert done.returncode == 0 or nothing_learned, done.stderr + done.stdout
