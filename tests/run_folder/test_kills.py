@@ -1,9 +1,11 @@
-"""A run killed at any change of a file of its folder goes on and comes to what it would have come to."""
+"""A run killed at a change of a file of its folder goes on and comes to what it would have come to.
+
+`python -m benchmarks.reliability.kills` kills at every change and at random instants: that takes longer than tests may.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,6 @@ from benchmarks.reliability.boundaries import (
     killed,
     outcome,
     straight,
-)
-from benchmarks.reliability.kills import (
-    at_changes,
-    at_changes_of_going_on,
-    at_instants,
-    series,
 )
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
@@ -73,18 +69,3 @@ def test_a_run_killed_at_a_change_of_a_file_goes_on(
     killed(command(run_dir, updates=1), run_dir, Kill(numbers[-1], torn=torn))
     gone_on(command(run_dir, updates=1), run_dir)
     assert outcome(run_dir) == outcome(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "attempts",
-    [at_changes, at_changes_of_going_on, lambda scratch: at_instants(scratch, 100, seed=1)],
-    ids=["every change", "every change of going on", "100 random instants"],
-)
-def test_a_run_killed_anywhere_goes_on(tmp_path: Path, attempts: Callable[[Path], object]) -> None:
-    whole = tmp_path / "whole"
-    straight(command(whole))
-    counts = series("", attempts(tmp_path), whole)  # type: ignore[arg-type]
-    assert counts["failures"] == []
-    assert counts["killed"] > 0.8 * counts["attempts"] > 50
