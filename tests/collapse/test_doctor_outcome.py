@@ -17,7 +17,7 @@ from algorithms.collapse.doctor.outcome import (
     SPENT,
     UNKNOWN,
     WORSE,
-    Outcome,
+    RunOutcome,
     noise_cp,
     outcome_of,
 )
@@ -28,7 +28,7 @@ from chess_env.positions.heldout import load_heldout
 
 def outcome(
     regrets: list[float], entropies: tuple[float, float] = (2.0, 2.0), **last: float
-) -> Outcome:
+) -> RunOutcome:
     """Of a record of evaluations at updates 0, 5, 10, ...; entropy goes from one to the other on a line."""
     nats = np.linspace(*entropies, len(regrets))
     rows = [

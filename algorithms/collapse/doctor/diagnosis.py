@@ -15,7 +15,7 @@ from algorithms.collapse.doctor.outcome import (
     NOT_LEARNING,
     UNKNOWN,
     WORSE,
-    Outcome,
+    RunOutcome,
     outcome_of,
 )
 from algorithms.collapse.doctor.record import Record
@@ -52,7 +52,7 @@ class Diagnosis:
     """
 
     verdict: str
-    outcome: Outcome
+    outcome: RunOutcome
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
 
@@ -160,7 +160,7 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
     return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
-def _looked(rule: Rule, record: Record, outcome: Outcome) -> Verdict:
+def _looked(rule: Rule, record: Record, outcome: RunOutcome) -> Verdict:
     verdict: Verdict = rule(record, outcome)
     if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
         return Untold(gaps, "on record in a part of the updates alone")
@@ -180,7 +180,7 @@ def _with_others(rule: Rule, verdict: Verdict, harmful: set[str]) -> Verdict:
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
-def _verdict(record: Record, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
+def _verdict(record: Record, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
     if any(finding.is_harmful for finding in findings):
         return COLLAPSE if outcome.entropy == LOST else IMPAIRED
     if record.updates < NEEDED_UPDATES:

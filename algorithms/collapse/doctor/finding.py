@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from algorithms.collapse.doctor.outcome import Outcome
+    from algorithms.collapse.doctor.outcome import RunOutcome
     from algorithms.collapse.doctor.record import Record
 
 NAMED, RULED_OUT, UNTOLD = "named", "ruled out", "cannot tell"
@@ -80,14 +80,14 @@ class Rule:
     concludes: str
     refuted_by: str
     harmless: str
-    look: Callable[[Record, Outcome], Verdict]
+    look: Callable[[Record, RunOutcome], Verdict]
     hidden_by: tuple[str, ...] = ()
 
     def metrics(self, record: Record) -> tuple[str, ...]:
         """The first of the alternatives of `needs` that the record has; () where it has none."""
         return next((metrics for metrics in self.needs if record.has(*metrics)), ())
 
-    def __call__(self, record: Record, outcome: Outcome) -> Verdict:
+    def __call__(self, record: Record, outcome: RunOutcome) -> Verdict:
         """What the record says of the cause."""
         if not self.metrics(record):
             lacking = tuple(metric for metric in self.needs[0] if not record.has(metric))

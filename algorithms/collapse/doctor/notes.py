@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.collapse.doctor.outcome import LEARNING, Outcome
+from algorithms.collapse.doctor.outcome import LEARNING, RunOutcome
 from algorithms.collapse.doctor.record import Record
 from algorithms.collapse.doctor.regulariser_rules import LARGEST_ENTROPY
 from algorithms.reports.peaks import judge_peak
@@ -41,7 +41,7 @@ def missing_rows(record: Record) -> list[str]:
     ]
 
 
-def lucky_peak(record: Record, outcome: Outcome) -> list[str]:
+def lucky_peak(record: Record, outcome: RunOutcome) -> list[str]:
     """A sentence where the best mean reward is noise; only where nothing was learned and luck looks like progress."""
     rewards = record.series("rollout/reward_mean")
     if outcome.learning == LEARNING or len(rewards) < 8 or not max(rewards) > min(rewards):

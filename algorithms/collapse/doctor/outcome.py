@@ -43,7 +43,7 @@ RETURN = 0.18
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The outcome of a run.
 
     Attributes:
@@ -93,7 +93,7 @@ class Outcome:
         }
 
 
-def outcome_of(record: Record) -> Outcome:
+def outcome_of(record: Record) -> RunOutcome:
     """The outcome of a record; `UNKNOWN` where it has fewer than two evaluations."""
     evaluations = [
         (int(row["step"]) if is_finite(row, "step") else 0, float(row["eval/regret_cp"]))  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def outcome_of(record: Record) -> Outcome:
     if len(values) < 2 or not values[0] > 0:
         unknown = (math.nan, math.nan)
         word = UNKNOWN if entropy is None else KEPT if nats[1] > (1 - LOSS) * nats[0] else UNKNOWN
-        return Outcome(UNKNOWN, word, unknown, unknown, None, nats, ())
+        return RunOutcome(UNKNOWN, word, unknown, unknown, None, nats, ())
     before, after = values[0], values[-1]
     half = 1.96 * math.sqrt(2) * noise_cp(values) / before
     change = after / before - 1
@@ -125,7 +125,7 @@ def outcome_of(record: Record) -> Outcome:
     word = _entropy_word(nats, change, learning) if entropy else UNKNOWN
     notes = _notes(record, word, change)
     turned_at = evaluations[lowest][0] if turned and lowest else None
-    return Outcome(learning, word, (before, after), interval, turned_at, nats, notes)
+    return RunOutcome(learning, word, (before, after), interval, turned_at, nats, notes)
 
 
 def noise_cp(values: Sequence[float]) -> float:

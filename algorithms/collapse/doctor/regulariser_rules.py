@@ -13,7 +13,7 @@ from algorithms.collapse.doctor.finding import (
     named_if_harmful,
     rerun,
 )
-from algorithms.collapse.doctor.outcome import FORCED_UP, KEPT, LEARNING, LOST, SPENT, Outcome
+from algorithms.collapse.doctor.outcome import FORCED_UP, KEPT, LEARNING, LOST, SPENT, RunOutcome
 from algorithms.collapse.doctor.record import Record
 
 LARGEST_ENTROPY = math.log(218)
@@ -41,7 +41,7 @@ HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
 
 
-def sampled_entropy_bonus(record: Record, outcome: Outcome) -> Verdict:
+def sampled_entropy_bonus(record: Record, outcome: RunOutcome) -> Verdict:
     """What is rewarded as entropy parts from the entropy."""
     rows = record.together("reg/ent_coef", "reg/entropy", "reg/entropy_weighted")
     paid = [(n, -weighted / coef, exact) for n, (coef, exact, weighted) in rows if coef > 0]
@@ -89,7 +89,7 @@ def _moved(record: Record) -> tuple[str, float, float] | None:
     return name, values[0], values[-1]
 
 
-def saturated_controller(record: Record, outcome: Outcome) -> Verdict:
+def saturated_controller(record: Record, outcome: RunOutcome) -> Verdict:
     """A controller holds its coefficient at its upper bound, and the penalty holds the policy."""
     found = record.episode(record.points(SATURATED), lambda value: value > 0.5)
     if found is None:
@@ -136,7 +136,7 @@ def _pull(record: Record, coefficient: str) -> float:
     return term / (term + policy) if term + policy > 0 else math.nan
 
 
-def loss_budget(record: Record, outcome: Outcome) -> Verdict:
+def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
     """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
     for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
         is_off = record.has(coefs) and max(record.series(coefs)) == 0
@@ -186,7 +186,7 @@ def loss_budget(record: Record, outcome: Outcome) -> Verdict:
     return RuledOut(said)
 
 
-def sharp_optimum(record: Record, outcome: Outcome) -> Verdict:
+def sharp_optimum(record: Record, outcome: RunOutcome) -> Verdict:
     """The regularised objective itself is best served by a policy almost without entropy."""
     if max(record.series("reg/kl_ref_coef")) == 0:
         return RuledOut("there is no KL to a reference, and no optimum but the best move")

@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 
 from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Verdict, rerun
-from algorithms.collapse.doctor.outcome import Outcome
+from algorithms.collapse.doctor.outcome import RunOutcome
 from algorithms.collapse.doctor.record import Point, Record
 
 SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
@@ -49,7 +49,7 @@ def _is_temperature(slope: float, residual: float) -> bool:
     )
 
 
-def temperature_mismatch(record: Record, outcome: Outcome) -> Verdict:
+def temperature_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
     """The learner's log-odds are a multiple of the sampler's: only temperatures do that."""
     lines = _lines(record)
     slopes = {n: slope for n, slope, _ in lines}
@@ -107,7 +107,7 @@ def _constant(
     return len(values) >= 4 and not follows_a_start and values[0] > 0.5 * float(np.median(values))
 
 
-def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
+def forward_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
     """Sampler and learner disagree on equal weights, and no temperature explains it."""
     lines = _lines(record)
     fresh = [(n, left) for n, s, left in lines if n in record.fresh_starts and left > OFF_NATS
@@ -154,7 +154,7 @@ def forward_mismatch(record: Record, outcome: Outcome) -> Verdict:
     )
 
 
-def stale_behaviour(record: Record, outcome: Outcome) -> Verdict:
+def stale_behaviour(record: Record, outcome: RunOutcome) -> Verdict:
     """Updates begin away from the sampler, though those after a synchronisation do not."""
     lines = _lines(record)
     base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)

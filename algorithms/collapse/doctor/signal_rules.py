@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Untold, Verdict, rerun
-from algorithms.collapse.doctor.outcome import Outcome
+from algorithms.collapse.doctor.outcome import RunOutcome
 from algorithms.collapse.doctor.record import Record
 
 DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
@@ -26,7 +26,7 @@ HARMFUL_GAP = 0.15
 """Entropy on repeated positions below that on held-out ones, as a share of the latter, from which harm was done."""
 
 
-def no_signal(record: Record, outcome: Outcome) -> Verdict:
+def no_signal(record: Record, outcome: RunOutcome) -> Verdict:
     """Groups have equal rewards: there is no advantage to learn from."""
     if not record.has(DEAD):
         return _without_groups(record)
@@ -115,7 +115,7 @@ def _without_groups(record: Record) -> Verdict:
     )
 
 
-def fixed_positions(record: Record, outcome: Outcome) -> Verdict:
+def fixed_positions(record: Record, outcome: RunOutcome) -> Verdict:
     """The same positions are trained on again and again."""
     repeated = record.points(REPEATED)
     found = record.episode(repeated, lambda value: value > 0.3)

@@ -14,7 +14,7 @@ from algorithms.collapse.doctor.finding import (
     named_if_harmful,
     rerun,
 )
-from algorithms.collapse.doctor.outcome import LOST, Outcome
+from algorithms.collapse.doctor.outcome import LOST, RunOutcome
 from algorithms.collapse.doctor.record import Record
 
 BINS = ("p_01_10", "p_10_50")
@@ -43,7 +43,7 @@ WEAK_BONUS = 0.15
 """Share of the gradient norm below which a bonus holds nothing."""
 
 
-def clip_asymmetry(record: Record, outcome: Outcome) -> Verdict:
+def clip_asymmetry(record: Record, outcome: RunOutcome) -> Verdict:
     """The clip stops gradients that raise moves far more often than those that lower them."""
     high, low = record.mean("policy/clip_fraction_high"), record.mean("policy/clip_fraction_low")
     shares = (
@@ -69,7 +69,7 @@ def clip_asymmetry(record: Record, outcome: Outcome) -> Verdict:
     )
 
 
-def update_epochs(record: Record, outcome: Outcome) -> Verdict:
+def update_epochs(record: Record, outcome: RunOutcome) -> Verdict:
     """Within an update the policy moves far from its own samples, over several passes."""
     passes = record.median("train/passes")
     if passes < 2:
@@ -95,7 +95,7 @@ def update_epochs(record: Record, outcome: Outcome) -> Verdict:
     )
 
 
-def weak_entropy_high_lr(record: Record, outcome: Outcome) -> Verdict:
+def weak_entropy_high_lr(record: Record, outcome: RunOutcome) -> Verdict:
     """Every single pass moves the policy far, and no term keeps its entropy up."""
     passes = record.median("train/passes")
     if passes >= 2:  # then it is the passes that are asked about, by another rule
