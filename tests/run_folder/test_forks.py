@@ -54,7 +54,7 @@ def test_runs_in_forks_are_those_in_processes_of_their_own(
         grid = run_grid([*runs, bad], out, say=lambda line: None, forks=kept)
         assert [each.state for each in grid.outcomes] == ["finished", "finished", "failed"]
         assert grid.outcomes[-1].exit_code == 2
-        assert "did you mean 'grpo'?" in bad.log.read_text()
+        assert "did you mean 'grpo'?" in " ".join(bad.log.read_text().split())
         rows = [row for run in runs for row in read_metrics(run.folder)]
         found.append([{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows])
         assert json.loads((runs[0].folder / "result.json").read_text())["scored_moves"] == 2048
