@@ -8,7 +8,7 @@ COMMANDS = {
     "compare": "run algorithms side by side over seeds, and say what may be claimed",
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",
-    "diagnose": "say what came of a run, and which causes its record shows",
+    "diagnose": "say what a run's record shows: its outcome and its causes",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "eval": "measure a policy's strength in games against a ladder of opponents",
     "check": "say what is installed and how to fix what is missing",

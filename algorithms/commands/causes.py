@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "chess-lab causes list",
     "chess-lab causes run sampled_entropy_bonus --smoke",
-    "chess-lab causes run fixed_positions --cured --network move_net",
     "chess-lab causes run loss_budget --size half",
 )
 _RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
