@@ -64,18 +64,13 @@ TYPED = sorted(
 RUN_IN_SMALL = [
     words
     for words in TYPED
-    if words[0] in ("train", "pretrain", "eval", "report", "diagnose", "uci", "check")
+    if words[0] in ("eval", "report", "diagnose", "uci", "check")
     and "--help" not in words
     and not any(word in " ".join(words) for word in ELSEWHERE)
 ]
 
-READ = [
-    words
-    for words in TYPED
-    if words[0] != "completion"
-    and not (words[0] in ("train", "pretrain") and words in RUN_IN_SMALL)
-]
-"""Without those that the slow test runs, and the scripts of `completion`, which have tests of their own."""
+READ = [words for words in TYPED if words[0] != "completion"]
+"""Without the scripts of `completion`, which have tests of their own. Of runs no more is tested here: they are long."""
 
 
 class NothingRunsError(Exception):
@@ -147,18 +142,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small(words: tuple[str, ...]) -> list[str]:
-    """The same command for a run of seconds, or for two games."""
+    """The same command with two games, where it plays any."""
     kept = list(words)
-    for flag in ("--total-moves", "--num-positions", "--games"):
-        if flag in kept:
-            del kept[kept.index(flag) : kept.index(flag) + 2]
+    if "--games" in kept:
+        del kept[kept.index("--games") : kept.index("--games") + 2]
     if kept[0] == "eval" and "--positions" not in kept:
         kept += ["--games", "2"] + ([] if "--opponents" in kept else ["--opponents", "random"])
-    if kept[0] in ("train", "pretrain") and "--resume" not in kept and "--smoke" not in kept:
-        kept += ["--smoke"]
-    evaluator = "--env.evaluator" if kept[0] == "train" else "--evaluator"
-    makes_scores = kept[0] in ("train", "pretrain") and "--resume" not in kept
-    return kept + ([evaluator, "builtin"] if makes_scores and evaluator not in kept else [])
+    return kept
 
 
 @pytest.mark.slow
@@ -166,10 +156,8 @@ def small(words: tuple[str, ...]) -> list[str]:
 def test_a_documented_command_line_runs_in_small(
     words: tuple[str, ...], place: Path, finished: Path
 ) -> None:
-    new = words[words.index("--run-dir") + 1] if "--run-dir" in words else None
     for name in RUNS:
-        if name != new:
-            shutil.copytree(finished, name, symlinks=True)
+        shutil.copytree(finished, name, symlinks=True)
     shutil.copy(finished / "checkpoints/best/model.safetensors", "weights.safetensors")
     for path in Path(finished / "checkpoints").glob(
         "update-*"
