@@ -115,7 +115,7 @@ def test_report_diagnose_and_the_comparisons_reading_read_it(
     page = tmp_path / "page.html"
     assert main(["report", str(folder), "--out", str(page)]) == 0
     assert "eval/regret_cp" in page.read_text() or "regret" in page.read_text()
-    assert main(["diagnose", str(folder)]) in (0, 1)
+    assert main(["diagnose", str(folder)]) in (0, 1, 3)
     assert "Traceback" not in capsys.readouterr().err
     cell = GridRun("x/seed-0", ("train", "ppo"), folder)
     reading = read_run(cell, "x", 0, config_file.load(folder / "config.json"))
