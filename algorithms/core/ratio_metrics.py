@@ -85,6 +85,18 @@ def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def log_odds(logprobs: Tensor, legal: Tensor) -> Tensor:
+    """float64 `[N, L]` log-probabilities less their mean over the legal moves of the state, nats; 0 elsewhere.
+
+    Args:
+        logprobs: `[N, L]`; anything where not `legal`.
+        legal: bool `[N, L]` True where a move counts.
+    """
+    count = legal.sum(-1, keepdim=True).clamp(min=1)
+    finite = torch.where(legal, logprobs, 0.0).double()
+    return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
+
+
 @torch.no_grad()
 def log_odds_line(legal_logprobs: Tensor, old_legal_logprobs: Tensor) -> dict[str, Tensor]:
     """`ratio/log_odds_slope` and `ratio/log_odds_residual`, scalars, of the learner against the sampler.
@@ -99,13 +111,7 @@ def log_odds_line(legal_logprobs: Tensor, old_legal_logprobs: Tensor) -> dict[st
         old_legal_logprobs: `[N, L]` the sampler's.
     """
     legal = legal_logprobs.isfinite() & old_legal_logprobs.isfinite()
-    count = legal.sum(-1, keepdim=True).clamp(min=1)
-
-    def centred(values: Tensor) -> Tensor:
-        finite = torch.where(legal, values, 0.0).double()
-        return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
-
-    x, y = centred(old_legal_logprobs), centred(legal_logprobs)
+    x, y = log_odds(old_legal_logprobs, legal), log_odds(legal_logprobs, legal)
     variance = x.square().sum()
     uniform = variance <= 1e-12
     slope = torch.where(uniform, 1.0, (x * y).sum() / torch.where(uniform, 1.0, variance))

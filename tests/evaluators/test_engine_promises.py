@@ -10,28 +10,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.speed.stockfish_pool import random_positions
 from chess_env.evaluators import StockfishEvaluator
+from tests.evaluators.processes import children
 
 pytestmark = [pytest.mark.stockfish, pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-def children() -> dict[int, str]:
-    """{process id: letter of its state} of the processes whose parent is this one."""
-    found = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = file.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == os.getpid():
-            found[int(file.parent.name)] = fields[0]
-    return found
 
 
 @contextmanager

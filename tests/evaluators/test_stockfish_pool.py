@@ -16,6 +16,7 @@ import pytest
 
 from chess_env.evaluators import EngineError, StockfishEvaluator
 from chess_env.rules import fen
+from tests.evaluators.processes import children
 
 pytestmark = pytest.mark.stockfish
 
@@ -37,25 +38,12 @@ def wait_until_gone(pids: list[int], timeout_s: float = 5.0) -> bool:
     return True
 
 
-def children() -> set[int]:
-    """Processes whose parent is this one, zombies included."""
-    found = set()
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = file.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == os.getpid():
-            found.add(int(file.parent.name))
-    return found
-
-
 def test_engines_killed_while_they_search_change_no_score_and_leave_nothing(
     stockfish: StockfishEvaluator, positions: np.ndarray
 ) -> None:
     expected = stockfish.evaluate(positions)
     files = len(os.listdir("/proc/self/fd"))
-    processes = children()
+    processes = set(children())
     with StockfishEvaluator(num_engines=2) as evaluator:
         evaluator.evaluate(positions[:2])
         done = threading.Event()
@@ -75,7 +63,7 @@ def test_engines_killed_while_they_search_change_no_score_and_leave_nothing(
         assert evaluator.evaluate(positions).tolist() == expected.tolist()
         assert 1 <= evaluator.counters()["engine_restarts"] <= 3
         assert evaluator.counters()["quarantined"] == 0
-    assert children() == processes
+    assert set(children()) == processes
     assert len(os.listdir("/proc/self/fd")) == files
 
 
@@ -280,10 +268,10 @@ def test_a_closed_evaluator_says_so_and_may_be_closed_twice() -> None:
 def test_wrong_arguments_name_the_value_and_leave_no_engine(
     arguments: dict[str, object], expected: str
 ) -> None:
-    before = children()
+    before = set(children())
     with pytest.raises(ValueError, match=expected):
         StockfishEvaluator(**arguments)  # type: ignore[arg-type]
-    assert children() == before
+    assert set(children()) == before
 
 
 def test_pools_keep_their_engines_while_a_batch_is_smaller_than_the_pool(

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from algorithms.collapse.doctor.outcome import RunOutcome
     from algorithms.collapse.doctor.record import Record
 
+PRESENT = 0.9
+"""Size of what is there and did no harm to this run."""
+
 NAMED, RULED_OUT, UNTOLD = "named", "ruled out", "cannot tell"
 
 

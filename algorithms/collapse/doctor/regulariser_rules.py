@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from algorithms.collapse.doctor.finding import (
+    PRESENT,
     Named,
     Rule,
     RuledOut,
@@ -30,9 +31,6 @@ HARMFUL_HOLD = 0.5
 
 HARMFUL_PULL = 0.4
 """Share of the gradient norm from which a regulariser that wins did harm."""
-
-PRESENT = 0.9
-"""Size of what is there and did no harm to this run."""
 
 UNIFORM = 0.985
 """Share of the largest entropy from which a policy is uniform."""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from algorithms.collapse.doctor.finding import (
+    PRESENT,
     Named,
     Rule,
     RuledOut,
@@ -26,9 +27,6 @@ HARMFUL_STOPPED = 0.1
 
 HARMFUL_ESS = 0.7
 """Effective sample size, relative to that before the first step, below which reuse of a batch did harm."""
-
-PRESENT = 0.9
-"""Size of what is there and did no harm to this run."""
 
 HARMFUL_DRIFT = 0.035
 """Nats (k3) of one pass from which large steps cost entropy that buys little."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.batch_metrics import legal_entropy
-from algorithms.core.ratio_metrics import to_floats
+from algorithms.core.ratio_metrics import log_odds, to_floats
 from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DTYPES
@@ -123,13 +123,7 @@ class _Line:
 
 def _line(sampler: Tensor, learner: Tensor, rounding: float) -> _Line:
     legal = learner.isfinite() & sampler.isfinite()
-    count = legal.sum(-1, keepdim=True).clamp(min=1)
-
-    def centred(values: Tensor) -> Tensor:
-        finite = torch.where(legal, values, 0.0).double()
-        return torch.where(legal, finite - finite.sum(-1, keepdim=True) / count, 0.0)
-
-    x, y = centred(sampler), centred(learner)
+    x, y = log_odds(sampler, legal), log_odds(learner, legal)
     variance, moves = float(x.square().sum()), float(legal.sum())
 
     def residual(slope: float) -> float:
