@@ -16,6 +16,7 @@ import pytest
 
 from algorithms.collapse.causes import experiment
 from algorithms.comparison import compare as comparison
+from algorithms.comparison.jobs import make_jobs
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import make_variants
 from algorithms.config import files as config_file
@@ -27,6 +28,7 @@ from tests.test_documented_commands import COMMAND_LINES
 from tests.test_extending_page import FILE, PAGE
 
 ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLACES = {"RUN": "runs/mine", "FOLDER": "runs/mine", "OUT": "runs/mine", "N": "2"}
 """Words in capitals, and what a reader might put there."""
 
@@ -128,6 +130,18 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
         assert vars(module.make_parser().parse_args(list(words[1:])))
     else:
         assert chess_lab(*words).code == 0
+
+
+def test_the_readme_says_how_many_runs_its_comparison_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((line, said),) = re.findall(r"^(chess-lab compare .*?) +# (\d+) runs", README, re.MULTILINE)
+    asked: list[Plan] = []
+    monkeypatch.setattr(comparison, "compare", lambda plan, *_, **__: asked.append(plan) or stop())
+    with pytest.raises(NothingRunsError):
+        chess_lab(*words_of(line))
+    (plan,) = asked
+    assert len(make_jobs(plan, make_variants(plan), tmp_path)) == int(said)
 
 
 @pytest.fixture(scope="module")

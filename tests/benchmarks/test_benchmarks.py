@@ -133,7 +133,8 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(network: str, tmp_path: 
     assert mismatch["predicates"][0]["holds"] == [True]
     assert mismatch["diagnoses"] == {"on": [["temperature_mismatch"]], "cured": [[]]}
     assert len(mismatch["curves"]["on"][0]["moves"]) == 3
-    assert record["doctor"]["confusion"]["fixed_positions"] == {"fixed_positions": 1}
+    # Four updates on 64 positions are too few to call them repeated.
+    assert record["causes"]["fixed_positions"]["diagnoses"] == {"on": [[]], "cured": [[]]}
 
 
 @pytest.mark.slow
@@ -152,4 +153,3 @@ def test_a_broken_cell_of_the_matrix_is_named_and_fails_its_pair(tmp_path: Path)
     assert record["failed"] == ["fixed_positions-on-1"]
     assert record["causes"]["fixed_positions"]["diagnoses"] == {"on": [None], "cured": [[]]}
     assert not any(each["holds"][0] for each in record["causes"]["fixed_positions"]["predicates"])
-    assert record["doctor"]["right_first"] == 0.0

@@ -6,14 +6,19 @@ import io
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.collapse.causes.experiment import Outcome
+from algorithms.collapse.doctor import diagnose
 from algorithms.commands import causes as command
 from algorithms.core.messages import WIDTH, message_lines
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
+from tests.collapse.doctor_rows import record
+from tests.collapse.doctor_signatures import SIGNATURES
 from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer
 
 
@@ -35,6 +40,17 @@ def test_a_figure_that_does_not_fit_stands_below_its_name() -> None:
     lines = command.shown(cause, {name: command.measured(name, cause.name) for name in command.MATRICES})  # fmt: skip
     at = lines.index("    ours, median rollout/reward_median:")
     assert lines[at + 1].startswith("      -") and lines[at + 1].endswith("(medians of 5 seeds)")
+
+
+@pytest.mark.parametrize("case", SIGNATURES)
+def test_the_outcome_of_a_cause_s_run_fits_80_columns(case: str) -> None:
+    cause = CAUSES["weak_entropy_high_lr"]
+    diagnosis = diagnose(record(**SIGNATURES[case].changes))
+    readings = dict.fromkeys((each.reading for each in cause.predicates), 1 / 3)
+    result: Any = None  # the lines do not read it
+    lines = Outcome(cause, False, 0, result, readings, diagnosis).lines()
+    assert any(line.startswith("  doctor: ") for line in lines)
+    assert too_wide("\n".join(lines)) == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from algorithms.collapse.causes.cause import Cause
 from algorithms.collapse.causes.sizes import FULL
 from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.config.run import TrainConfig
+from algorithms.core.messages import message_lines
 from algorithms.reports.run_files import read_run
 from algorithms.reports.summaries import read
 from algorithms.training.result import TrainResult
@@ -70,7 +71,8 @@ class Outcome:
             lines.append("  the predicates are those of the full size: none is judged")
         if self.smoke:
             lines.append("  a smoke run is too short to judge a cause: run it without --smoke")
-        return [*lines, f"  doctor: {self.diagnosis.line()}"]
+        doctor = f"doctor: {self.diagnosis.line()}"
+        return [*lines, *message_lines(doctor, indent="    ", head="  ")]
 
 
 def smaller(config: TrainConfig) -> TrainConfig:
