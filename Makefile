@@ -55,7 +55,7 @@ test: setup
 test-slow: setup trl-env
 	@marks="slow and not gpu"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
 	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
-	$(BIN)/python -m pytest -m "$$marks" --timeout 1800 $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -m "$$marks" --timeout 1800 $(ARGS)
 
 test-gpu: setup
 	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)

@@ -18,7 +18,7 @@ from algorithms.collapse.causes import experiment
 from algorithms.comparison import compare as comparison
 from algorithms.comparison.jobs import make_jobs
 from algorithms.comparison.plan import Plan
-from algorithms.comparison.variants import make_variants
+from algorithms.comparison.variants import make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.names import named_run
 from algorithms.integrations.loops import LOOPS
@@ -72,7 +72,17 @@ RUN_IN_SMALL = [
 ]
 
 READ = [words for words in TYPED if words[0] != "completion"]
-"""Without the scripts of `completion`, which have tests of their own. Of runs no more is tested here: they are long."""
+"""Without the scripts of `completion`, which have tests of their own."""
+
+TRAINED = [
+    words
+    for words in TYPED
+    if words[0] in ("train", "pretrain")
+    and "--help" not in words
+    and not any(word in " ".join(words) for word in ELSEWHERE)
+]
+COMPARED = [words for words in TYPED if words[0] == "compare" and "--help" not in words]
+"""Runs of causes are in tests/commands/test_causes_command.py, in small as well."""
 
 
 class NothingRunsError(Exception):
@@ -86,6 +96,16 @@ def stop(*_: Any, **__: Any) -> None:
 def only_variants(plan: Plan, *_: Any, **__: Any) -> None:
     assert make_variants(plan) or plan.causes
     raise NothingRunsError
+
+
+def plan_of(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """What the line compares; nothing runs."""
+    asked: list[Plan] = []
+    monkeypatch.setattr(comparison, "compare", lambda plan, *_, **__: asked.append(plan) or stop())
+    with pytest.raises(NothingRunsError):
+        chess_lab(*words)
+    (plan,) = asked
+    return plan
 
 
 def test_most_lines_of_the_pages_are_typed() -> None:
@@ -136,11 +156,7 @@ def test_the_readme_says_how_many_runs_its_comparison_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ((line, said),) = re.findall(r"^(chess-lab compare .*?) +# (\d+) runs", README, re.MULTILINE)
-    asked: list[Plan] = []
-    monkeypatch.setattr(comparison, "compare", lambda plan, *_, **__: asked.append(plan) or stop())
-    with pytest.raises(NothingRunsError):
-        chess_lab(*words_of(line))
-    (plan,) = asked
+    plan = plan_of(tuple(words_of(line)), monkeypatch)
     assert len(make_jobs(plan, make_variants(plan), tmp_path)) == int(said)
 
 
@@ -188,3 +204,41 @@ def test_a_documented_command_line_runs_in_small(
     )  # fmt: skip
     nothing_learned = words[0] == "diagnose" and done.returncode in (1, 3)  # documented codes
     assert done.returncode == 0 or nothing_learned, done.stderr + done.stdout
+
+
+LEAST = {"--total-moves": "2048", "--num-positions": "512"}
+"""Budgets in place of those of the pages."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", TRAINED, ids=" ".join)
+def test_a_documented_line_that_trains_runs_in_small(
+    words: tuple[str, ...], place: Path, finished: Path
+) -> None:
+    shutil.copytree(finished, "runs/first", symlinks=True)
+    if "runs/start/checkpoints/best" in words:
+        start = ("pretrain", "--smoke", "--policy.network", "resnet", "--run-dir", "runs/start")
+        assert chess_lab(*start).code == 0
+    given = [LEAST.get(before, word) for before, word in zip(("", *words[:-1]), words, strict=True)]
+    answer = chess_lab(*given, *([] if "--smoke" in given else ["--smoke"]))
+    assert answer.code == 0, answer.err
+
+
+ALREADY_RUN: set[tuple[str, ...]] = set()
+"""Runs of other lines: many compare with the same ones."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", COMPARED, ids=" ".join)
+def test_every_column_of_a_documented_comparison_runs_in_small(
+    words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(words, monkeypatch)
+    tiny = not any("init_from=" in axis for axis in plan.grid)  # a start has its own size
+    few = dataclasses.replace(plan, smoke=tiny, tune=False, budget_moves=4_096)
+    for variant in make_variants(few):
+        arguments = tuple(map(str, train_arguments(variant.config)))
+        if arguments not in ALREADY_RUN:
+            answer = chess_lab(*arguments, "--run-dir", f"runs/{len(ALREADY_RUN)}")
+            assert answer.code == 0, answer.err
+            ALREADY_RUN.add(arguments)
