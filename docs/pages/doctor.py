@@ -7,6 +7,7 @@ from typing import Any
 
 from algorithms.collapse.doctor import RULES
 from algorithms.collapse.doctor.confidence import RIGHT_OF
+from benchmarks.doctor.judge import rules_hash
 from docs.pages import result
 from docs.pages.figures import shares
 from docs.pages.markdown import filled, table
@@ -34,6 +35,7 @@ def pages() -> dict[str, str]:
         missed=missed(rows),
         settings={**matrix["settings"], **counts(rows)},
         machine=matrix["machine"],
+        rules_now=rules_hash(),
     )
     return {"docs/doctor.md": text}
 

@@ -133,7 +133,7 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(network: str, tmp_path: 
     assert mismatch["predicates"][0]["holds"] == [True]
     assert mismatch["diagnoses"] == {"on": [["temperature_mismatch"]], "cured": [[]]}
     assert len(mismatch["curves"]["on"][0]["moves"]) == 3
-    # Four updates on 64 positions are too few to call them repeated.
+    # Four updates on 64 positions are too few to tell that they repeat.
     assert record["causes"]["fixed_positions"]["diagnoses"] == {"on": [[]], "cured": [[]]}
 
 

@@ -17,7 +17,7 @@ from algorithms.collapse.doctor.outcome import outcome_of
 from algorithms.collapse.doctor.record import Record
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from tests.collapse.doctor_rows import Rows, columns, keeping, record, without
+from tests.collapse.doctor_rows import RESIDUAL, SLOPE, Rows, columns, keeping, record, without
 from tests.collapse.doctor_signatures import SIGNATURES
 from tests.test_documented_commands import options_of
 from tests.test_metrics_page import defined_names, family
@@ -134,6 +134,17 @@ def test_a_slope_of_rounding_is_no_temperature() -> None:
     ruled_out("temperature_mismatch", record(**changes, **{"step0/log_odds_slope": 1.003}))
 
 
+def test_a_learner_that_is_nearly_uniform_is_no_multiple_of_its_old_sampler() -> None:
+    # A bonus too large beside old weights, seed 902 of the two on `resnet`: slope and scatter of updates 7 to 22.
+    slopes = [1, 0.84, 0.44, 0.16, 0.08, 0.004, 0.03, 0.005, 0.009, 0.01, 0.01, 0.03, 0.02, 0.3, 0.2, 0.2]  # fmt: skip
+    left = [0, 0.22, 0.38, 0.28, 0.15, 0.12, 0.09, 0.11, 0.08, 0.12, 0.07, 0.06, 0.07, 0.024, 0.05, 0.045]  # fmt: skip
+    rows = record(**{SLOPE: slopes, RESIDUAL: left})
+    ruled_out("temperature_mismatch", rows)
+    assert named("stale_behaviour", rows).since == 2
+    hot = record(**{SLOPE: 0.3, RESIDUAL: 1e-6, "step0/log_odds_slope": 0.3})
+    assert named("temperature_mismatch", hot).since == 1
+
+
 def test_a_fixed_difference_is_not_old_weights_and_old_weights_are_no_fixed_difference() -> None:
     for case in ("other weights", "other weights, late", "dropout"):
         ruled_out("stale_behaviour", SIGNATURES[case].rows)
@@ -239,6 +250,11 @@ def test_positions_that_repeat_by_and_by_with_equal_entropies_are_a_large_set() 
     assert "by and by" in ruled_out(
         "fixed_positions", record(**{"rollout/repeated_fraction": slowly})
     )
+
+
+def test_a_run_of_a_few_updates_does_not_tell_a_small_set_of_positions() -> None:
+    few = record(4, **{"rollout/repeated_fraction": [0.125, 0.44, 0.31, 0.5]})
+    assert "too few" in untold("fixed_positions", few).because
 
 
 def test_a_clip_that_stops_both_sides_alike_or_hardly_any_is_symmetric() -> None:

@@ -24,7 +24,11 @@ OFF_NATS = 1e-4
 """Residuals and spreads below this are rounding of float32."""
 
 STRAIGHT = 0.03
-"""A residual below this part of |ln slope|, in nats, is a line: nothing but a temperature draws one."""
+"""A residual below this part of |ln slope|, in nats, is a line: nothing but a temperature draws one.
+
+So that a nearly uniform learner, whose log-odds are next to nothing, is no multiple of every sampler, the residual
+must be as small in the learner's units: what is left over if the two change places is 1 / slope of it.
+"""
 
 HARMFUL_LOG_SLOPE = 0.06
 """|ln slope| from which a temperature fault did harm."""
@@ -44,9 +48,10 @@ def _lines(record: Record) -> list[tuple[int, float, float]]:
 
 
 def _is_temperature(slope: float, residual: float) -> bool:
-    return (
-        slope > 0 and abs(math.log(slope)) > 0.004 and residual <= STRAIGHT * abs(math.log(slope))
-    )
+    if slope <= 0:
+        return False
+    factor = abs(math.log(slope))
+    return factor > 0.004 and residual <= STRAIGHT * factor * min(1.0, slope)
 
 
 def temperature_mismatch(record: Record, outcome: RunOutcome) -> Verdict:

@@ -121,8 +121,10 @@ def fixed_positions(record: Record, outcome: RunOutcome) -> Verdict:
     found = record.episode(repeated, lambda value: value > 0.3)
     late = record.last(REPEATED, 0.25)
     said = f"{late:.0%} of the positions of the last quarter had been trained on before"
-    if found is None or not late > 0.3:
+    if not late > 0.3:
         return RuledOut(said)
+    if found is None:
+        return Untold((), f"{said}, in too few updates to tell a small set from chance")
     sampled, held = record.last("policy/entropy", 0.25), record.last("eval/entropy")
     gap = 1 - sampled / held if held > 0 else math.nan
     before = [value for n, value in repeated if n < found.since][-3:]
