@@ -159,9 +159,9 @@ def test_the_commands_of_the_front_page_lead_to_a_compared_collapse(tmp_path: Pa
         found_a_cause = words[1] == "diagnose" and done.returncode == 1  # its documented exit code
         assert done.returncode == 0 or found_a_cause, done.stderr
         said.append(done.stdout)
-    assert "weak_entropy_high_lr" in said[2]
+    assert "verdict: collapse" in said[2] and "sampled_entropy_bonus" in said[2]
     report = (tmp_path / "runs" / "pair" / "report.html").read_text(encoding="utf-8")
-    assert "weak_entropy_high_lr" in report and "weak_entropy_high_lr-cured" in report
+    assert "sampled_entropy_bonus" in report and "sampled_entropy_bonus-cured" in report
 
 
 OTHER_MODULES = sorted(

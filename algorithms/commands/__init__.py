@@ -12,5 +12,5 @@ COMMANDS = {
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "eval": "measure a policy's strength in games against a ladder of opponents",
     "check": "say what is installed and how to fix what is missing",
-    "completion": "print what completes commands, names and flags in a shell",
+    "completion": "print a script that completes commands, names and flags in a shell",
 }
