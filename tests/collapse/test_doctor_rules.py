@@ -130,19 +130,16 @@ def test_scatter_is_no_temperature_and_a_straight_line_is_no_other_engine() -> N
 
 
 def test_a_slope_of_rounding_is_no_temperature() -> None:
-    changes: dict[str, Any] = {"ratio/log_odds_slope_first_minibatch": 1.003}
-    ruled_out("temperature_mismatch", record(**changes, **{"step0/log_odds_slope": 1.003}))
+    ruled_out("temperature_mismatch", record(**{SLOPE: 1.003, "step0/log_odds_slope": 1.003}))
 
 
 def test_a_learner_that_is_nearly_uniform_is_no_multiple_of_its_old_sampler() -> None:
-    # A bonus too large beside old weights, seed 902 of the two on `resnet`: slope and scatter of updates 7 to 22.
     slopes = [1, 0.84, 0.44, 0.16, 0.08, 0.004, 0.03, 0.005, 0.009, 0.01, 0.01, 0.03, 0.02, 0.3, 0.2, 0.2]  # fmt: skip
     left = [0, 0.22, 0.38, 0.28, 0.15, 0.12, 0.09, 0.11, 0.08, 0.12, 0.07, 0.06, 0.07, 0.024, 0.05, 0.045]  # fmt: skip
-    rows = record(**{SLOPE: slopes, RESIDUAL: left})
-    ruled_out("temperature_mismatch", rows)
+    ruled_out("temperature_mismatch", rows := record(**{SLOPE: slopes, RESIDUAL: left}))
     assert named("stale_behaviour", rows).since == 2
-    hot = record(**{SLOPE: 0.3, RESIDUAL: 1e-6, "step0/log_odds_slope": 0.3})
-    assert named("temperature_mismatch", hot).since == 1
+    rows = record(**{SLOPE: 0.3, RESIDUAL: 1e-6, "step0/log_odds_slope": 0.3})
+    assert named("temperature_mismatch", rows).since == 1
 
 
 def test_a_fixed_difference_is_not_old_weights_and_old_weights_are_no_fixed_difference() -> None:
@@ -253,8 +250,8 @@ def test_positions_that_repeat_by_and_by_with_equal_entropies_are_a_large_set() 
 
 
 def test_a_run_of_a_few_updates_does_not_tell_a_small_set_of_positions() -> None:
-    few = record(4, **{"rollout/repeated_fraction": [0.125, 0.44, 0.31, 0.5]})
-    assert "too few" in untold("fixed_positions", few).because
+    rows = record(4, **{"rollout/repeated_fraction": [0.1, 0.4, 0.3, 0.5]})
+    assert "too few" in untold("fixed_positions", rows).because
 
 
 def test_a_clip_that_stops_both_sides_alike_or_hardly_any_is_symmetric() -> None:
