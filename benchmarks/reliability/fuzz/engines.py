@@ -77,7 +77,7 @@ def by_atheris(
     for number in range(256):
         path = Path(corpus.name) / str(number)
         path.write_bytes(rng.randbytes(rng.randint(2, MOST_RECIPE)))
-    # It would take the alarm that the judge sets for itself, and stop where the input makes no difference.
+    # Time and memory are watched by the judge and the system.
     options = [
         "-timeout=0",
         "-rss_limit_mb=0",

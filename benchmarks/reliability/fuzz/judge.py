@@ -50,7 +50,7 @@ class Judge:
         failures: what is wrong -> how many inputs did it.
         longest_message: characters of the longest refusal.
         slowest_s: the most processor time that one input took.
-        patience_s: by the clock, after which an input counts as one that never comes to an end; 0: for ever.
+        patience_s: of processor time, after which an input counts as one that never comes to an end; 0: for ever.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         if self.patience_s:
-            signal.signal(signal.SIGALRM, _too_slow)
+            signal.signal(signal.SIGPROF, _too_slow)
 
     def cook(self, recipe: bytes) -> None:
         """Feeds the input that the recipe describes."""
@@ -77,7 +77,7 @@ class Judge:
         self.inputs += 1
         began = time.process_time()
         if self.patience_s:
-            signal.setitimer(signal.ITIMER_REAL, self.patience_s)
+            signal.setitimer(signal.ITIMER_PROF, self.patience_s)
         try:
             said = self.target.check(data)
             if said is None:
@@ -90,7 +90,7 @@ class Judge:
             self._failed(error, data)
         finally:
             if self.patience_s:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_PROF, 0)
         self.slowest_s = max(self.slowest_s, time.process_time() - began)
 
     def _failed(self, error: Exception, data: bytes) -> None:
