@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from algorithms.config import files as config_file
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig
+from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.networks.weights import config_of, read_weights
 from algorithms.run_folder.reading import cut
 
@@ -41,8 +40,6 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
         critic = run.critic
     precision = DEFAULT_PRECISION if run is None else run.precision
     try:
-        if not config.is_custom:
-            _check_shapes(config, critic, weights)
         for name, tensor in weights.items():
             if not torch.isfinite(tensor).all():
                 raise ValueError(
@@ -54,21 +51,6 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
         said = cut(" ".join(str(error).split()))
         raise ValueError(f"{source!r} holds another network than expected: {said}") from error
     return policy.eval()
-
-
-def _check_shapes(config: NetworkConfig, critic: bool, weights: dict[str, Tensor]) -> None:
-    """Raises RuntimeError where the weights are not those of the network, before it takes any memory.
-
-    A file of a hundred bytes may claim a tensor of 2**40 rows, each of no numbers.
-    """
-    with torch.device("meta"):
-        expected = make_policy(config, critic=critic).state_dict()
-    for name in sorted(expected.keys() | weights.keys()):
-        held, needed = (
-            f"{tuple(of[name].shape)}" if name in of else "none" for of in (weights, expected)
-        )
-        if held != needed:
-            raise RuntimeError(f"shape of {cut(name)}: {held}, expected {needed}")
 
 
 def run_temperature(source: str) -> float | None:

@@ -135,11 +135,16 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
         ValueError: they are of something else.
     """
     rows = {name: len(tensor) for name, tensor in weights.items() if tensor.dim() > 1}
+    held = sum(tensor.numel() for tensor in weights.values())
     for network, told in _TOLD.items():
         blocks = sum(name.startswith("body.") and name.endswith(told.in_block) for name in rows)
         is_it = told.channels in rows and told.head_dim in rows
         if is_it and (blocks or network in WITHOUT_BLOCKS):
             channels, head_dim = rows[told.channels], rows[told.head_dim]
+            # A tensor of 2**40 rows may hold no number. No network has fewer weights than this.
+            squares = blocks + any(name.startswith(_CRITIC) for name in weights)
+            if held < channels * max(squares * channels, head_dim):
+                break
             return NetworkConfig(
                 network=network, channels=channels, blocks=blocks, head_dim=head_dim
             )

