@@ -17,13 +17,14 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
 	@echo "make test       the default tests, with real Stockfish where it is installed"
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
+	@echo "make test-fuzz  100,000 damaged inputs to everything that reads files or UCI"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
@@ -59,6 +60,10 @@ test-slow: setup trl-env
 
 test-gpu: setup
 	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)
+
+# By atheris where it is installed (pip install -e ".[fuzz]"), otherwise by hypothesis.
+test-fuzz: setup
+	@$(BIN)/python -m benchmarks.reliability.fuzz --inputs 100000 --json benchmarks/results/fuzz.json $(ARGS)
 
 # Where TRL itself runs; it is not the project's environment.
 trl-env: $(INSTALLED)

@@ -20,6 +20,7 @@ from chess_env.positions.start_positions import foreign_sources
 from chess_env.rewards.reward_terms import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
+_MOST_NAMES = 10  # that a message lists
 
 
 class ForeignName(NamedTuple):
@@ -149,7 +150,10 @@ def require_trust(path: Path, names: Iterable[ForeignName], trust: Trust) -> Non
     """
     refused = [name for name in names if not trust.allows(name)]
     if refused:
-        listed = "".join(f"\n{line}" for each in refused for line in _lines(each))
+        lines = [line for each in refused[:_MOST_NAMES] for line in _lines(each)]
+        if len(refused) > _MOST_NAMES:
+            lines.append(f"    and {len(refused) - _MOST_NAMES:,} more names")
+        listed = "".join(f"\n{line}" for line in lines)
         raise UntrustedError(
             f"{path} names what is not part of this project. Opening it{listed}\n"
             "Whoever made the folder chose that. Look at it first. `--trust` allows it (in Python: "

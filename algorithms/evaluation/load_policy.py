@@ -13,6 +13,7 @@ from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.networks.weights import config_of, read_weights
+from algorithms.run_folder.reading import cut
 
 
 def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
@@ -31,11 +32,6 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
         UntrustedError: it names such a network and `trust` does not allow it.
     """
     weights = read_weights(source)
-    broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise ValueError(
-            f"{source!r} holds weights that are not finite ({broken[0]}): use another checkpoint"
-        )
     file = _config_of_run(Path(source))
     run = None if file is None else config_file.load_network(file, trust)
     config = config_of(weights, source) if run is None else run.policy
@@ -43,11 +39,16 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
     if run is not None and config.is_custom:  # whose weights have names of their own
         critic = run.critic
     precision = DEFAULT_PRECISION if run is None else run.precision
-    policy = make_policy(config, critic=critic, precision=precision)
     try:
+        for name, tensor in weights.items():
+            if not torch.isfinite(tensor).all():
+                raise ValueError(
+                    f"{source!r} holds weights that are not finite ({cut(name)}): use another checkpoint"
+                )
+        policy = make_policy(config, critic=critic, precision=precision)
         policy.load_state_dict(weights)
     except RuntimeError as error:
-        said = " ".join(str(error).split())
+        said = cut(" ".join(str(error).split()))
         raise ValueError(f"{source!r} holds another network than expected: {said}") from error
     return policy.eval()
 

@@ -14,7 +14,7 @@ from algorithms.core.checks import shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.reading import read_file
+from algorithms.run_folder.reading import cut, read_file
 from chess_env.observation import NUM_PLANES
 
 SHIPPED = Path(__file__).with_name("shipped")
@@ -74,7 +74,7 @@ def initialise(policy: PolicyNet, source: str) -> None:
     except RuntimeError as error:
         raise ValueError(
             f"init_from {shown(source)} holds another network than the one configured "
-            f"{_what_differs(weights, source, policy.config) or f'({error}): {_OTHER_PLANES}'}"
+            f"{_what_differs(weights, source, policy.config) or f'({cut(error)}): {_OTHER_PLANES}'}"
         ) from error
 
 
@@ -106,7 +106,7 @@ def read_weights(source: str) -> dict[str, Tensor]:
                 f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
             )
         return load_tensors(raw)
-    except (OSError, checkpoint.CheckpointError, SafetensorError) as error:
+    except (OSError, checkpoint.CheckpointError, SafetensorError, KeyError) as error:
         known = ", ".join(shipped_names()) or "none"
         raise ValueError(
             f"{shown(source)} cannot be read ({_why(error)}): give a run folder, a checkpoint "
@@ -116,7 +116,7 @@ def read_weights(source: str) -> dict[str, Tensor]:
 
 def _why(error: Exception) -> str:
     """Without the path that an OSError repeats: it may be as long as the source."""
-    return str(error.strerror) if isinstance(error, OSError) else str(error)
+    return str(error.strerror) if isinstance(error, OSError) else cut(error)
 
 
 def _names(record: Path, digest: str) -> bool:
@@ -135,11 +135,16 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
         ValueError: they are of something else.
     """
     rows = {name: len(tensor) for name, tensor in weights.items() if tensor.dim() > 1}
+    held = sum(tensor.numel() for tensor in weights.values())
     for network, told in _TOLD.items():
         blocks = sum(name.startswith("body.") and name.endswith(told.in_block) for name in rows)
         is_it = told.channels in rows and told.head_dim in rows
         if is_it and (blocks or network in WITHOUT_BLOCKS):
             channels, head_dim = rows[told.channels], rows[told.head_dim]
+            # A tensor of 2**40 rows may hold no number. No network has fewer weights than this.
+            squares = blocks + any(name.startswith(_CRITIC) for name in weights)
+            if held < channels * max(squares * channels, head_dim):
+                break
             return NetworkConfig(
                 network=network, channels=channels, blocks=blocks, head_dim=head_dim
             )

@@ -30,7 +30,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from algorithms.run_folder.files import flush_directory, write_flushed
-from algorithms.run_folder.reading import parse_json, read_file
+from algorithms.run_folder.reading import cut, parse_json, read_file
 
 FORMAT = 2
 FILES = ("model.safetensors", "trainer.safetensors", "state.json")
@@ -38,6 +38,7 @@ KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the
 MOST_BYTES = 2**31
 """Of a file of tensors: half a billion numbers."""
 _MOST_STATE_BYTES, _MOST_MANIFEST_BYTES = 8 * 2**20, 2**16
+_ENTRY = {"bytes": int, "sha256": str}  # of a manifest
 _NAME = re.compile(r"update-(\d{8,})")
 _PARTIAL = "partial-"
 
@@ -122,9 +123,11 @@ def load(path: Path) -> Checkpoint:
     try:
         weights = load_tensors(data["model.safetensors"])
         state = _unpack(parse_json(data["state.json"]), load_tensors(data["trainer.safetensors"]))
+        if not isinstance(state, dict):
+            raise ValueError(f"its state is a {type(state).__name__}")
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{path} matches its manifest but was not written by this program ({error})"
+            f"{path} matches its manifest but was not written by this program ({cut(error)})"
         ) from error
     return Checkpoint(path, weights, state)
 
@@ -135,26 +138,18 @@ def read_verified(file: Path) -> bytes:
     Raises:
         CheckpointError: it or its manifest is missing, cut, altered or of a newer format.
     """
-    expected = _read_manifest(file.parent)["files"][file.name]
-    most = MOST_BYTES if file.suffix == ".safetensors" else _MOST_STATE_BYTES
+    expected = _read_manifest(file.parent, file.name)
     try:
-        size = file.stat().st_size
-        if size != expected["bytes"]:
-            raise CheckpointError(
-                f"{file} is damaged: {size:,} bytes, "
-                f"{expected['bytes']:,} were written; use another checkpoint"
-            )
-        data = read_file(file, most)
+        size, written = file.stat().st_size, expected["bytes"]
+        if size != written:
+            raise _unusable(file, f"is damaged: {size:,} bytes, {cut(f'{written:,}')} were written")
+        data = read_file(file, MOST_BYTES if file.suffix == ".safetensors" else _MOST_STATE_BYTES)
     except OSError as error:
-        raise CheckpointError(
-            f"{file} cannot be read ({error.strerror}); use another checkpoint"
-        ) from error
+        raise _unusable(file, f"cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise CheckpointError(f"{error}; use another checkpoint") from error
     if hashlib.sha256(data).hexdigest() != expected["sha256"]:
-        raise CheckpointError(
-            f"{file} is damaged: its SHA-256 differs from the manifest; use another checkpoint"
-        )
+        raise _unusable(file, "is damaged: its SHA-256 differs from the manifest")
     return data
 
 
@@ -226,35 +221,40 @@ def _manifest(update: int, contents: dict[str, bytes]) -> bytes:
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in contents.items()
     }
-    values = {"format": FORMAT, "update": update, "files": files}
+    return _closed({"format": FORMAT, "update": update, "files": files})
+
+
+def _closed(values: dict[str, Any]) -> bytes:
     return _canonical({**values, "sha256": hashlib.sha256(_canonical(values)).hexdigest()})
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest; its bytes must be exactly those that its own content gives."""
+def _unusable(file: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{file} {why}; use another checkpoint")
+
+
+def _read_manifest(path: Path, name: str) -> dict[str, Any]:
+    """The `bytes` and the `sha256` of a file; the manifest's bytes must be exactly those that its content gives."""
     file = path / "manifest.json"
     try:
         raw = read_file(file, _MOST_MANIFEST_BYTES)
         values = parse_json(raw)
-        own = values.pop("sha256")
-        intact = (
-            raw == _canonical({**values, "sha256": own})
-            and own == hashlib.sha256(_canonical(values)).hexdigest()
-        )
+        del values["sha256"]
     except OSError as error:
+        raise _unusable(file, f"cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unusable(file, f"is damaged ({cut(repr(error))})") from error
+    if raw != _closed(values):
+        raise _unusable(file, "is damaged: its own SHA-256 differs")
+    if values.get("format") != FORMAT:
         raise CheckpointError(
-            f"{file} cannot be read ({error.strerror}); use another checkpoint"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{file} is damaged ({error!r}); use another checkpoint") from error
-    if not intact:
-        raise CheckpointError(f"{file} is damaged: its own SHA-256 differs; use another checkpoint")
-    if values["format"] != FORMAT:
-        raise CheckpointError(
-            f"{file} has format {values['format']}, this version reads {FORMAT}: "
+            f"{file} has format {cut(values.get('format'))}, this version reads {FORMAT}: "
             "open it with the version of the project that wrote it"
         )
-    return values
+    files = values.get("files")
+    entry = files.get(name) if isinstance(files, dict) else None
+    if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != _ENTRY:
+        raise _unusable(file, f"does not say what {name} holds")
+    return entry
 
 
 def _plain(tensor: Tensor) -> Tensor:

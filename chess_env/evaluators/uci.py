@@ -19,6 +19,7 @@ INSTALL_HINT = (
     'or name the binary: STOCKFISH_PATH=/path/to/stockfish, or evaluator="stockfish:path=/path/to/stockfish". '
     'evaluator="builtin" needs no engine.'
 )
+_SHOWN = 200  # characters of what an engine says of itself
 _PROMOTION_LETTERS = {0: "", 2: "n", 3: "b", 4: "r"}
 _USUAL_FOLDERS = ("/usr/games", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 
@@ -123,8 +124,8 @@ class Handshake:
                     label,
                     kind,
                     fields.get("default", ""),
-                    int(fields["min"]) if "min" in fields else None,
-                    int(fields["max"]) if "max" in fields else None,
+                    _bound(fields.get("min", "")),
+                    _bound(fields.get("max", "")),
                     tuple(re.findall(r" var (.+?)(?= var |$)", rest)),
                 )
         return cls(name, options)
@@ -140,14 +141,21 @@ class Handshake:
             option = self.options.get(name.lower())
             if option is None:
                 known = ", ".join(sorted(o.name for o in self.options.values()))
-                raise ValueError(f"{self.name} has no UCI option {name!r}; it has: {known}")
+                raise ValueError(
+                    f"{self.name[:_SHOWN]} has no UCI option {name!r}; it has: {known[:_SHOWN]}"
+                )
             if fault := option.fault(value):
                 raise ValueError(
-                    f"{self.name}: UCI option {option.name} is {value!r}, expected {fault}"
+                    f"{self.name[:_SHOWN]}: UCI option {name} is {value!r}, expected {fault[:_SHOWN]}"
                 )
             text = str(value).lower() if option.kind == "check" else str(value)
             lines.append(f"setoption name {option.name} value {text}\n")
         return "".join(lines).encode()
+
+
+def _bound(text: str) -> int | None:
+    """The bound of an option; None where the engine gives none, or no number."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 def _centipawns(line: bytes, moved: bool) -> int:
@@ -164,6 +172,8 @@ def _centipawns(line: bytes, moved: bool) -> int:
         return max(-MAX_CP, min(MAX_CP, number))
     if kind != b"mate" or not number:
         raise ValueError(f"a score of kind {kind[:20]!r}")
+    if abs(number) >= MATE_SCORE - MAX_CP:
+        raise ValueError("a mate in more moves than any search sees")
     return MATE_SCORE - number + moved if number > 0 else -MATE_SCORE - number
 
 

@@ -181,3 +181,27 @@ def test_moves_in_uci_are_actions_of_their_colour() -> None:
         board.turn = turn
         for move in board.legal_moves:
             assert table[move.uci().encode()] == move_to_action(move, turn)
+
+
+@pytest.mark.parametrize("score", ["mate 200", "mate -200", f"mate -{10**12}", f"mate {'9' * 30}"])
+def test_a_mate_beyond_every_search_is_no_score(score: str) -> None:
+    assert parse_score(info("mate 199")) == MATE_SCORE - 199 > MAX_CP
+    for reader in (parse_score, parse_move_scores):
+        with pytest.raises(ValueError, match="a mate in more moves than any search sees"):
+            reader(info(score))
+
+
+@pytest.mark.parametrize("bound", ["x", "1e3", "9" * 5000])
+def test_a_bound_of_an_option_that_is_no_number_is_none(bound: str) -> None:
+    said = f"id name Stockfish 15\noption name Hash type spin default 1 min {bound} max 5\n"
+    handshake = Handshake.parse(said)
+    assert handshake.options["hash"].minimum is None and handshake.options["hash"].maximum == 5
+    assert handshake.commands({"Hash": 3}) == b"setoption name Hash value 3\n"
+
+
+def test_of_an_engine_s_long_names_a_message_repeats_the_beginning() -> None:
+    said = f"id name {'n' * 900}\noption name {'o' * 900} type combo default a var {'v' * 900}\n"
+    for options in ({"Hash": 1}, {"O" * 900: "b"}):
+        with pytest.raises(ValueError) as refused:
+            Handshake.parse(said).commands(options)
+        assert "n" * 201 not in str(refused.value) and "v" * 201 not in str(refused.value)

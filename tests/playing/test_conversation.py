@@ -55,6 +55,14 @@ def test_isready_waits_for_loading_and_never_after_it() -> None:
     assert talk.hear("go infinite", "isready") == ["readyok"]
 
 
+def test_an_isready_that_waits_for_loading_is_still_to_be_answered() -> None:
+    talk = Talk(loaded=False)
+    talk.hear("uci", "isready")
+    assert talk.conversation.busy  # so the end of the input waits for it
+    talk.conversation.loaded()
+    assert not talk.conversation.busy
+
+
 def test_what_is_heard_from_position_on_waits_for_loading_and_is_then_obeyed_in_its_order() -> None:
     talk = Talk(loaded=False)
     assert talk.hear("setoption name Temperature value 50") == []

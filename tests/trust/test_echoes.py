@@ -7,14 +7,16 @@ import json
 import random
 import string
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from algorithms import PRESETS
 from algorithms.config.files import load, to_dict
-from algorithms.config.foreign import Trust
+from algorithms.config.foreign import NO_TRUST, ForeignName, Trust, require_trust
 from algorithms.config.run import TrainConfig
+from algorithms.run_folder.files import UntrustedError
 from tests.commands.lab import Answer, chess_lab
 from tests.trust.stranger import Stranger
 
@@ -101,6 +103,13 @@ def test_a_long_text_in_a_setting_is_cut(stranger: Stranger, setting: str) -> No
 def test_a_long_text_that_is_a_path_or_a_label_is_cut(stranger: Stranger, setting: str) -> None:
     stranger.says(setting, long_text())
     assert brief(chess_lab("train", "--like", stranger.folder, "--smoke", "--trust"), long_text())
+
+
+def test_of_many_names_from_outside_ten_are_listed() -> None:
+    names = [ForeignName("match.opponents", f"module_{i}:Name", "imports") for i in range(1000)]
+    with pytest.raises(UntrustedError, match="and 990 more names") as refused:
+        require_trust(Path("config.json"), names, NO_TRUST)
+    assert "module_9:Name" in str(refused.value) and len(str(refused.value)) < 1000
 
 
 def test_unknown_names_and_rows_are_cut(stranger: Stranger) -> None:

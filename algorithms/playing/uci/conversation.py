@@ -77,8 +77,10 @@ class Conversation:
 
     @property
     def busy(self) -> bool:
-        """Whether a `bestmove` is still to come."""
-        return bool(self._searches) or any(isinstance(command, Go) for command in self._waiting)
+        """Whether a `bestmove` is still to come, or a `readyok` that waits for the policy."""
+        return bool(self._searches) or any(
+            isinstance(command, Go) or command is Word.IS_READY for command in self._waiting
+        )
 
     def heard(self, command: Command) -> list[str]:
         """Lines to answer a command with at once."""
