@@ -8,8 +8,8 @@ numbers of threads. So no such number is part of a signature. It is made of whol
 - between which two of a few fixed bounds every advantage and every weight lies: its rank among the bounds;
 - the next number of the generators of samples and of minibatches, which says how much was drawn from them.
 
-Each of these is still decided by floating-point numbers: a move is drawn where a uniform number falls into an interval of
-the cumulated probabilities. A last bit turns such a decision only if it is that close. The network, the update and the
+Each of these is still decided by floating-point numbers: a move is drawn where a uniform number falls into an interval
+of the cumulated probabilities. A last bit turns such a decision only if it is that close. The network, the update and the
 batch are float64 here, where rounding is about 1e-16 of a number. A run makes some ten thousand decisions, and none of
 them is that near. The bounds are no values that an advantage or a weight has by construction, such as 0, 1 or 1/2.
 
@@ -67,7 +67,7 @@ def combined(numbers: list[int]) -> int:
 
 
 def runs(name: str) -> list[TrainConfig]:
-    """The tiny runs of a preset, with its own settings of what it learns by: one in each form of rollout that it has."""
+    """The tiny runs of a preset with its own settings of what it learns by, one in each form of rollout."""
     config = named_run(name)
     forms = {"positions": 3, "games": 2}
     if config.algorithm.needs().all_moves:
