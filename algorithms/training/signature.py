@@ -9,9 +9,9 @@ numbers of threads. So no such number is part of a signature. It is made of whol
 - the next number of the generators of samples and of minibatches, which says how much was drawn from them.
 
 Each of these is still decided by floating-point numbers: a move is drawn where a uniform number falls into an interval
-of the cumulated probabilities. A last bit turns such a decision only if it is that close. The network, the update and the
-batch are float64 here, where rounding is about 1e-16 of a number. A run makes some ten thousand decisions, and none of
-them is that near. The bounds are no values that an advantage or a weight has by construction, such as 0, 1 or 1/2.
+of the cumulated probabilities. A last bit turns such a decision only if it is that close. The network, the update and
+the batch are float64 here, where rounding is about 1e-16 of a number. A run makes some ten thousand decisions, and none
+of them is that near. The bounds are no values that an advantage or a weight has by construction, such as 0, 1 or 1/2.
 
 The first weights are drawn anew, uniformly and in float64: those of a fresh network come from logarithms and cosines,
 which differ between processors by 1e-7. How a network is initialised has no part in a signature.

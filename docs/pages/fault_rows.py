@@ -1,4 +1,4 @@
-"""The matrix of faults: what is injected, how, and what tests or measures it; docs/reliability.md is made of it."""
+"""The matrix of faults: what is injected, how, and what tests or measures it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Fault:
 
 
 _POOL, _FAULTS = "evaluators/test_stockfish_pool.py", "evaluators/test_engine_faults.py"
-_REAL = "evaluators/test_engine_promises.py"
 _CACHE, _CHECKPOINT = "evaluators/test_cache.py", "run_folder/test_checkpoint.py"
+_REAL = "evaluators/test_engine_promises.py"
 
 FAULTS = (
     Fault(
@@ -235,9 +235,7 @@ FAULTS = (
         "clocks of a process set back and forth, file systems mounted read-only, blanks and other scripts in names",
         ("run_folder/test_odd_places.py",),
     ),
-    Fault(
-        "F-16, slow disk", "a disk that is slow", not_run="no slow file system can be mounted here"
-    ),
+    Fault("F-16, slow disk", "a disk that is slow", not_run="no test makes a slow file system yet"),
     Fault(
         "S-1",
         "a malicious checkpoint",
@@ -299,28 +297,3 @@ FAULTS = (
         ),
     ),
 )
-
-PROMISED: dict[str, Sequence[str]] = {
-    "P1": FAULTS[0].tests,
-    "P2": (
-        "env/test_vector_rules.py::test_equal_seeds_give_equal_streams_and_rows_do_not_depend_on_the_batch",
-        "training/test_trainer.py::test_equal_seeds_give_equal_runs_and_another_seed_another",
-        "evaluators/test_builtin.py::test_golden_scores_are_equal_on_every_machine",
-        "golden/test_signature.py",
-    ),
-    "P3": (
-        "training/test_presets_resume.py",
-        "training/test_controlled_runs.py::test_a_run_that_is_stopped_and_continued_equals_one_that_is_not",
-        "training/test_trainer.py::test_a_killed_run_continues_as_if_nothing_had_happened",
-    ),
-    "P4": tuple(
-        test for fault in FAULTS if fault.key in ("L2", "F-1", "F-2", "F-4") for test in fault.tests
-    ),
-    "P5": next(fault.tests for fault in FAULTS if fault.key == "F-6"),
-    "P6": tuple(
-        f"trust/test_{name}.py"
-        for name in ("names_in_a_folder", "files_outside", "pickles", "limits", "page_in_a_browser")
-    ),
-    "P7": next(fault.tests for fault in FAULTS if fault.key == "T-1"),
-}
-"""Promise -> its tests, as in `Fault.tests`."""
