@@ -20,15 +20,14 @@ RUNS = [
 
 
 def resumed(folder: Path, name: str, form: Any) -> None:
-    """Raises where the two runs of a preset do not end in the same state, to the bit."""
+    """Raises where the two runs do not end in the same state, to the bit, or the stopped one was not stopped early."""
     algorithm, regularizer = PRESETS[name]
     rollout = RolloutConfig(form=form, num_envs=8 if form == "positions" else 2, num_plies=2)
     group = 80 if algorithm.needs().all_moves else algorithm.group_size
-    first, _, _ = stopped_and_straight(
-        folder, 2, algorithm=algorithm, regularizer=regularizer, rollout=rollout,
+    stopped_and_straight(
+        folder, 1, algorithm=algorithm, regularizer=regularizer, rollout=rollout,
         total_moves=5 * rollout.num_envs * rollout.num_plies * group,
     )  # fmt: skip
-    assert first.updates == 2
 
 
 def test_a_stopped_run_of_the_critic_equals_one_that_was_not(tmp_path: Path) -> None:
