@@ -23,16 +23,16 @@ COMMAND = (sys.executable, "-P", "-m", "algorithms.cli", "train", "grpo", "--smo
 
 @pytest.mark.parametrize("jump_s", [-(10.0**9), 10.0**9])
 def test_a_clock_that_jumps_changes_nothing_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, jumped = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + jumped[0])
 
     def jump(row: Mapping[str, float]) -> None:
-        jumped[0] = jump_s * row["step"]
+        jumped[0] = 1e9 if row["step"] % 2 else -1e9  # 32 years on, and back
 
     train(tiny(tmp_path / "jumps", 2), display=Watcher(jump))
-    assert abs(time.time() - real()) > 1e9  # the process's clock is another one by now
+    assert abs(time.time() - real()) > 9e8  # the process's clock is another one by now
     train(tiny(tmp_path / "jumps", 3), resume=True, display=Watcher(jump))
     jumped[0] = 0.0
     train(tiny(tmp_path / "straight", 3), display=Watcher())
@@ -43,7 +43,12 @@ def test_a_clock_that_jumps_changes_nothing_of_a_run(
 
 
 @pytest.mark.parametrize(
-    "name", ["a run with blanks", "прогон-走る-é", "semi;colon & 'quote'", "-dash"]
+    "name",
+    [
+        "прогон 走る é; & 'quote'",
+        pytest.param("a run with blanks", marks=pytest.mark.slow),
+        pytest.param("-dash", marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_goes_on_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
