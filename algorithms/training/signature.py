@@ -27,6 +27,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -154,7 +155,7 @@ def _facts(session: Session) -> Iterator[Tensor]:
 
 
 def _doubled(batch: RolloutBatch) -> RolloutBatch:
-    floats = {
+    floats: dict[str, Any] = {
         field.name: value.double()
         for field in dataclasses.fields(batch)
         if isinstance(value := getattr(batch, field.name), Tensor) and value.is_floating_point()

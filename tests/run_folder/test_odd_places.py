@@ -21,7 +21,6 @@ COMMAND = (sys.executable, "-P", "-m", "algorithms.cli", "train", "grpo", "--smo
            "--env.evaluator", "builtin", "--run-dir")  # fmt: skip
 
 
-@pytest.mark.parametrize("jump_s", [-(10.0**9), 10.0**9])
 def test_a_clock_that_jumps_changes_nothing_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
