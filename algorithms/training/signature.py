@@ -27,7 +27,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -70,7 +70,7 @@ def combined(numbers: list[int]) -> int:
 def runs(name: str) -> list[TrainConfig]:
     """The tiny runs of a preset with its own settings of what it learns by, one in each form of rollout."""
     config = named_run(name)
-    forms = {"positions": 3, "games": 2}
+    forms: dict[Literal["positions", "games"], int] = {"positions": 3, "games": 2}
     if config.algorithm.needs().all_moves:
         del forms["games"]
     return [
