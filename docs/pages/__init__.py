@@ -22,6 +22,7 @@ NAMES = (
     "environment",
     "findings",
     "networks",
+    "reliability",
     "results",
     "settings",
 )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from docs.pages import ROOT, result
-from docs.pages.figures import entropy_against_regret, learning_curve, precision_curves
-from docs.pages.markdown import filled, table, tables
+from docs.pages.writing.figures import entropy_against_regret, learning_curve, precision_curves
+from docs.pages.writing.markdown import filled, table, tables
 
 STAGES = ("environment", "evaluator", "forward", "update", "rest")
 """Of `benchmarks.gpu`."""

@@ -22,8 +22,8 @@ from docs.pages.causes_elsewhere import (
     other_settings,
     signatures,
 )
-from docs.pages.figures import pair
-from docs.pages.markdown import filled, number, spread, table
+from docs.pages.writing.figures import pair
+from docs.pages.writing.markdown import filled, number, spread, table
 
 Matrix = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from algorithms.collapse.causes import CAUSES
 from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
 from algorithms.collapse.causes.cause import Cause
 from benchmarks.records.causes import held_together, summary
-from docs.pages.markdown import spread, table
+from docs.pages.writing.markdown import spread, table
 
 Matrix = Mapping[str, Any]
 

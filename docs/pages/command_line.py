@@ -13,8 +13,8 @@ from algorithms.commands.completion import settings_of
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainOptions
 from algorithms.pretraining.config import PretrainConfig, PretrainOptions
-from docs.pages.markdown import filled, table
 from docs.pages.settings import descriptions
+from docs.pages.writing.markdown import filled, table
 
 Titled = tuple[str, str]
 """Title of a table and the table, either of which may be empty."""

@@ -9,8 +9,8 @@ from algorithms.collapse.doctor import RULES
 from algorithms.collapse.doctor.confidence import RIGHT_OF
 from benchmarks.doctor.judge import rules_hash
 from docs.pages import result
-from docs.pages.figures import shares
-from docs.pages.markdown import filled, table
+from docs.pages.writing.figures import shares
+from docs.pages.writing.markdown import filled, table
 
 Rows = Sequence[Mapping[str, Any]]
 SIZES = ("full", "half", "third", "harmless")

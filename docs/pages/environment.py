@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chess_env.move_facts import GROUPS, MOVE_FACTS, NUM_MOVE_FACTS
 from chess_env.observation import PLANES
-from docs.pages.markdown import filled, table
+from docs.pages.writing.markdown import filled, table
 
 
 def pages() -> dict[str, str]:

@@ -17,8 +17,8 @@ from benchmarks.records.four_algorithms import (
 )
 from benchmarks.records.questions import LEVELS
 from docs.pages import result
-from docs.pages.figures import phases, prices
-from docs.pages.markdown import filled, table
+from docs.pages.writing.figures import phases, prices
+from docs.pages.writing.markdown import filled, table
 
 COMPARISONS = {"resnet": "four_algorithms", "move_net": "four_algorithms_move_net"}
 """Network -> result of the comparison of four algorithms on it, and file of its figure."""

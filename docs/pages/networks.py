@@ -8,8 +8,8 @@ from typing import Any
 
 from algorithms.networks.settings import LEARNING_RATES
 from docs.pages import result
-from docs.pages.figures import by_cpu_time
-from docs.pages.markdown import filled, table, tables
+from docs.pages.writing.figures import by_cpu_time
+from docs.pages.writing.markdown import filled, table, tables
 
 Rows = Sequence[Mapping[str, Any]]
 

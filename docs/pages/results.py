@@ -9,8 +9,8 @@ import chess
 
 from chess_env.games.rendering import svg
 from docs.pages import result
-from docs.pages.figures import strong_curves
-from docs.pages.markdown import filled, table
+from docs.pages.writing.figures import strong_curves
+from docs.pages.writing.markdown import filled, table
 
 ARMS = {
     "pretrained": "pretrained",

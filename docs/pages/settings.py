@@ -11,7 +11,7 @@ import docstring_parser
 from algorithms import PRESETS
 from algorithms.regularization import RegularizerConfig
 from docs.pages import ROOT
-from docs.pages.markdown import table
+from docs.pages.writing.markdown import table
 
 TABLE = re.compile(r"<!-- settings -->\n.*?<!-- end settings -->", re.DOTALL)
 

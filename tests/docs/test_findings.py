@@ -10,8 +10,8 @@ from benchmarks.learning.four_algorithms import command
 from benchmarks.learning.questions import QUESTIONS
 from benchmarks.records.four_algorithms import Judgement
 from docs.pages import findings, result
-from docs.pages.figures import phases, prices
-from docs.pages.markdown import with_network
+from docs.pages.writing.figures import phases, prices
+from docs.pages.writing.markdown import with_network
 
 
 def column(prices: dict[str, float]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 import docs.pages
 from docs.pages import NAMES, render, stale
 from docs.pages.__main__ import main
-from docs.pages.markdown import filled, table, tables
+from docs.pages.writing.markdown import filled, table, tables
 
 
 @pytest.mark.parametrize("name", NAMES)

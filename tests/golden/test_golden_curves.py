@@ -28,7 +28,7 @@ def test_the_curves_of_a_preset_are_the_stored_ones(preset: str, device: torch.d
 
 
 def test_every_stored_curve_belongs_to_a_preset() -> None:
-    assert {path.stem for path in curves.FOLDER.glob("*.json")} <= set(PRESETS)
+    assert curves.stored() <= set(PRESETS)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

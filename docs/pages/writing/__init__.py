@@ -1,0 +1,1 @@
+"""Text and figures of the pages: `markdown` fills templates and writes tables, `figures` draws."""
