@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import resource
 import signal
@@ -241,3 +242,23 @@ def test_a_full_disk_names_path_and_size_and_keeps_the_previous_one(tmp_path: Pa
         signal.signal(signal.SIGXFSZ, handler)
     assert load_newest(tmp_path).state["update"] == 1
     assert not list(tmp_path.glob("partial-*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for update in range(3):
+        save(tmp_path, update, weights={}, state={}, best=update == 1)
+    process = os.fork()
+    if process == 0:
+        monkeypatch.setattr(checkpoint, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        save(tmp_path, 3, weights={}, state={}, best=True)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert os.readlink(tmp_path / "latest") == "update-00000002"
+    checkpoint.settle(tmp_path, 3)
+    assert os.readlink(tmp_path / "latest") == os.readlink(tmp_path / "best") == "update-00000003"
+    assert [path.name for path in checkpoint.checkpoints(tmp_path)] == [
+        "update-00000002", "update-00000003",
+    ]  # fmt: skip
