@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.speed.memory import descendants, resident_mb
 
 WARM_UP = 1 / 3
 """Share of a run's time that is left out: caches, pools and the window of seen positions fill up in it."""
 _WINDOW = 1 / 6
+_PARTS = 12
 
 
 class Sample(NamedTuple):
@@ -72,24 +73,28 @@ def longest_zombie_s(samples: Sequence[Sample]) -> float:
     return longest
 
 
-def growth(samples: Sequence[Sample]) -> dict[str, Any]:
+_READ: dict[str, Callable[[Sample], float]] = {
+    "resident_mb": lambda one: one.resident_mb,
+    "descriptors": lambda one: one.descriptors,
+    "processes": lambda one: len(one.children),
+}
+
+
+def growth(samples: Sequence[Sample]) -> dict[str, float]:
     """What changed from just after the warm-up to the end, each a median over a sixth of the time.
 
     The warm-up is the first third of the time. The sixth after it is compared with the last sixth.
     """
     whole_s = samples[-1].at_s
-    start = [s for s in samples if WARM_UP <= s.at_s / whole_s <= WARM_UP + _WINDOW]
-    end = [s for s in samples if s.at_s / whole_s >= 1 - _WINDOW]
-    warm = [s for s in samples if s.at_s >= WARM_UP * whole_s]
-    found: dict[str, Any] = {}
-    for name, read in (
-        ("resident_mb", lambda s: s.resident_mb),
-        ("descriptors", lambda s: s.descriptors),
-        ("processes", lambda s: len(s.children)),
-    ):
+    start = _between(samples, WARM_UP, WARM_UP + _WINDOW)
+    end = _between(samples, 1 - _WINDOW, 1.0)
+    found: dict[str, float] = {}
+    for name, read in _READ.items():
         found[f"{name}_at_start"] = round(statistics.median(map(read, start)), 1)
         found[f"{name}_at_end"] = round(statistics.median(map(read, end)), 1)
-        found[f"{name}_most"] = round(max(map(read, warm)), 1)
+        found[f"{name}_most"] = round(
+            max(read(s) for s in samples if s.at_s >= WARM_UP * whole_s), 1
+        )
     ratio = found["resident_mb_at_end"] / found["resident_mb_at_start"]
     return {
         "memory_growth_percent": round(100 * (ratio - 1), 2),
@@ -98,19 +103,18 @@ def growth(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def parts(samples: Sequence[Sample], number: int = 12) -> list[dict[str, float]]:
-    """The samples in so many parts of equal time: medians, for a curve."""
-    whole_s = samples[-1].at_s
+def parts(samples: Sequence[Sample]) -> list[dict[str, float]]:
+    """The samples in twelve parts of equal time: medians, for a curve."""
     found = []
-    for part in range(number):
-        inside = [s for s in samples if part <= number * s.at_s / whole_s < part + 1]
+    for part in range(_PARTS):
+        inside = _between(samples, part / _PARTS, (part + 1) / _PARTS)
         if inside:
-            found.append(
-                {
-                    "from_s": round(whole_s * part / number),
-                    "resident_mb": round(statistics.median(s.resident_mb for s in inside), 1),
-                    "descriptors": statistics.median(s.descriptors for s in inside),
-                    "processes": statistics.median(len(s.children) for s in inside),
-                }
-            )
+            medians = {name: statistics.median(map(read, inside)) for name, read in _READ.items()}
+            found.append({"from_s": round(inside[0].at_s)} | medians)
     return found
+
+
+def _between(samples: Sequence[Sample], first: float, last: float) -> list[Sample]:
+    """The samples from one share of the time to another."""
+    whole_s = samples[-1].at_s
+    return [s for s in samples if first * whole_s <= s.at_s <= last * whole_s]

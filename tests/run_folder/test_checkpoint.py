@@ -169,7 +169,7 @@ def test_a_pickle_in_place_of_a_file_never_runs(tmp_path: Path) -> None:
         contents[name] = pickle.dumps(Payload())
         (path / name).write_bytes(contents[name])
         # The attacker also rewrites the manifest, so that only the parser stands in the way.
-        (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents))
+        (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
         with pytest.raises(CheckpointError, match="not written by this program"):
             load(path)
     assert not sentinel.exists()
@@ -181,7 +181,7 @@ def test_a_header_that_claims_a_terabyte_is_refused(tmp_path: Path) -> None:
     header = b'{"w":{"dtype":"F32","shape":[250000000000],"data_offsets":[0,1000000000000]}}'
     contents["model.safetensors"] = len(header).to_bytes(8, "little") + header
     (path / "model.safetensors").write_bytes(contents["model.safetensors"])
-    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents))
+    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
     with pytest.raises(CheckpointError, match="not written by this program"):
         load(path)
 

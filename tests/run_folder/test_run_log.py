@@ -92,7 +92,7 @@ def test_a_missing_tracker_says_how_to_install_it(
 class Recording:
     """A tracker that keeps the steps it is shown, and then calls `write`."""
 
-    def __init__(self, write: Callable[[float], None]) -> None:
+    def __init__(self, write: Callable[[float], object]) -> None:
         self.shown: list[float] = []
         self.closed = False
         self._write = write
@@ -127,7 +127,7 @@ def test_a_tracker_that_is_slow_holds_nobody_up_and_is_shown_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on = threading.Event()
-    tracker = Recording(lambda _: goes_on.wait() and None)
+    tracker = Recording(lambda _: goes_on.wait())
     monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
     log = RunLog(tmp_path, track="wandb")
     for step in range(50):
@@ -143,7 +143,7 @@ def test_a_tracker_that_hangs_is_left_with_a_warning_and_the_record_is_whole(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = threading.Event()
-    tracker = Recording(lambda _: never.wait() and None)
+    tracker = Recording(lambda _: never.wait())
     monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
     monkeypatch.setattr(
         run_log, "Mirror", functools.partial(trackers.Mirror, most_waiting=4, most_s=0.2)
