@@ -131,10 +131,10 @@ def _is_engine(pid: int) -> bool:
 
 def _came_to(run_dir: Path) -> dict[str, Any]:
     """What a run came to, without how often an engine was replaced."""
-    found = outcome(run_dir)
-    for row in found["rows"]:
+    came_to = outcome(run_dir)
+    for row in came_to["rows"]:
         row.pop("rollout/engine_restarts", None)
-    return found
+    return came_to
 
 
 def _row(name: str, run: Soaked, run_dir: Path) -> dict[str, Any]:
@@ -150,6 +150,30 @@ def _row(name: str, run: Soaked, run_dir: Path) -> dict[str, Any]:
     }
 
 
+def found(
+    runs: Mapping[str, Soaked], folders: Mapping[str, Path]
+) -> tuple[list[dict[str, Any]], dict[str, bool]]:
+    """(a row for each run, what held), of the disturbed run and of the undisturbed one, in this order."""
+    rows = [_row(name, runs[name], folders[name]) for name in runs]
+    disturbed, undisturbed = (_came_to(folders[name]) for name in runs)
+    shown = runs["disturbed"].shown
+    verdicts = {
+        "weights_equal": disturbed["tensors"] == undisturbed["tensors"],
+        **{
+            f"{part}_equal": disturbed[part] == undisturbed[part]
+            for part in ("rows", "state", "files")
+        },
+        "memory_flat": rows[0]["memory_growth_percent"] < MOST_GROWTH_PERCENT,
+        **{
+            f"{what}_flat": rows[0][f"{what}_at_end"] <= rows[0][f"{what}_at_start"]
+            for what in ("descriptors", "processes")
+        },
+        "no_process_left": not any(row["processes_left"] for row in rows),
+        "no_row_lost_by_a_tracker_that_hung": shown == list(range(len(shown))),
+    }
+    return rows, verdicts
+
+
 def main() -> None:
     """Prints what was found and writes it as JSON if asked; exit code 1 where something did not hold."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -161,28 +185,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as name:
         folders = {run: Path(name) / run for run in ("disturbed", "undisturbed")}
-        runs = {
-            "disturbed": soaked(folders["disturbed"], _ENDLESS, options.seed, 30 * options.minutes)
-        }
+        disturbed = soaked(folders["disturbed"], _ENDLESS, options.seed, 30 * options.minutes)
         progress = checkpoint.load_newest(folders["disturbed"] / "checkpoints").state["progress"]
         # One move less than another rollout needs.
         moves = progress["scored_moves"] + progress["largest_rollout"] - 1
-        runs["undisturbed"] = soaked(folders["undisturbed"], moves, options.seed)
-        rows = [_row(run, runs[run], folders[run]) for run in runs]
-        ends = {run: _came_to(folder) for run, folder in folders.items()}
-    disturbed, undisturbed = ends.values()
-    shown = runs["disturbed"].shown
-    verdicts = {
-        **{f"{part}_equal": disturbed[part] == undisturbed[part] for part in disturbed},
-        "memory_flat": rows[0]["memory_growth_percent"] < MOST_GROWTH_PERCENT,
-        **{
-            f"{what}_flat": rows[0][f"{what}_at_end"] <= rows[0][f"{what}_at_start"]
-            for what in ("descriptors", "processes")
-        },
-        "no_process_left": not any(row["processes_left"] for row in rows),
-        "no_row_lost_by_a_tracker_that_hung": shown == list(range(len(shown))),
-    }
-    verdicts["weights_equal"] = verdicts.pop("tensors_equal")
+        undisturbed = soaked(folders["undisturbed"], moves, options.seed)
+        runs = {"disturbed": disturbed, "undisturbed": undisturbed}
+        rows, verdicts = found(runs, folders)
     print_table(rows)
     print_table([{"verdict": what, "holds": held} for what, held in verdicts.items()])
     save(
