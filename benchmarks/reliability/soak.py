@@ -31,7 +31,8 @@ from benchmarks.reliability.watching import Sample, growth, parts, sample
 
 MOST_GROWTH_PERCENT = 2.0
 COMMAND = ("train", "grpo", "--smoke", "--env.evaluator", "stockfish:depth=4", "--device", "cpu", "--track", "wandb",
-           "--regularizer.ent-coef-final", "None", "--rollout.num-envs", "16", "--rollout.num-plies", "2",
+           "--regularizer.ent-coef-final", "None", "--optimizer.lr-final", "None",
+           "--rollout.num-envs", "16", "--rollout.num-plies", "2",
            "--eval-interval-updates", "50", "--diagnostics-interval-updates", "50",
            "--checkpoint-interval-updates", "50")  # fmt: skip
 _TRACKER = Path(__file__).parent / "faulty_tracker"
