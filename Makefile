@@ -17,7 +17,7 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
@@ -25,6 +25,7 @@ help:
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
 	@echo "make test-fuzz  100,000 damaged inputs to everything that reads files or UCI"
+	@echo "make test-soak  half an hour of training under faults;  ARGS=\"--minutes 240\" four hours"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
@@ -57,6 +58,9 @@ test-slow: setup trl-env
 	@marks="slow and not gpu"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
 	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -m "$$marks" --timeout 1800 $(ARGS)
+
+test-soak: setup
+	@$(BIN)/python -m benchmarks.reliability.soak --minutes 30 --json benchmarks/results/soak.json $(ARGS)
 
 test-gpu: setup
 	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)

@@ -75,6 +75,8 @@ def pretrain(
             recorder = Recorder(session, run_dir, log, display, temperature=TEMPERATURE)
             if newest is None:
                 recorder.begin()
+            else:
+                recorder.resume()
             with _withdrawn_without_labels(session, log, display, run_dir):
                 about_labels = prepare(labels, display, stop)
             reason = _Run(session, labels, recorder, display).loop(stop)

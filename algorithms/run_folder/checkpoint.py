@@ -11,7 +11,6 @@ temporary name, flushed to disk and renamed, so a kill at any instant leaves the
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -29,7 +28,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from algorithms.run_folder.files import flush_directory, write_flushed
+from algorithms.run_folder.files import PARTIAL, flush_directory, point, remove_whole, write_flushed
 from algorithms.run_folder.reading import cut, parse_json, read_file
 
 FORMAT = 2
@@ -40,7 +39,6 @@ MOST_BYTES = 2**31
 _MOST_STATE_BYTES, _MOST_MANIFEST_BYTES = 8 * 2**20, 2**16
 _ENTRY = {"bytes": int, "sha256": str}  # of a manifest
 _NAME = re.compile(r"update-(\d{8,})")
-_PARTIAL = "partial-"
 
 
 class CheckpointError(RuntimeError):
@@ -84,9 +82,9 @@ def save(
         "trainer.safetensors": save_tensors(tensors),
         "state.json": json.dumps(skeleton, indent=1).encode(),
     }
-    contents["manifest.json"] = _manifest(update, contents)
+    contents["manifest.json"] = _manifest(update, contents, best)
     target = folder / f"update-{update:08d}"
-    partial = folder / f"{_PARTIAL}{update:08d}-{os.getpid()}"
+    partial = folder / f"{PARTIAL}{update:08d}-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
@@ -94,23 +92,36 @@ def save(
         for name, data in contents.items():
             write_flushed(partial / name, data)
         flush_directory(partial)
-        if target.exists():
-            # Left by a run that was killed after it: the stream is the same, so is the content.
-            _remove(target)
+        if target.exists():  # left by a run that was killed after it, with the same content
+            remove_whole(target)
         os.replace(partial, target)
-        _point(folder / "latest", target.name)
-        if best:
-            _point(folder / "best", target.name)
-        flush_directory(folder)
+        _point_to(target, best)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        needed = sum(map(len, contents.values()))
         raise CheckpointError(
             f"checkpoint {target} could not be written ({error.strerror or error}); it needs "
-            f"{needed:,} bytes in {folder}. Earlier checkpoints are intact: free some space there"
+            f"{sum(map(len, contents.values())):,} bytes in {folder}. Earlier checkpoints are intact: free space there"
         ) from error
     _prune(folder, update)
     return target
+
+
+def settle(folder: Path, update: int) -> None:
+    """Does what a kill just after the checkpoint of `update` left undone: links, and old checkpoints removed."""
+    newest = folder / f"update-{update:08d}"
+    try:
+        _sweep(folder)
+        _point_to(newest, _read_manifest(newest).get("best", False))  # older versions left it out
+    except OSError as error:
+        raise CheckpointError(f"no link to {newest} can be made ({error.strerror})") from error
+    _prune(folder, update)
+
+
+def _point_to(target: Path, best: bool) -> None:
+    point(target.with_name("latest"), target.name)
+    if best:
+        point(target.with_name("best"), target.name)
+    flush_directory(target.parent)
 
 
 def load(path: Path) -> Checkpoint:
@@ -138,7 +149,7 @@ def read_verified(file: Path) -> bytes:
     Raises:
         CheckpointError: it or its manifest is missing, cut, altered or of a newer format.
     """
-    expected = _read_manifest(file.parent, file.name)
+    expected = _entry(file)
     try:
         size, written = file.stat().st_size, expected["bytes"]
         if size != written:
@@ -183,15 +194,7 @@ def _prune(folder: Path, update: int) -> None:
     newer = [p for p in checkpoints(folder) if _number(p) > update]
     older = [p for p in checkpoints(folder) if _number(p) <= update][:-KEEP]
     for path in newer + [p for p in older if p.resolve() != best]:
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Removes a checkpoint, under another name, so that a kill leaves no half of one."""
-    gone = path.with_name(f"{_PARTIAL}{path.name}-{os.getpid()}")
-    with contextlib.suppress(OSError):
-        os.replace(path, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        remove_whole(path)
 
 
 def _number(path: Path) -> int:
@@ -200,28 +203,20 @@ def _number(path: Path) -> int:
 
 def _sweep(folder: Path) -> None:
     """Removes what killed processes left half-written; a run has one writer (see `RunLog`)."""
-    for path in folder.glob(f"{_PARTIAL}*"):
+    for path in folder.glob(f"{PARTIAL}*"):
         (Path.unlink if path.is_symlink() else shutil.rmtree)(path)
-
-
-def _point(link: Path, name: str) -> None:
-    """Makes `link` a relative symbolic link to `name`, in one atomic step."""
-    partial = link.with_name(f"{_PARTIAL}{link.name}-{os.getpid()}")
-    partial.unlink(missing_ok=True)
-    partial.symlink_to(name)
-    os.replace(partial, link)
 
 
 def _canonical(values: dict[str, Any]) -> bytes:
     return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def _manifest(update: int, contents: dict[str, bytes]) -> bytes:
+def _manifest(update: int, contents: dict[str, bytes], best: bool) -> bytes:
     files = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in contents.items()
     }
-    return _closed({"format": FORMAT, "update": update, "files": files})
+    return _closed({"format": FORMAT, "update": update, "best": best, "files": files})
 
 
 def _closed(values: dict[str, Any]) -> bytes:
@@ -232,8 +227,8 @@ def _unusable(file: Path, why: str) -> CheckpointError:
     return CheckpointError(f"{file} {why}; use another checkpoint")
 
 
-def _read_manifest(path: Path, name: str) -> dict[str, Any]:
-    """The `bytes` and the `sha256` of a file; the manifest's bytes must be exactly those that its content gives."""
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest, whose bytes must be exactly those that its content gives."""
     file = path / "manifest.json"
     try:
         raw = read_file(file, _MOST_MANIFEST_BYTES)
@@ -250,10 +245,15 @@ def _read_manifest(path: Path, name: str) -> dict[str, Any]:
             f"{file} has format {cut(values.get('format'))}, this version reads {FORMAT}: "
             "open it with the version of the project that wrote it"
         )
-    files = values.get("files")
-    entry = files.get(name) if isinstance(files, dict) else None
+    return dict(values)
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    """Its `bytes` and its `sha256` in the manifest beside it."""
+    files = _read_manifest(file.parent).get("files")
+    entry = files.get(file.name) if isinstance(files, dict) else None
     if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != _ENTRY:
-        raise _unusable(file, f"does not say what {name} holds")
+        raise _unusable(file.with_name("manifest.json"), f"does not say what {file.name} holds")
     return entry
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ CONFIG_FILE = "config.json"
 ENVIRONMENT_FILE = "environment.json"
 CHECKSUM = "sha256"
 """The first value of a file of `closed_object`: the SHA-256 of the file without that line."""
+PARTIAL = "partial-"
+"""How the name of a checkpoint or link begins that is being made or removed."""
 
 _HEAD_BYTES = 82  # with the bracket before it
 # What is left of the head where any one bit of it was flipped.
@@ -97,6 +100,22 @@ def replace_file(path: Path, data: bytes) -> None:
             partial.unlink(missing_ok=True)
             raise
         flush_directory(path.parent)
+
+
+def point(link: Path, name: str) -> None:
+    """Makes `link` a relative symbolic link to `name`, in one atomic step."""
+    partial = link.with_name(f"{PARTIAL}{link.name}-{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(name)
+    os.replace(partial, link)
+
+
+def remove_whole(folder: Path) -> None:
+    """Removes a folder, under another name, so that a kill leaves no half of one."""
+    gone = folder.with_name(f"{PARTIAL}{folder.name}-{os.getpid()}")
+    with contextlib.suppress(OSError):
+        os.replace(folder, gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def replace_json(path: Path, values: Any) -> None:

@@ -25,7 +25,7 @@ from algorithms.run_folder.files import (
     read_record,
     replace_file,
 )
-from algorithms.run_folder.trackers import make_tracker
+from algorithms.run_folder.trackers import Mirror, make_tracker
 
 ANEW = -1
 """The `resume_at` of a run that starts again in its folder: no row is kept."""
@@ -72,7 +72,8 @@ class RunLog:
                     f"{run_dir} holds a run already: continue it with --resume "
                     f"{shlex.quote(str(run_dir))}, or choose another --run-dir"
                 )
-            self._tracker = make_tracker(track, run_dir, config or {})
+            tracker = make_tracker(track, run_dir, config or {})
+            self._mirror = None if tracker is None else Mirror(tracker)
             # Without a buffer: a row that a full disk refuses must not be written a second time later.
             self._file = self.path.open("ab", buffering=0)
         except BaseException:
@@ -87,15 +88,18 @@ class RunLog:
         """
         clean = {k: v if math.isfinite(v) else None for k, v in row.items()}
         self._append(closed_row(clean))
-        if self._tracker is not None:
-            try:
-                self._tracker.write({k: v for k, v in clean.items() if v is not None})
-            # Whatever a third party's tracker raises, the run and its record go on.
-            except Exception as error:
-                warnings.warn(
-                    f"tracker stopped ({error!r}); {self.path} stays complete", stacklevel=2
-                )
-                self._tracker = None
+        if self._mirror is not None:
+            self._mirror.write({k: v for k, v in clean.items() if v is not None})
+            self._say_trouble()
+
+    def _say_trouble(self) -> None:
+        """Leaves a tracker that is not used again, with a warning."""
+        if self._mirror is not None and self._mirror.trouble is not None:
+            warnings.warn(
+                f"tracker stopped ({self._mirror.trouble}); {self.path} stays complete",
+                stacklevel=3,
+            )
+            self._mirror = None
 
     def _append(self, line: bytes) -> None:
         try:
@@ -114,9 +118,10 @@ class RunLog:
         A second call does nothing.
         """
         self._file.close()
-        tracker, self._tracker = self._tracker, None
-        if tracker is not None:
-            tracker.close()
+        if self._mirror is not None:
+            self._mirror.close()
+            self._say_trouble()
+            self._mirror = None
         self._lock.close()
 
 

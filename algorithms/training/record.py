@@ -129,6 +129,10 @@ class Recorder:
         self._session.progress.start_regret_cp = self.last_regret().per_position_cp
         self.finish(row, keep=True, first=True)
 
+    def resume(self) -> None:
+        """Brings links and old checkpoints to where the checkpoint is that the run goes on from."""
+        checkpoint.settle(self._checkpoints, self._session.progress.update)
+
     def evaluate(self, *, every_slice: bool) -> dict[str, float]:
         """Metrics of the present policy on every held-out slice, or on the main one."""
         return self._evaluation.all_slices() if every_slice else self._evaluation.main_slice()

@@ -155,6 +155,7 @@ class _Run:
 
     def resume(self) -> None:
         """Brings what lies beside the record to where the checkpoint is."""
+        self.recorder.resume()
         self._probes.resume(self.session.progress.update)
 
     def loop(self, stop: Stop) -> str | None:

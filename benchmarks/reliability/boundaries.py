@@ -230,12 +230,15 @@ def gone_on(arguments: Sequence[object], run_dir: Path) -> str:
 
 
 def outcome(run_dir: Path) -> dict[str, Any]:
-    """What a run came to, without what a clock decides: its rows, weights, state and the names of its files."""
+    """What a run came to, without what a clock decides: its rows, weights, state, names of files, and links."""
     newest = checkpoint.load_newest(run_dir / "checkpoints").path
     state = dict(json.loads((newest / "state.json").read_text())["$dict"])
     progress = dict(state["progress"]["$dict"])
     state["progress"] = {name: progress[name] for name in ("update", "plies", "scored_moves")}
-    names = [str(path.relative_to(run_dir)) for path in run_dir.rglob("*")]
+    names = [
+        f"{path.relative_to(run_dir)}{f' -> {os.readlink(path)}' if path.is_symlink() else ''}"
+        for path in run_dir.rglob("*")
+    ]
     return {
         "rows": [
             {k: v for k, v in row.items() if not k.startswith(("time/", "step0/"))}

@@ -51,6 +51,7 @@ def test_killing_an_engine_every_two_seconds_costs_no_answer_and_little_time() -
         expected = evaluator.evaluate(positions)
         begun = time.monotonic()
         evaluator.evaluate(positions)
+        held = len(os.listdir("/proc/self/fd"))
         repeated = np.tile(positions, (max(1, round(6 / (time.monotonic() - begun))), 1))
         for _ in range(5):
             took = []
@@ -71,6 +72,7 @@ def test_killing_an_engine_every_two_seconds_costs_no_answer_and_little_time() -
             ratios.append(took[0] / took[1])
         assert evaluator.counters()["quarantined"] == 0
         assert "Z" not in children().values()
+        assert len(os.listdir("/proc/self/fd")) == held
     print(f"{kills} engines killed, throughput {statistics.median(ratios):.2f} of the undisturbed")
     assert kills >= 10
     assert statistics.median(ratios) >= 0.7

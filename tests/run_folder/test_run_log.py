@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from algorithms.reports.run_files import read_metrics
-from algorithms.run_folder import environment
+from algorithms.run_folder import environment, trackers
 from algorithms.run_folder import log as run_log
 from algorithms.run_folder.files import RunFolderError
 from algorithms.run_folder.log import RunLog
@@ -87,29 +89,74 @@ def test_a_missing_tracker_says_how_to_install_it(
     RunLog(tmp_path).close()  # the folder is free again
 
 
+class Recording:
+    """A tracker that keeps the steps it is shown, and then calls `write`."""
+
+    def __init__(self, write: Callable[[float], object]) -> None:
+        self.shown: list[float] = []
+        self.closed = False
+        self._write = write
+
+    def write(self, row: Mapping[str, float]) -> None:
+        self.shown.append(row["step"])
+        self._write(row["step"])
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def test_a_tracker_that_fails_does_not_cost_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[float] = []
+    def fail(step: float) -> None:
+        if step == 1:
+            raise ConnectionError("server gone")
 
-    class Failing:
-        def write(self, row: Mapping[str, float]) -> None:
-            shown.append(row["step"])
-            if row["step"] == 1:
-                raise ConnectionError("server gone")
-
-        def close(self) -> None:
-            raise AssertionError("a tracker that failed is not used again")
-
-    monkeypatch.setattr(run_log, "make_tracker", lambda *_: Failing())
+    tracker = Recording(fail)
+    monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
     log = RunLog(tmp_path, track="wandb")
-    log.write({"step": 0})
     with pytest.warns(UserWarning, match="server gone"):
-        log.write({"step": 1})
-    log.write({"step": 2})
-    log.close()
-    assert shown == [0, 1]
+        for step in range(3):
+            log.write({"step": step})
+        log.close()
+    assert tracker.shown == [0, 1] and not tracker.closed
     assert [row["step"] for row in read_metrics(tmp_path)] == [0, 1, 2]
+
+
+def test_a_tracker_that_is_slow_holds_nobody_up_and_is_shown_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    tracker = Recording(lambda _: goes_on.wait())
+    monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
+    log = RunLog(tmp_path, track="wandb")
+    for step in range(50):
+        log.write({"step": step})
+    assert len(tracker.shown) <= 1
+    goes_on.set()
+    log.close()
+    assert tracker.shown == list(range(50)) and tracker.closed
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_a_tracker_that_hangs_is_left_with_a_warning_and_the_record_is_whole(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    tracker = Recording(lambda _: never.wait())
+    monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
+    monkeypatch.setattr(
+        run_log, "Mirror", functools.partial(trackers.Mirror, most_waiting=4, most_s=0.2)
+    )
+    log = RunLog(tmp_path, track="wandb")
+    why = "4 rows wait for it" if rows == 9 else r"did not end within 0\.2 s"
+    with pytest.warns(UserWarning, match=why) as said:
+        for step in range(rows):
+            log.write({"step": step})
+        log.close()
+    assert len(said) == 1
+    assert [row["step"] for row in read_metrics(tmp_path)] == list(range(rows))
+    never.set()  # so that its thread ends with this test
 
 
 def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:
