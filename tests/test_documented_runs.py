@@ -37,7 +37,7 @@ RUNS = ("runs/first", "runs/mine", "runs/my-run", "runs/strong", "runs/start", "
 """Folders of runs that the pages name."""
 
 IN_A_SENTENCE = re.compile(
-    r"chess-lab (causes|compare|diagnose|eval|report|uci|train|completion)|.*(\.\.\.|module:Name).*"
+    r"chess-lab (causes|compare|diagnose|eval|report|uci|train( --resume)?|completion)|.*(\.\.\.|module:Name).*"
 )
 """A command that a sentence names, without the arguments that it needs."""
 

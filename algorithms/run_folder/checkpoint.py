@@ -3,10 +3,9 @@
     checkpoints/update-00000040/{model.safetensors, trainer.safetensors, state.json, manifest.json}
     checkpoints/latest -> update-00000040        checkpoints/best -> update-00000035
 
-Tensors and arrays are safetensors, everything else is JSON: opening a checkpoint never runs code
-from it. The manifest holds the SHA-256 of every file (a flipped bit loads silently from both .pt
-and .safetensors), and is checked before anything is parsed. A directory is written under a
-temporary name, flushed to disk and renamed, so a kill at any instant leaves the previous ones.
+Tensors and arrays are safetensors, everything else is JSON: opening a checkpoint never runs code from it. The manifest
+holds the SHA-256 of every file, and is checked before anything is parsed. A directory is written under a temporary
+name, flushed to disk and renamed, so a kill at any instant leaves the previous ones.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from algorithms.run_folder.reading import cut, parse_json, read_file
 FORMAT = 2
 FILES = ("model.safetensors", "trainer.safetensors", "state.json")
 KEEP = 2  # newest checkpoints kept beside the best one: the fall-back where the newest is damaged
-MOST_BYTES = 2**31
-"""Of a file of tensors: half a billion numbers."""
+MOST_BYTES = 2**31  # of a file of tensors: half a billion numbers
 _MOST_STATE_BYTES, _MOST_MANIFEST_BYTES = 8 * 2**20, 2**16
 _ENTRY = {"bytes": int, "sha256": str}  # of a manifest
 _NAME = re.compile(r"update-(\d{8,})")
@@ -107,7 +105,11 @@ def save(
 
 
 def settle(folder: Path, update: int) -> None:
-    """Does what a kill just after the checkpoint of `update` left undone: links, and old checkpoints removed."""
+    """Does what a kill just after the checkpoint of `update` left undone: links, and old checkpoints removed.
+
+    Raises:
+        CheckpointError: a link cannot be made.
+    """
     newest = folder / f"update-{update:08d}"
     try:
         _sweep(folder)
@@ -177,9 +179,8 @@ def load_newest(folder: Path) -> Checkpoint:
         except CheckpointError as error:
             warnings.warn(f"falling back to the previous checkpoint: {error}", stacklevel=2)
     found = f"all {len(paths)} are damaged" if paths else "it holds none"
-    raise CheckpointError(
-        f"no intact checkpoint in {folder}: {found}; start a new run in another --run-dir, or delete this one"
-    )
+    remedy = "start a new run in another --run-dir, or delete this one"
+    raise CheckpointError(f"no intact checkpoint in {folder}: {found}; {remedy}")
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -249,7 +250,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _entry(file: Path) -> dict[str, Any]:
-    """Its `bytes` and its `sha256` in the manifest beside it."""
     files = _read_manifest(file.parent).get("files")
     entry = files.get(file.name) if isinstance(files, dict) else None
     if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != _ENTRY:
