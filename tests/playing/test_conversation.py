@@ -152,6 +152,8 @@ def test_limits_are_ignored_and_that_is_said_once() -> None:
     talk = Talk()
     first, second = talk.hear("go wtime 1 btime 1"), talk.hear("go depth 3")
     assert first == ["info string limits are ignored (wtime, btime): a move takes one forward pass"]
+    again = Talk().hear("go" + 60 * " movetime 1")
+    assert again == ["info string limits are ignored (movetime): a move takes one forward pass"]
     assert second == []
 
 

@@ -54,7 +54,7 @@ class Go:
     """`go ...`.
 
     Attributes:
-        limits: names of the limits given, such as "depth"; their values are not kept.
+        limits: names of the limits given, such as "depth", each once; their values are not kept.
         searchmoves: the only moves to choose from, as written; None for all.
         infinite: the move is asked for by `stop` alone.
         ponder: the move is asked for by `ponderhit` or `stop`.
@@ -143,7 +143,7 @@ def _position(words: list[str]) -> Position | Ignored:
 
 
 def _go(words: list[str]) -> Go:
-    limits = tuple(word for word in words if word in _LIMITS)
+    limits = tuple(dict.fromkeys(word for word in words if word in _LIMITS))
     searchmoves = None
     if "searchmoves" in words:
         after = words[words.index("searchmoves") + 1 :]
