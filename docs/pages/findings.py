@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
     asked = result("questions")["questions"]
     compared = {network: result(name) for network, name in COMPARISONS.items()}
     return {
-        "docs/findings.md": findings(compared, asked),
+        "docs/findings.md": findings(compared, asked, result("four_one_step_size")),
         "docs/open_questions.md": open_questions(asked),
     }
 
@@ -70,12 +70,15 @@ def phase_plot(four: Mapping[str, Any]) -> str:
     return phases(families)
 
 
-def findings(compared: Mapping[str, Mapping[str, Any]], asked: Mapping[str, Any]) -> str:
+def findings(
+    compared: Mapping[str, Mapping[str, Any]], asked: Mapping[str, Any], one_rate: Mapping[str, Any]
+) -> str:
     """The page of findings.
 
     Args:
         compared: network -> the comparison of four algorithms on it.
         asked: the questions.
+        one_rate: the comparison on `move_net` with one step size for all.
     """
     claims = judged(compared)
     return filled(
@@ -86,6 +89,7 @@ def findings(compared: Mapping[str, Mapping[str, Any]], asked: Mapping[str, Any]
         counts=counts(claims),
         both_table=both_table,
         asked=asked,
+        one_rate=one_rate,
         titles=TITLES,
         tuning_table=tuning_table,
         rate_level=rate_level,
