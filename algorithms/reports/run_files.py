@@ -265,7 +265,7 @@ def _check_row(row: object, last_step: int, where: str) -> int:
     number = _finite(step)
     if number is None or not last_step < number < MAX_STEP or number != int(number):
         raise RunFileError(
-            f"{where}: step is {step!r}, expected a whole number above {last_step}: "
+            f"{where}: step is {str(step)[:40]}, expected a whole number above {last_step}: "
             "were two runs written into one file?"
         )
     return int(number)

@@ -34,7 +34,7 @@ _DIGITS_MAX = 5
 
 
 def _fail(fen: object, reason: str) -> ValueError:
-    shown = repr(fen)
+    shown = ascii(fen)  # so that the limit holds however it is printed
     if len(shown) > _ECHO_CHARS:
         shown = shown[:_ECHO_CHARS] + "..."
     return ValueError(

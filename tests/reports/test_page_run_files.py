@@ -55,6 +55,7 @@ def test_a_last_line_cut_by_a_kill_is_left_out_and_noted(tmp_path: Path, torn: s
         ('{"step": 0.5}\n', "step is 0.5"),
         ('{"step": NaN}\n', "step is nan"),
         ('{"step": 1e300}\n', "step is 1e"),
+        ('{"step": 1' + 400 * "0" + "}\n", f"step is 1{39 * '0'}, expected"),
         ("[" * 100_000 + "\n", "line 1 is damaged"),
     ],
 )
