@@ -17,7 +17,7 @@ The first weights are drawn anew, uniformly and in float64: those of a fresh net
 which differ between processors by 1e-7. How a network is initialised has no part in a signature.
 
 The tests move every weight by 1e-9 of itself, which is a million times as much as rounding does, and compute on two
-threads and with the instructions of other processors; the signatures stay. (By 1e-7, one run of 75 came out otherwise.)
+threads and with the instructions of other processors; the signatures stay. (1e-7 changed that of one run of 25.)
 """
 
 from __future__ import annotations
