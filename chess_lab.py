@@ -32,9 +32,12 @@ def _run() -> int:
         )  # fmt: skip
         print("\n".join(lines), file=sys.stderr)
         return 1
-    from algorithms.cli import main as run
+    from algorithms.run_folder.stopping import raise_outside_imports
 
-    return run()
+    with raise_outside_imports():
+        from algorithms.cli import main as run
+
+        return run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
 from algorithms.core.messages import complain
 from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.stopping import exit_code, quiet_imports
+from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -35,7 +35,7 @@ SLOW_TO_LOAD = ("train", "pretrain", "eval")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command line `argv` (the process's own where None)."""
-    with quiet_imports():
+    with raise_outside_imports():
         return _run(argv)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +18,7 @@ SIGNALS = tuple(
 """Signals that ask a process to end."""
 
 _IMPORTING = "<frozen importlib._bootstrap>"
+_COMPILER = f"{os.sep}llvmlite{os.sep}"
 
 
 class Stop:
@@ -53,8 +55,15 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stop_on_signal() -> Iterator[Stop]:
-    """A `Stop` set by the first of `SIGNALS`; a second one raises `Stopped`."""
+    """A `Stop` set by the first of `SIGNALS`; a second one raises `Stopped`.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came before, inside `raise_outside_imports`, and a library took the exception.
+    """
     stop = Stop()
+    before = signal.getsignal(signal.SIGINT)
+    if isinstance(before, _Interrupt) and before.came:
+        raise KeyboardInterrupt
 
     def note(number: int, frame: FrameType | None) -> None:
         if stop.name is not None:
@@ -76,25 +85,44 @@ def signals_raise() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def quiet_imports() -> Iterator[None]:
-    """A context in which Ctrl-C ends the process at once while a module is imported, and else raises as usual.
+class _Interrupt:
+    """Handler of SIGINT that remembers that it came.
 
-    Inside an import a KeyboardInterrupt may get lost: some modules turn it into an ImportError, and
-    the locks of the import system print it and go on.
+    Where a KeyboardInterrupt gets lost it ends the process at once: some modules turn one inside an
+    import into an ImportError, and the import system's locks, destructors and the compiler's
+    callbacks print it and go on. Elsewhere it raises; `stop_on_signal` raises it again where a
+    library took it all the same.
     """
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
         while frame is not None:
-            if frame.f_code.co_filename == _IMPORTING:
+            code = frame.f_code
+            if (
+                code.co_filename == _IMPORTING
+                or code.co_name == "__del__"
+                or _COMPILER in code.co_filename
+            ):
                 os.write(2, b"interrupted\n")
                 os._exit(128 + number)
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with _handled([signal.SIGINT] if own else [], interrupt):
+
+@contextmanager
+def raise_outside_imports() -> Iterator[None]:
+    """A context in which Ctrl-C ends the process at once while a module is imported or compiled, else raises."""
+    ours = threading.current_thread() is threading.main_thread()  # no other may set a handler
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
+        return
+    signal.signal(signal.SIGINT, _Interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.forks import Forks
-from algorithms.run_folder.stopping import stop_on_signal
+from algorithms.run_folder.stopping import raise_outside_imports, stop_on_signal
 from tests.commands.lab import ENV
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
@@ -116,6 +117,33 @@ def test_a_run_whose_terminal_is_closed_writes_a_checkpoint(tmp_path: Path) -> N
     assert process.wait(timeout=60) == 129
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == json.loads(metrics.read_text().splitlines()[-1])["step"] > 0
+
+
+def test_a_ctrl_c_that_a_library_swallowed_ends_the_command_before_it_trains() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with raise_outside_imports():
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), stop_on_signal():
+            pass
+    with raise_outside_imports(), stop_on_signal() as stop:
+        assert stop.name is None
+
+
+def test_ctrl_c_in_a_destructor_that_would_swallow_it_ends_the_process() -> None:
+    code = (
+        "import signal\n"
+        "from algorithms.run_folder.stopping import raise_outside_imports\n"
+        "class Dying:\n"
+        "    def __del__(self): signal.raise_signal(signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "with raise_outside_imports(): Dying()\n"
+        "print('went on')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=ENV, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 @pytest.mark.parametrize("module", ["algorithms.cli", "algorithms.commands.run_end", "torch.nn"])
