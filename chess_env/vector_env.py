@@ -20,6 +20,7 @@ from chess_env.games.settings import EnvArguments, checked_render_mode, checked_
 from chess_env.games.vector_info import final_entries, observe, transition
 from chess_env.games.vector_inputs import (
     checked_actions,
+    checked_array,
     checked_autoreset_mode,
     checked_reset_options,
     checked_seeds,
@@ -42,8 +43,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `ChessSelfPlayEnv` mean the same here, and board i reset with seed s equals a single environment
     reset with seed s + i: same starts, observations, masks, rewards and endings.
 
-    `reset(options={"fens": [...]})` starts every board from its own position. With
-    `AutoresetMode.DISABLED`, `reset(options={"reset_mask": bool [N]})` restarts only some boards.
+    `reset(options={"fens": [...]})` starts every board from its own position. With `AutoresetMode.DISABLED`,
+    `reset(options={"reset_mask": bool [N]})` restarts only some boards.
 
     `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
@@ -51,9 +52,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`); and of the step just made:
     `reward_terms` (name -> float32 [N]), `illegal_action` bool, `action` int16 (`illegal_action="resample"`),
     `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none).
-    With SAME_STEP autoreset an ended game is at once replaced: its last observation is in `final_obs` and
-    its last info in `final_info`; `_final_obs` and `_final_info` (bool [N]) tell where a game ended (the
-    other rows show their boards as they stand).
+    With SAME_STEP autoreset an ended game is at once replaced: `final_obs` and `final_info` hold its last
+    observation and info, in the rows where `_final_obs` and `_final_info` (bool [N]) are True.
 
     Args:
         num_envs: Number of boards, at least 1.
@@ -281,13 +281,13 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         """(uint8 [N, C, 8, 8] observations, info) of the restored boards.
 
         Raises:
-            ValueError: the state is of another number of boards.
+            ValueError: the state is of another number of boards, or none that `get_state` could have made.
         """
+        score_cp = checked_array(state, "score_cp", self.scoring.score_cp)
+        ended = checked_array(state, "ended", self._ended)
         self.games.set_state(state)
-        self.scoring.score_cp[:] = state["score_cp"]
-        self.scoring.forget()
-        self._ended = np.array(state["ended"], np.bool_)
-        self._started = True
+        self._ended, self._started = ended.copy(), True
+        self.scoring.restore(score_cp)
         return observe(self.games, self.scoring)
 
     def render(self) -> tuple[Any, ...] | None:

@@ -18,6 +18,12 @@ from algorithms.pretraining.minibatches import Minibatch
 from algorithms.run_folder.progress import Progress
 from algorithms.updates.learner import make_optimizer
 from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.updates.recorded_state import (
+    EMPTY_OPTIMIZER,
+    check_optimizer,
+    check_state,
+    not_ours,
+)
 
 
 @dataclasses.dataclass
@@ -151,13 +157,17 @@ class Pretraining:
         Raises:
             ValueError: another network, or the checkpoint of another kind of run; names `path`.
         """
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         try:
+            check_state(state, {**self.state(), "optimizer": EMPTY_OPTIMIZER})
+            check_optimizer(state["optimizer"]["state"], parameters)
             self.policy.load_state_dict(weights)
-            self.plateau = Plateau(**state["plateau"])
-        except (RuntimeError, KeyError) as error:
-            raise ValueError(f"{path} is no checkpoint of this pretraining run: {error}") from error
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
+        except (ValueError, RuntimeError) as error:
+            raise not_ours(path, error) from error
+        self.plateau = Plateau(**state["plateau"])
         self.progress = Progress(**state["progress"])
-        self.optimizer.load_state_dict(state["optimizer"])
         self.guard.load_state_dict(state["guard"])
 
 

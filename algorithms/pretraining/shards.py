@@ -21,10 +21,16 @@ from numpy.typing import NDArray
 from algorithms.run_folder.files import replace_file, replace_json
 from algorithms.run_folder.reading import load_json, parse_arrays, read_file
 from chess_env.rules.packed import Positions
+from chess_env.rules.validity import playable_batch
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-_ARRAYS = ("positions", "offsets", "child_score_cp", "played")
+_ARRAYS = {
+    "positions": np.uint64,
+    "offsets": np.int32,
+    "child_score_cp": np.int16,
+    "played": np.int16,
+}
 _MOST_BYTES = 2**28  # of a shard: two million positions
 _REMEDY = "delete the folder, or choose another --labels-dir"
 
@@ -74,16 +80,19 @@ def from_bytes(data: bytes, name: str) -> LabelledPositions:
     """
     try:
         # Written unpacked, with a header of less than 500 bytes for each array.
-        found = LabelledPositions(**parse_arrays(data, _ARRAYS, len(data)))
+        found = LabelledPositions(**parse_arrays(data, [*_ARRAYS], len(data)))
     except ValueError as error:
         raise ShardError(f"{name} is no shard of labels ({error}): {_REMEDY}") from error
     count = len(found)
     consistent = (
-        found.positions.dtype == np.uint64
+        all(vars(found)[name].dtype == dtype for name, dtype in _ARRAYS.items())
         and found.positions.shape == (count, 8)
         and found.offsets.shape == (count + 1,)
-        and int(found.offsets[-1]) == len(found.child_score_cp)
+        and found.offsets[0] == 0
+        and (np.diff(found.offsets) >= 0).all()
+        and found.child_score_cp.shape == (found.offsets[-1],)
         and found.played.shape == (count,)
+        and playable_batch(found.positions).all()
     )
     if not consistent or count == 0:
         raise ShardError(f"{name} is inconsistent: {_REMEDY}")

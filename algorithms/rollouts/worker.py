@@ -119,21 +119,21 @@ class RolloutWorker:
         return self._policies.policy if self.synced(update) else self._policies.behaviour
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next rollouts depend on, for a checkpoint."""
+        """What the next rollouts depend on beside the boards, for a checkpoint."""
         own = self._policies.behaviour is not self._policies.policy
         return {
             "temperature": self.temperature,
             "reference": None if self.reference is None else self.reference.state_dict(),
             "behaviour": self._policies.behaviour.state_dict() if own else None,
             "sampling": self.sampling.get_state(),
-            "vec": self.vec.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from `state_dict()`; other entries are not looked at.
+        """Continues from `state_dict()` and, in `vec`, the boards; other entries are not looked at.
 
         Raises:
-            RuntimeError: another kind of device sampled.
+            RuntimeError: weights or generator are of other shapes.
+            ValueError: the boards are in no position of a game.
         """
         self.temperature = state["temperature"]
         if self.reference is not None:

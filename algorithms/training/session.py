@@ -26,7 +26,15 @@ from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.run_folder.reading import cut
 from algorithms.updates.learner import Learner, make_optimizer
+from algorithms.updates.recorded_state import (
+    EMPTY_OPTIMIZER,
+    check_optimizer,
+    check_state,
+    check_temperature,
+    not_ours,
+)
 from chess_env.evaluators import make_evaluator
 
 
@@ -215,6 +223,49 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         """Everything beside the weights that the rest of the run depends on."""
+        return {**self._beside_boards(), "vec": self.worker.vec.get_state()}
+
+    def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        """Continues from a checkpoint's weights and `state()`.
+
+        Raises:
+            ValueError: another evaluator gave the rewards, the network's shape differs, another kind
+                of device sampled, or the state is none that `state()` could have returned.
+        """
+        expected = {**self._beside_boards(), "vec": {}, "optimizer": EMPTY_OPTIMIZER}
+        try:
+            check_state(state, expected)
+            check_optimizer(state["optimizer"]["state"], self.learner.trained)
+            check_temperature(state["temperature"])
+        except ValueError as error:
+            raise not_ours(path, error) from error
+        if state["evaluator"] != self.evaluator.id:
+            raise ValueError(
+                f"{path} was rewarded by {cut(state['evaluator'])!r}, this process would reward with "
+                f"{self.evaluator.id!r}: install that engine (or set STOCKFISH_PATH), "
+                "or start a new run"
+            )
+        if state["sampling"].shape != self.worker.sampling.get_state().shape:
+            raise ValueError(  # each kind of device has a generator of its own
+                f"{path} sampled on another kind of device than {self.device.type}: continue the "
+                "run with --device of that kind, or start a new one"
+            )
+        try:
+            self.policy.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path} holds another network than the configuration: {error}"
+            ) from error
+        try:
+            self.progress = Progress(**state["progress"])
+            self.last_kl_old = state["last_kl_old"]
+            self.seen = SeenPositions.from_array(state["seen"])
+            self.learner.load_state_dict(state)
+            self.worker.load_state_dict(state)
+        except (ValueError, RuntimeError) as error:  # impossible boards, generators, weights
+            raise not_ours(path, error) from error
+
+    def _beside_boards(self) -> dict[str, Any]:
         return {
             "progress": dataclasses.asdict(self.progress),
             "last_kl_old": self.last_kl_old,
@@ -223,37 +274,6 @@ class Session:
             **self.learner.state_dict(),
             **self.worker.state_dict(),
         }
-
-    def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        """Continues from a checkpoint's weights and `state()`.
-
-        Raises:
-            ValueError: another evaluator gave the rewards, the network's shape differs, or another
-                kind of device sampled.
-        """
-        if state["evaluator"] != self.evaluator.id:
-            raise ValueError(
-                f"{path} was rewarded by {state['evaluator']!r}, this process would reward with "
-                f"{self.evaluator.id!r}: install that engine (or set STOCKFISH_PATH), "
-                "or start a new run"
-            )
-        try:
-            self.policy.load_state_dict(weights)
-        except RuntimeError as error:
-            raise ValueError(
-                f"{path} holds another network than the configuration: {error}"
-            ) from error
-        self.progress = Progress(**state["progress"])
-        self.last_kl_old = state["last_kl_old"]
-        self.seen = SeenPositions.from_array(state["seen"])
-        self.learner.load_state_dict(state)
-        try:
-            self.worker.load_state_dict(state)
-        except RuntimeError as error:  # each kind of device has a generator of its own
-            raise ValueError(
-                f"{path} sampled on another kind of device than {self.device.type}: continue the "
-                "run with --device of that kind, or start a new one"
-            ) from error
 
     def close(self) -> None:
         """Closes the boards and the engines, and gives the process its threads back."""

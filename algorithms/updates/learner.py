@@ -57,14 +57,17 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
+    @property
+    def trained(self) -> list[torch.nn.Parameter]:
+        """The parameters that are trained, in the order of the optimizer's state."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
     def copy(self) -> Learner:
         """The same learner on weights, optimizer state and random stream of its own; this one sampled for it."""
         policy = copy.deepcopy(self.policy)
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
         copies = dict(policy.named_parameters())
-        trained = [
-            copies[names[id(p)]] for group in self.optimizer.param_groups for p in group["params"]
-        ]
+        trained = [copies[names[id(parameter)]] for parameter in self.trained]
         optimizer = make_optimizer(trained, self.learning_rate)
         optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         shuffling = torch.Generator()
@@ -90,8 +93,12 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from `state_dict()`; other entries are not looked at."""
-        self.optimizer.load_state_dict(state["optimizer"])
+        """Continues from `state_dict()`; other entries are not looked at.
+
+        The optimizer keeps its own settings: they follow from the configuration.
+        """
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
         self.controls = Controls(**state["controls"])
         self.regularizer.load_state_dict(state["regularizer"])
         self.guard.load_state_dict(state["guard"])

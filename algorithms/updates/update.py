@@ -120,7 +120,7 @@ def _step(
     """
     learner.optimizer.zero_grad(set_to_none=True)
     losses, total = _backward(learner, training, accumulated)
-    parameters = [p for group in learner.optimizer.param_groups for p in group["params"]]
+    parameters = learner.trained
     grad_norm = torch.nn.utils.clip_grad_norm_(parameters, learner.settings.max_grad_norm)
     loss_value, norm_value = torch.stack([total, grad_norm]).tolist()
     finite = bool(torch.isfinite(torch.tensor([loss_value, norm_value])).all())

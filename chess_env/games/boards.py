@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games import lockstep
+from chess_env.games.vector_inputs import checked_array
 from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.rules.movegen import MAX_LEGAL
-from chess_env.rules.packed import BLACK_BIT, STATE, Positions
+from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
+from chess_env.rules.validity import playable_batch
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152
@@ -77,6 +80,31 @@ class Boards(NamedTuple):
         self.counters[index, lockstep.HISTORY_LENGTH] = 0
         self.counters[index, lockstep.PLY] = 0
         lockstep.settle(*self, index, fifty_move, threefold)
+
+    def restore(self, state: Mapping[str, NDArray[Any]], fifty_move: bool, threefold: bool) -> None:
+        """Sets all boards to positions with a history, from the arrays of other boards.
+
+        What follows from these (legal moves, repetitions, status) is computed again.
+
+        Raises:
+            ValueError: no such arrays, or a game that cannot be; the boards are as they were.
+        """
+        positions, history, counters = (
+            checked_array(state, name, own)
+            for name, own in zip(self._fields, self[:3], strict=False)
+        )
+        length, ply = counters[:, lockstep.HISTORY_LENGTH], counters[:, lockstep.PLY]
+        clock = (positions[:, STATE] >> CLOCK_SHIFT & WORD_MASK).astype(np.int64)
+        possible = playable_batch(positions) & (length >= 1) & (length <= clock + 1)
+        possible &= (length <= _HISTORY) & (ply >= 0) & (ply < np.iinfo(np.int32).max)
+        if not possible.all():
+            raise ValueError(
+                f"board {np.argmin(possible)} of the state is in no position of a game"
+            )
+        self.positions[:], self.history[:] = positions, history
+        self.counters[:, lockstep.HISTORY_LENGTH] = length - 1  # the present one is entered again
+        self.counters[:, lockstep.PLY] = ply
+        lockstep.settle(*self, np.arange(len(positions)), fifty_move, threefold)
 
     def advance(
         self,

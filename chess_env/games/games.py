@@ -18,6 +18,7 @@ from chess_env.games.settings import (
     illegal_action_error,
     player_error,
 )
+from chess_env.games.vector_inputs import checked_array
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES
@@ -161,17 +162,18 @@ class Games:
         """Goes on exactly from `get_state()`.
 
         Raises:
-            ValueError: the state is of another number of boards.
+            ValueError: the state is of another number of boards, or none that `get_state` could have made.
         """
-        if len(state["positions"]) != len(self.everywhere):
-            raise ValueError(
-                f"the state holds {len(state['positions'])} boards, this environment {len(self.everywhere)}"
-            )
-        for name, array in self.boards._asdict().items():
-            array[...] = state[name]
-        self.learner_is_white[:] = state["learner_is_white"]
-        for rng, rng_state in zip(self._rngs, json.loads(str(state["rngs"])), strict=True):
-            rng.bit_generator.state = rng_state
+        learner_is_white = checked_array(state, "learner_is_white", self.learner_is_white)
+        rngs = [np.random.default_rng() for _ in self._rngs]
+        try:
+            for rng, rng_state in zip(rngs, json.loads(str(state["rngs"])), strict=True):
+                rng.bit_generator.state = rng_state
+        except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError("the random generators of the state cannot be read") from error
+        self.boards.restore(state, self.settings.fifty_move, self.settings.threefold)
+        self.learner_is_white[:] = learner_is_white
+        self._rngs = rngs
 
     def _learner_colors(self, index: Index, turn_is_white: NDArray[np.bool_]) -> NDArray[np.bool_]:
         choice = self.settings.learner_color

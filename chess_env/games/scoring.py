@@ -99,6 +99,11 @@ class Scoring:
         if self._evaluator is not None and len(index):
             self.score_cp[index] = self._evaluator.evaluate(self.games.boards.positions[index])
 
+    def restore(self, score_cp: NDArray[np.int32]) -> None:
+        """Takes the scores (int32 [N]) of boards that were set, and not by `step`."""
+        self.score_cp[:] = score_cp
+        self.forget()
+
     def forget(self) -> None:
         """Drops looked-up scores: the boards have changed, and not by `step`."""
         self._looked_ahead = None

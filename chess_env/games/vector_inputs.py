@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,3 +89,20 @@ def checked_actions(actions: Any, num_envs: int) -> NDArray[np.int64]:
             f"actions are {array.dtype} {list(array.shape)}: expected whole numbers [{num_envs}]"
         )
     return array if array.dtype == np.int64 else array.astype(np.int64)
+
+
+def checked_array(state: Mapping[str, Any], name: str, like: NDArray[np.generic]) -> NDArray[Any]:
+    """The array `name` of a state, of the dtype and shape of `like`.
+
+    Raises:
+        ValueError: it is missing or another.
+    """
+    found = state.get(name)
+    shown = f"a {type(found).__name__}"
+    if isinstance(found, np.ndarray):
+        if found.dtype == like.dtype and found.shape == like.shape:
+            return found
+        if found.dtype == like.dtype and found.ndim and found.shape[1:] == like.shape[1:]:
+            raise ValueError(f"the state holds {len(found)} boards, this environment {len(like)}")
+        shown = f"{found.dtype} {[*found.shape]}"
+    raise ValueError(f"{name} of the state is {shown}, expected {like.dtype} {[*like.shape]}")

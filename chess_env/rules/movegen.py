@@ -227,7 +227,7 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
 
 
 @inlined
-def _legal_en_passant_target(position: Positions, target: int) -> int:
+def legal_en_passant_target(position: Positions, target: int) -> int:
     """int64: `target` when the mover has a legal en passant capture there, else 0."""
     capturers = pawn_attacks_down(square_bit(target)) & position[PAWNS] & position[OWN]
     while capturers:
@@ -290,5 +290,5 @@ def apply(position: Positions, action: int, out: Positions) -> None:
     new_state |= clock << CLOCK_SHIFT | (fullmove & WORD_MASK) << FULLMOVE_SHIFT
     out[STATE] = new_state
     if is_pawn and end - start == 16:
-        target = _legal_en_passant_target(out, (start + 8) ^ 56)
+        target = legal_en_passant_target(out, (start + 8) ^ 56)
         out[STATE] = new_state | np.uint64(target) << EP_SHIFT

@@ -32,7 +32,14 @@ PROMISED: dict[str, Sequence[str]] = {
     "P5": next(fault.tests for fault in FAULTS if fault.key == "F-6"),
     "P6": tuple(
         f"trust/test_{name}.py"
-        for name in ("names_in_a_folder", "files_outside", "pickles", "limits", "page_in_a_browser")
+        for name in (
+            "names_in_a_folder",
+            "files_outside",
+            "pickles",
+            "states",
+            "limits",
+            "page_in_a_browser",
+        )
     ),
     "P7": next(fault.tests for fault in FAULTS if fault.key == "T-1"),
 }
