@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,17 @@ class Boundaries:
         folder: whose files count.
         kill: when the process ends itself; None never.
         record: gets a line for each change; None for none.
+        delay_s: what each change takes besides, as on a slow disk, seconds.
     """
 
-    def __init__(self, folder: Path, kill: Kill | None = None, record: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kill: Kill | None = None,
+        record: Path | None = None,
+        delay_s: float = 0.0,
+    ) -> None:
+        self._delay_s = delay_s
         self._folder, self._kill, self._count = os.path.abspath(folder), kill, 0
         self._record = None if record is None else os.open(record, os.O_WRONLY | os.O_CREAT)
         self._open = io.open
@@ -85,6 +94,7 @@ class Boundaries:
     def comes(self, what: str, path: Any, half: Callable[[], Any] | None = None) -> None:
         """None where the process lives on; `half` does half of what comes."""
         self._count += 1
+        time.sleep(self._delay_s)
         if self._record is not None:
             name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else str(path)
             os.write(self._record, f"{what} {os.path.relpath(name, self._folder)}\n".encode())

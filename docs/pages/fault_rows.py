@@ -44,7 +44,7 @@ class Fault:
 
 _POOL, _FAULTS = "evaluators/test_stockfish_pool.py", "evaluators/test_engine_faults.py"
 _CACHE, _CHECKPOINT = "evaluators/test_cache.py", "run_folder/test_checkpoint.py"
-_REAL = "evaluators/test_engine_promises.py"
+_REAL, _ODD = "evaluators/test_engine_promises.py", "run_folder/test_odd_places.py"
 
 FAULTS = (
     Fault(
@@ -176,9 +176,11 @@ FAULTS = (
     ),
     Fault(
         "F-9",
-        "NaN in loss or gradient, no legal move in a mask",
-        "made-up batches; the step is left out and its batch kept",
+        "NaN in loss, gradient or reward, no legal move in a mask",
+        "made-up batches; the step is left out and its batch kept, a reward is an error",
         (
+            "updates/test_update_needs.py::test_rewards_that_are_not_finite_are_counted_in_the_error",
+            "rollouts/test_dynamic_sampling.py::test_a_reward_that_is_not_finite_is_an_error_and_no_dead_group",
             "updates/test_bad_batches.py",
             "training/test_controlled_runs.py::test_a_step_that_is_not_finite_is_left_out_and_its_batch_is_in_the_run_folder",
             "core/test_distribution.py::test_a_row_without_legal_slots_has_entropy_zero_and_no_gradient",
@@ -231,16 +233,15 @@ FAULTS = (
     ),
     Fault(
         "F-16",
-        "a clock that jumps, a folder that is read-only, odd paths",
-        "clocks of a process set back and forth, file systems mounted read-only, blanks and other scripts in names",
-        ("run_folder/test_odd_places.py",),
+        "a clock that jumps, a slow disk, a folder that is read-only, odd paths",
+        "clocks set back and forth, .1 s for each change of a file, mounts that are read-only, other scripts in names",
+        (_ODD,),
     ),
-    Fault("F-16, slow disk", "a disk that is slow", not_run="no test makes a slow file system yet"),
     Fault(
         "S-1",
         "a malicious checkpoint",
-        "pickles in place of every file; none is unpickled",
-        ("trust/test_pickles.py",),
+        "pickles in place of every file, states that were made up; nothing is unpickled, nothing taken",
+        ("trust/test_pickles.py", "trust/test_states.py"),
     ),
     Fault(
         "S-2",

@@ -14,6 +14,7 @@ import pytest
 
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
+from benchmarks.reliability.boundaries import Boundaries, begun, command, ended, outcome, straight
 from tests.commands.lab import ENV
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
@@ -39,6 +40,20 @@ def test_a_clock_that_jumps_changes_nothing_of_a_run(
     # The last update before the end of the first run is evaluated on all slices.
     last = [rows_without_time(tmp_path / name)[-1] for name in ("jumps", "straight")]
     assert last[0]["train/loss"] == last[1]["train/loss"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
+def test_a_disk_that_takes_a_tenth_of_a_second_for_each_change_costs_time_alone(
+    tmp_path: Path,
+) -> None:
+    straight(command(tmp_path / "fast", updates=2))
+    began = time.monotonic()
+    slow = Boundaries(tmp_path / "slow", delay_s=0.1)
+    log = tmp_path / "log"
+    assert ended(begun(command(tmp_path / "slow", updates=2), log, slow)) == 0, log.read_text()
+    assert time.monotonic() - began > 5  # more than fifty changes
+    assert outcome(tmp_path / "slow") == outcome(tmp_path / "fast")
 
 
 @pytest.mark.parametrize(
