@@ -164,7 +164,9 @@ def test_a_value_that_is_no_number_in_a_metric_counts_as_missing(value: Any) -> 
 
 def test_columns_that_no_run_writes_change_nothing() -> None:
     rows = [row | {"my/own <b>metric</b>": 1e300, "": None} for row in record()]
-    assert diagnose(rows) == diagnose(record())
+    assert repr(diagnose(rows)) == repr(
+        diagnose(record())
+    )  # a size may be NaN, which equals nothing
 
 
 def mutated(case: str, names: list[str], rng: random.Random) -> Rows:

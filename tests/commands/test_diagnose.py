@@ -185,7 +185,8 @@ def test_a_last_line_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
     cut = write(tmp_path / "cut", rows)
     with (cut / "metrics.jsonl").open("a") as file:
         file.write('{"step": 99, "reg/controller_satur')
-    assert diagnose_run(cut) == whole and whole.causes
+    # A size may be NaN, which equals nothing.
+    assert repr(diagnose_run(cut)) == repr(whole) and whole.causes
 
 
 ODD: dict[str, Callable[[Rows], Rows]] = {

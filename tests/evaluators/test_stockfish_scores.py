@@ -119,6 +119,9 @@ def test_every_legal_move_is_scored_in_the_order_of_the_legal_actions(
 ) -> None:
     (scores,) = stockfish.score_moves([text])
     board = chess.Board(text)
+    board.halfmove_clock = (
+        0  # a score is of the position without its clocks; Stockfish 17.1 damps by them
+    )
     actions = moves.legal_actions(board)
     assert scores.dtype == np.int32 and len(scores) == len(actions)
     with chess.engine.SimpleEngine.popen_uci(str(stockfish.path)) as engine:
