@@ -66,6 +66,12 @@ def unchanged() -> int:
     return run()
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_changed_yet() -> None:
+    """Has `unchanged` found before a test changes what it is made with."""
+    unchanged()
+
+
 @pytest.mark.parametrize(
     "change",
     [
