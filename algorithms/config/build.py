@@ -58,7 +58,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     """
     kinds = list(_kinds(hint))
     for kind, inside in kinds:
-        if dataclasses.is_dataclass(kind) and value is not None:
+        if dataclasses.is_dataclass(kind):
+            if value is None:
+                continue  # only where nothing is another of the kinds
             return build(kind, value, where)
         if kind is tuple and isinstance(value, list | tuple):
             of = inside[0] if inside[1:] == (Ellipsis,) else Any
@@ -67,7 +69,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             return Path(value)
         if kind not in _EXPECTED or type(value) is kind or (kind is float and _is_float(value)):
             return value
-    expected = " or ".join(dict.fromkeys(_EXPECTED[kind] for kind, _ in kinds))
+    expected = " or ".join(dict.fromkeys(_EXPECTED.get(kind, "an object") for kind, _ in kinds))
     raise ValueError(f"{where} is {shown(value)}: expected {expected}")
 
 

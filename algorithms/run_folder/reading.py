@@ -29,16 +29,18 @@ class JsonLimits(NamedTuple):
         deepest: levels of nesting: who walks through the values may do it by recursion.
         longest_key: characters: dotted names are put together from keys.
         longest_text: characters.
+        longest_number: digits of a whole number.
     """
 
     most_bytes: int
     deepest: int
     longest_key: int = 200
     longest_text: int = sys.maxsize
+    longest_number: int = sys.maxsize
 
 
 JSON_LIMITS = JsonLimits(4 * 2**20, 100)
-CONFIG_LIMITS = JsonLimits(256 * 1024, 20, longest_text=1000)
+CONFIG_LIMITS = JsonLimits(256 * 1024, 20, longest_text=1000, longest_number=30)
 """Of a config.json, which has about 3,000 bytes and 3 levels."""
 
 LONGEST_LINE_BYTES = 2**20
@@ -109,14 +111,15 @@ def parse_json(data: bytes | str, limits: JsonLimits = JSON_LIMITS) -> Any:
 
     Args:
         data: of the file, whose size has been looked at; bytes are UTF-8.
-        limits: how deep values may be nested, and how long keys may be.
+        limits: how deep values may be nested, and how long keys, texts and numbers may be.
 
     Raises:
         ValueError: it is no JSON, or exceeds the limits.
     """
     too_deep = ValueError(f"values are nested more than {limits.deepest} levels deep")
     try:
-        values = json.loads(data if isinstance(data, str) else data.decode("utf-8"))
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        values = json.loads(text, parse_int=lambda digits: _whole(digits, limits))
     except RecursionError:
         raise too_deep from None
     level, depth = [values], 0
@@ -125,6 +128,14 @@ def parse_json(data: bytes | str, limits: JsonLimits = JSON_LIMITS) -> Any:
         if depth > limits.deepest:
             raise too_deep
     return values
+
+
+def _whole(digits: str, limits: JsonLimits) -> int:
+    if len(digits) > limits.longest_number:
+        raise ValueError(
+            f"a number has {len(digits):,} digits, at most {limits.longest_number} are read"
+        )
+    return int(digits)
 
 
 def load_json(path: Path, limits: JsonLimits = JSON_LIMITS) -> Any:

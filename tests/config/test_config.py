@@ -126,3 +126,20 @@ def test_the_smoke_run_keeps_what_is_being_checked() -> None:
     small = smoke(config)
     assert (small.env, small.seed, small.algorithm.name) == (config.env, 3, "grpo")
     assert small.total_moves < 5_000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"policy": null}', "policy is None: expected an object"),
+        ('{"rollout": {"temperature": 1' + "0" * 400 + "}}", "a number has 401 digits"),
+    ],
+)
+def test_what_no_run_writes_into_its_configuration_is_named(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    written = json.loads(json.dumps(config_file.to_dict(_config(run_dir=tmp_path))))
+    path.write_text(json.dumps(written)[:-1] + ", " + text[1:])  # the last of two equal keys counts
+    with pytest.raises(ValueError, match=says):
+        config_file.load(path)
