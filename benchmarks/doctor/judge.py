@@ -172,10 +172,16 @@ def judged(runs: Path, kept: Mapping[str, Mapping[str, Any]]) -> list[dict[str, 
     return list(rows.values())
 
 
+_NO_RULES = (
+    "confidence.py",
+    "watch.py",
+)  # rates that were measured with the rules; the line of a run that goes on
+
+
 def rules_hash() -> str:
-    """SHA-256 of the doctor's files, 12 digits: rows of other rules are not kept beside these."""
+    """SHA-256 of the files with the doctor's rules, 12 digits: rows of other rules are not kept beside these."""
     files = sorted(Path(doctor.__file__).parent.glob("*.py"))
-    text = b"".join(file.read_bytes() for file in files if file.name != "confidence.py")
+    text = b"".join(file.read_bytes() for file in files if file.name not in _NO_RULES)
     return hashlib.sha256(text).hexdigest()[:12]
 
 

@@ -89,3 +89,11 @@ def test_rows_that_a_continued_run_plays_again_count_once() -> None:
     rows = SIGNATURES["stale"].rows
     said = lines(rows[7:], Watch(rows[:10]))  # the checkpoint was at step 6
     assert said[-1] == diagnose(rows).line()
+
+
+def test_a_long_run_keeps_its_first_rows_and_its_newest() -> None:
+    watch = Watch([{"step": float(step)} for step in range(3_000)])
+    for step in range(3_000, 5_000):
+        watch({"step": float(step)})
+    steps = [row["step"] for row in watch._rows]
+    assert steps == [*range(256), *range(5_000 - 1_792, 5_000)]

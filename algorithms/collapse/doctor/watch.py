@@ -10,40 +10,57 @@ from algorithms.collapse.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, 
 from algorithms.collapse.doctor.outcome import NOT_LEARNING
 from algorithms.reports.summaries import Rows
 
-_PLACES: dict[tuple[str, ...], dict[str, int]] = {}
-"""Names of a row -> the place of each. A run has a few kinds of rows."""
+_PLACES: dict[str, int] = {}
+"""Name -> its place in every row."""
+
+_ABSENT = -math.inf
+_FIRST, _NEWEST = 256, 1_792
 
 
 class PackedRow(Mapping[str, float | None]):
-    """A row of a record in an eighth of a dict's memory (a watched run keeps every row); null where not finite.
+    """A row of a record in an eighth of a dict's memory (a watched run keeps many); null where not finite.
 
     Args:
         row: the values by name.
     """
 
-    __slots__ = ("_places", "_values")
+    __slots__ = ("_values",)
 
     def __init__(self, row: Mapping[str, float | None]) -> None:
-        names = tuple(row)
-        self._places = _PLACES.setdefault(names, {name: at for at, name in enumerate(names)})
-        self._values = array("d", (math.nan if v is None else v for v in row.values()))
+        values = array("d")
+        for name, value in row.items():
+            place = _PLACES.setdefault(name, len(_PLACES))
+            values.extend([_ABSENT] * (place + 1 - len(values)))
+            values[place] = math.nan if value is None or math.isinf(value) else value
+        self._values = values
 
     def __getitem__(self, name: str) -> float | None:
         """The value of that name."""
-        value = self._values[self._places[name]]
-        return value if math.isfinite(value) else None
+        place = _PLACES[name]
+        if place >= len(self._values) or self._values[place] == _ABSENT:
+            raise KeyError(name)
+        value = self._values[place]
+        return None if math.isnan(value) else value
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
-        return iter(self._places)
+        return (name for name in _PLACES if name in self)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a value."""
+        place = _PLACES.get(name, len(self._values))  # type: ignore[call-overload]
+        return bool(place < len(self._values) and self._values[place] != _ABSENT)
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._values)
+        return sum(value != _ABSENT for value in self._values)
 
 
 class Watch:
     """Follows a run row by row: a line on its state, renewed at every evaluation.
+
+    Of a long run it keeps the first rows and the newest, so that its memory does not grow;
+    `chess-lab diagnose` reads all of them.
 
     Args:
         rows: what is on record already, of a run that is continued.
@@ -51,6 +68,7 @@ class Watch:
 
     def __init__(self, rows: Rows = ()) -> None:
         self._rows = [PackedRow(row) for row in rows]
+        del self._rows[_FIRST : max(_FIRST, len(self._rows) - _NEWEST)]
         self._line = ""
 
     def __call__(self, row: Mapping[str, float]) -> str:
@@ -59,6 +77,8 @@ class Watch:
         while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
             self._rows.pop()
         self._rows.append(PackedRow(row))
+        if len(self._rows) > _FIRST + _NEWEST:
+            del self._rows[_FIRST]
         if "eval/regret_cp" in row:
             self._line = _line(diagnose(self._rows))
         return self._line
