@@ -146,7 +146,7 @@ class Training:
         self.session = Session(config)
         self.stages = Stages(self.session.device)
         self.plies = self.scored_moves = 0
-        vec, evaluator = self.session.worker.vec.unwrapped, self.session.evaluator
+        vec, evaluator = self.session.worker.parts[0].vec.unwrapped, self.session.evaluator
         for owner, name, stage in (
             (vec, "step", "environment"),
             (vec, "score_actions", "environment"),

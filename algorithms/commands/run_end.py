@@ -41,12 +41,17 @@ def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list
     """
     print("\n".join(["", *result.lines()]))
     write_json(json, result.to_dict())
-    stopped_by = result.stopped_by
-    stopped = stopped_by in signal.Signals.__members__
+    stopped_by, code = result.stopped_by, code_of(result)
     if stopped_by is not None:
-        print(f"stopped{' by' if stopped else ':'} {stopped_by}")
-    print("\n".join(further(stopped)))
-    return 128 + signal.Signals[stopped_by].value if stopped and stopped_by else 0
+        print(f"stopped{' by' if code else ':'} {stopped_by}")
+    print("\n".join(further(code > 0)))
+    return code
+
+
+def code_of(result: Result) -> int:
+    """Exit code of a run: 0, or that of the signal that stopped it."""
+    name = result.stopped_by
+    return 128 + signal.Signals[name].value if name and name in signal.Signals.__members__ else 0
 
 
 def after_training(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from algorithms.commands import run_end
 from algorithms.commands.result_files import write_json
-from algorithms.commands.run_end import end_of_run
+from algorithms.commands.run_end import code_of, end_of_run
 from algorithms.core.messages import complain
 from algorithms.run_folder.files import CONFIG_FILE
 
@@ -54,12 +54,14 @@ def run(arguments: Sequence[str]) -> int:
     # engines need; torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from algorithms.collapse.doctor import Watch
-    from algorithms.commands.arguments import parse
+    from algorithms.commands.arguments import parse, take
     from algorithms.config import run as configuration
     from algorithms.config.files import to_dict
     from algorithms.config.foreign import trusting_commands
     from algorithms.integrations.loops import LOOPS
     from algorithms.moved import flags_today
+    from algorithms.processes import check_division, joined_processes
+    from algorithms.processes.launch import launch, launched, restarted
     from algorithms.reports.run_files import read_metrics
 
     arguments = flags_today(arguments)
@@ -78,13 +80,24 @@ def run(arguments: Sequence[str]) -> int:
             description="Train by self-play. A run folder under runs/ keeps everything.",
         )
         write_json(options.json, {})  # a path that cannot be written should fail before the run
-        loop = LOOPS[options.config.loop]
+        loop, config = LOOPS[options.config.loop], options.config
+        if options.num_processes > 1 and not launched():
+            loop.check(config)
+            check_division(config.num_shards, options.num_processes)
+            return launch(["train", *take("--num-processes", arguments)[1]], options.num_processes)
+        if restarted() and config.run_dir is not None and (config.run_dir / CONFIG_FILE).exists():
+            resume = True
         so_far = [] if start.resumed is None else read_metrics(start.resumed, begun=False)
-        result = loop.train(options.config, resume=resume, watch=Watch(so_far))
+        with joined_processes() as processes:
+            leads = processes.rank == 0
+            together = {"processes": processes} if processes.count > 1 else {}
+            result = loop.train(config, resume=resume, watch=Watch(so_far), **together)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         complain("chess-lab train", error)
         return 1
+    if not leads:
+        return code_of(result)
 
     def further(stopped: bool) -> list[str]:
         begin = [result.algorithm, *(("--preset", start.preset) if start.preset else ())]

@@ -35,6 +35,20 @@ class Conflict:
 
 CONFLICTS = (
     Conflict(
+        lambda c: c.rollout.num_envs % c.num_shards > 0,
+        "num_shards is {c.num_shards} and rollout.num_envs {c.rollout.num_envs}: each shard has the same number "
+        "of boards; set num_envs to a multiple of num_shards",
+    ),
+    Conflict(
+        lambda c: c.optimizer.minibatch_size < c.num_shards,
+        "num_shards is {c.num_shards} and optimizer.minibatch_size {c.optimizer.minibatch_size}: each shard takes "
+        "a part of every minibatch; set minibatch_size to num_shards at least",
+    ),
+    Conflict(
+        lambda c: c.num_shards > 1 and c.loop != "native",
+        "num_shards is {c.num_shards} and loop {c.loop!r}, which is not divided: set num_shards to 1",
+    ),
+    Conflict(
         lambda c: _needs(c).all_moves and c.rollout.form != "positions",
         "{c.label} scores every legal move of a position, rollout.form is {c.rollout.form!r}: set "
         "rollout.form to positions",

@@ -73,6 +73,8 @@ class TrainConfig:
         device: "auto" (CUDA where present), "cpu" or "cuda".
         compile: compute the network's trunk by torch.compile, on CUDA only. It pays for large networks and
             minibatches; the first updates take up to a minute longer.
+        num_shards: parts into which the boards and each minibatch are divided. What a run learns depends on
+            them, and not on how many processes carry them (`--num-processes`, `torchrun`).
         num_threads: CPU threads of the network; a network this small gains little from a second
             one, and the engines need the other cores.
         preflight: look for faults on the first rollout, before anything is learned from it, and do
@@ -106,6 +108,7 @@ class TrainConfig:
     seed: Seed = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     compile: bool = False
+    num_shards: Count = 1
     num_threads: Count = 1
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
@@ -164,6 +167,8 @@ class TrainOptions:
         resume: continue the run in this folder; it keeps its settings.
         like: a new run with the settings of the run in this folder, but for those given here.
         trust: use what the folder's settings name: code, programs, files outside it.
+        num_processes: processes on this machine that carry the run's shards, each with engines of its own; set
+            --num-shards to a multiple of it. For several machines: `torchrun`.
         json: also write the result to this file.
     """
 
@@ -173,4 +178,8 @@ class TrainOptions:
     resume: Path | None = None
     like: Path | None = None
     trust: bool = False
+    num_processes: Count = 1
     json: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from algorithms.core.ratio_metrics import to_floats
 from algorithms.updates.learner import Learner
 from algorithms.updates.loss import loss_of
+from algorithms.updates.passes import WholePasses
 from algorithms.updates.training_batch import TrainingBatch
 
 
@@ -28,7 +30,8 @@ def gradient_shares(learner: Learner, minibatch: TrainingBatch) -> dict[str, flo
         ValueError: the algorithm learns a critic, and policy or batch have no values.
     """
     trained = [p for p in learner.policy.parameters() if p.requires_grad]
-    return term_metrics(loss_of(learner, minibatch).terms(), trained)
+    whole = dataclasses.replace(learner, passes=WholePasses())  # one process asks, for all shards
+    return term_metrics(loss_of(whole, minibatch).terms(), trained)
 
 
 def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict[str, float]:

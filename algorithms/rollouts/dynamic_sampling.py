@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.ply import pad_axis
+from algorithms.rollouts.ply import pad_axis, padding_of
 
 MAX_EXTRA_ROLLOUTS = 3
-
-# What stands in the places by which one rollout's lists are longer than another's; False and 0
-# elsewhere. A ply that a rollout did not reach has no legal move and no valid sample.
-_FILL: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf}
-_SLOT_AXIS = {"legal_ids": -1, "old_legal_logprobs": -1, "move_facts": -2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +101,7 @@ def replace_groups(
         target, other = getattr(batch, field.name), getattr(source, field.name)
         if not isinstance(target, Tensor):
             continue
-        target, other = _alike(field.name, batch.form, target, other)
+        target, other = alike(field.name, batch, [target, other])
         lead, rest = target.shape[:axes], target.shape[axes:]
         flat = target.reshape(-1, *rest).clone()
         flat[into] = other.reshape(-1, *rest)[taken]
@@ -114,12 +109,22 @@ def replace_groups(
     return dataclasses.replace(batch, **changed)  # type: ignore[arg-type]
 
 
-def _alike(name: str, form: str, target: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Both padded to the longer legal list, and in `games` to the longer game."""
-    axes = [_SLOT_AXIS[name]] if name in _SLOT_AXIS else []
-    if form == "games":
+def alike(name: str, batch: RolloutBatch, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The column `name` of several rollouts, padded to the longest legal list, and in `games` to the longest game.
+
+    Args:
+        name: a field that holds tensors.
+        batch: one of the rollouts.
+        tensors: the field of each of them.
+    """
+    padding = padding_of(all_moves=batch.samples == "all_legal")
+    axes = [-2 if name == "move_facts" else -1] if name in padding else []
+    if (
+        batch.form == "games"
+    ):  # a ply that a rollout did not reach has no legal move and no valid sample
         axes.append(2)
+    found = list(tensors)
     for axis in axes:
-        size = max(target.shape[axis], other.shape[axis])
-        target, other = (pad_axis(t, axis, size, _FILL.get(name, 0)) for t in (target, other))
-    return target, other
+        size = max(tensor.shape[axis] for tensor in found)
+        found = [pad_axis(tensor, axis, size, padding.get(name, 0)) for tensor in found]
+    return found

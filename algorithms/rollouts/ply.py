@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 PlyRecord = dict[str, Tensor | NDArray[Any]]
 """The record of one ply: field of `RolloutBatch` -> its values on all boards."""
 
-_PADDING: dict[str, float] = {"legal_ids": -1, "old_legal_logprobs": -torch.inf, "move_facts": 0}
+_PADDING: dict[str, float] = {
+    "legal_ids": -1,
+    "old_legal_logprobs": -torch.inf,
+    "ref_legal_logprobs": -torch.inf,
+    "learner_legal_logprobs": -torch.inf,
+    "move_facts": 0,
+}
 _ALL_MOVES_PADDING: dict[str, float] = {
     "slots": 0,
     "actions": -1,
@@ -32,6 +38,15 @@ _ALL_MOVES_PADDING: dict[str, float] = {
     "terminated": False,
     "valid": False,
 }
+
+
+def padding_of(*, all_moves: bool) -> dict[str, float]:
+    """Field -> what stands behind the legal moves of a state in it, of the fields that have an axis of legal moves.
+
+    Args:
+        all_moves: the samples of a state are its legal moves.
+    """
+    return _PADDING | (_ALL_MOVES_PADDING if all_moves else {})
 
 
 @torch.no_grad()
@@ -158,7 +173,7 @@ def stack(
         all_moves: the samples are the legal moves, and padded likewise.
     """
     width = max(record["legal_ids"].shape[1] for record in records)
-    padding = _PADDING | (_ALL_MOVES_PADDING if all_moves else {})
+    padding = padding_of(all_moves=all_moves)
     columns: dict[str, Tensor] = {}
     for name, first in records[0].items():
         values = [record[name] for record in records]

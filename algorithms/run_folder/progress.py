@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from algorithms.run_folder.environment import cpu_seconds
 from chess_env.evaluators import Evaluator
 
 
@@ -42,25 +44,43 @@ class Progress:
     largest_rollout: int = 0
 
 
+def _alone(own: Any) -> list[Any]:
+    return [own]
+
+
 class EvaluatorUsage:
-    """The queries of a run to its evaluator, by the evaluator's own counters.
+    """The queries of a run to its evaluators, by the evaluators' own counters.
 
     Args:
-        evaluator: whose counters are read; they count for its whole life.
+        evaluator: of this process, whose counters are read; they count for its whole life.
+        gather: gives the values of all processes of the run, given this one's.
+
+    Attributes:
+        others_cpu_s: CPU seconds that the other processes have used, as of the last `count`.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(
+        self, evaluator: Evaluator, gather: Callable[[Any], Sequence[Any]] = _alone
+    ) -> None:
+        self._evaluator, self._gather = evaluator, gather
         self._counted = 0, 0
+        self._cpu_s = cpu_seconds()
+        self.others_cpu_s = 0.0
 
     def count(self, progress: Progress) -> dict[str, float]:
-        """The evaluator's counters; adds what is new in them to the progress."""
-        counters = {name: float(value) for name, value in self._evaluator.counters().items()}
+        """The evaluators' counters, added up; adds what is new in them to the progress."""
         asked, scored = self._amounts()
-        progress.evaluations += asked - self._counted[0]
-        progress.engine_queries += scored - self._counted[1]
+        own: dict[str, Any] = {
+            "new": (asked - self._counted[0], scored - self._counted[1]),
+            "counters": {name: float(n) for name, n in self._evaluator.counters().items()},
+            "cpu_s": cpu_seconds() - self._cpu_s,
+        }
         self._counted = asked, scored
-        return counters
+        found = self._gather(own)
+        progress.evaluations += sum(each["new"][0] for each in found)
+        progress.engine_queries += sum(each["new"][1] for each in found)
+        self.others_cpu_s = sum(each["cpu_s"] for each in found) - own["cpu_s"]
+        return {name: sum(each["counters"][name] for each in found) for name in own["counters"]}
 
     @contextmanager
     def untracked(self) -> Iterator[None]:

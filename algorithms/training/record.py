@@ -100,6 +100,7 @@ class Recorder:
         display: is shown each row, and told of a checkpoint that could not be written.
         temperature: of the evaluations.
         watch: is given every row and says in a line how the run does; None says nothing.
+        cpu_seconds: CPU seconds that the run's processes have used.
     """
 
     def __init__(
@@ -111,13 +112,15 @@ class Recorder:
         *,
         temperature: float,
         watch: Callable[[Mapping[str, float]], str] | None = None,
+        cpu_seconds: Callable[[], float] = environment.cpu_seconds,
     ) -> None:
         self._session, self._log, self._display, self._watch = session, log, display, watch
         self._evaluation = RunEvaluation(session, temperature=temperature)
         self._checkpoints = run_dir / "checkpoints"
         self._lowest_regret_cp = session.progress.best_regret_cp
         self._wall = time.monotonic()
-        self._cpu = environment.cpu_seconds()
+        self._cpu_seconds = cpu_seconds
+        self._cpu = cpu_seconds()
 
     def begin(self) -> None:
         """Measures the untrained policy and writes its checkpoint.
@@ -167,7 +170,7 @@ class Recorder:
 
     def _write(self, metrics: Mapping[str, float]) -> None:
         done = self._session.progress
-        wall, cpu = time.monotonic(), environment.cpu_seconds()
+        wall, cpu = time.monotonic(), self._cpu_seconds()
         done.wall_s += wall - self._wall
         done.cpu_s += max(0.0, cpu - self._cpu)
         self._wall, self._cpu = wall, cpu

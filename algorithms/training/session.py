@@ -13,7 +13,7 @@ import torch
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import custom_terms
-from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
+from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics
 from algorithms.core.checks import require
@@ -21,13 +21,17 @@ from algorithms.networks.build import build_policy, compile_trunk, trained_param
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.weights import initialise
+from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.rollouts.shard import Shard
 from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
+from algorithms.training.budget import Budget
 from algorithms.updates.learner import Learner, make_optimizer
+from algorithms.updates.passes import ShardedPasses, WholePasses
 from algorithms.updates.recorded_state import (
     EMPTY_OPTIMIZER,
     check_optimizer,
@@ -44,12 +48,14 @@ class Session:
     Args:
         config: what to build.
         fresh: start from the weights of `config.init_from`; a continued run has its own.
+        processes: that carry the run; None for this one alone.
 
     Raises:
         ValueError: settings that cannot go together; no engine has been started then.
 
     Attributes:
         config: the settings of the run.
+        shards: the parts of the run, and the processes that carry them.
         device: where the network computes.
         learner: learns from batches.
         worker: plays and records batches.
@@ -60,8 +66,11 @@ class Session:
         last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
     """
 
-    def __init__(self, config: TrainConfig, *, fresh: bool = True) -> None:
+    def __init__(
+        self, config: TrainConfig, *, fresh: bool = True, processes: Processes | None = None
+    ) -> None:
         check_settings(config)
+        self.shards = Shards(config.num_shards, processes or Alone())
         self.config = config = config.settled()
         self.device = choose_device(config.device)
         require(
@@ -78,29 +87,25 @@ class Session:
                     compile_trunk(policy)
         env = config.env
         self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
-        self.usage = EvaluatorUsage(self.evaluator)
+        self.usage = EvaluatorUsage(self.evaluator, self.shards.processes.gather)
         try:
-            vec: Any = gym.make_vec(
-                "ChessSelfPlay-v0",
-                num_envs=config.rollout.num_envs * self._games_per_start(),
-                evaluator=self.evaluator,
-                reward=env.reward,
-                start_positions=env.start_positions,
-                max_plies=env.max_plies or config.rollout.num_plies,
-                opponent=env.opponent,
-                move_facts=self.policy.reads_move_facts,
-            )
+            parts = [
+                Shard(number, self._make_boards(), config, self.device)
+                for number in self.shards.own
+            ]
         except BaseException:
             self.evaluator.close()
             raise
         self.worker = RolloutWorker(
-            vec,
+            parts,
             self.learner,
             config,
             self.device,
+            shards=self.shards,
             reference=reference,
             needs_learner=regularizer.needs_learner,
         )
+        self._parts_states: list[dict[str, Any]] | None = None
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(config.num_threads)
         self.progress = Progress()
@@ -129,11 +134,23 @@ class Session:
             behaviour=copy_of(policy) if config.rollout.sync_interval_updates > 1 else policy,
             # Of its own, because sampling runs on the device and minibatches are drawn on the CPU.
             shuffling=torch.Generator().manual_seed(config.seed),
+            passes=WholePasses() if self.shards.count == 1 else ShardedPasses(self.shards),
         )
 
-    def _games_per_start(self) -> int:
-        config = self.config
-        return config.algorithm.group_size if config.rollout.form == "games" else 1
+    def _make_boards(self) -> Any:
+        """The boards of one shard."""
+        config, env = self.config, self.config.env
+        games_per_start = config.algorithm.group_size if config.rollout.form == "games" else 1
+        return gym.make_vec(
+            "ChessSelfPlay-v0",
+            num_envs=config.rollout.num_envs // config.num_shards * games_per_start,
+            evaluator=self.evaluator,
+            reward=env.reward,
+            start_positions=env.start_positions,
+            max_plies=env.max_plies or config.rollout.num_plies,
+            opponent=env.opponent,
+            move_facts=self.policy.reads_move_facts,
+        )
 
     @property
     def policy(self) -> PolicyNet:
@@ -141,54 +158,19 @@ class Session:
         return self.learner.policy
 
     @property
-    def moves_per_rollout(self) -> int:
-        """Moves that the next rollout may score: at most; where all legal moves are scored, the most so far.
-
-        The number of legal moves is not known in advance. Where all are scored, the first rollout is
-        taken to have `ALL_MOVES_GUESS` for each state, and the last one may exceed the budget if it
-        has more legal moves than any before it.
-        """
-        rollout, algorithm = self.config.rollout, self.config.algorithm
-        plies = rollout.num_plies
-        if rollout.form == "games":
-            plies = min(plies, self.config.env.max_plies or plies)
-            if rollout.train_sides == "start":
-                plies = -(-plies // 2)
-        if algorithm.needs().all_moves:
-            guess = rollout.num_envs * plies * ALL_MOVES_GUESS
-            return self.progress.largest_rollout or guess
-        return int(rollout.num_envs * plies * algorithm.group_size)
-
-    def budget_left(self, unaccounted: int = 0) -> bool:
-        """Whether another rollout fits, after `unaccounted` moves beyond those in the progress."""
-        left = self.config.total_moves - self.progress.scored_moves - unaccounted
-        return left >= self.moves_per_rollout
-
-    def check_budget(self) -> None:
-        """Raises ValueError where not even one rollout fits into the budget."""
-        if self.moves_per_rollout > self.config.total_moves:
-            all_moves = self.config.algorithm.needs().all_moves
-            samples = "legal moves" if all_moves else "group_size"
-            raise ValueError(
-                f"total_moves is {self.config.total_moves:,}, one rollout scores up to "
-                f"{self.moves_per_rollout:,} (num_envs x num_plies x {samples}): "
-                "raise total_moves or make the rollout smaller"
-            )
+    def budget(self) -> Budget:
+        """The budget of moves, after the progress."""
+        return Budget(self.config, self.progress)
 
     def rollout(self) -> Collected:
         """The next rollout: sampled moves with their rewards."""
-        return self.worker.collect(self.progress.update, self.budget_left)
-
-    @property
-    def spent_share(self) -> float:
-        """Spent share of the budget, in [0, 1]."""
-        return min(1.0, self.progress.scored_moves / self.config.total_moves)
+        return self.worker.collect(self.progress.update, self.budget.left)
 
     def measurements(self, batch: RolloutBatch, *, kl_at_start: float) -> Measurements:
         """What the regulariser's controllers read on a fresh rollout; arguments as of `control`."""
         seen = policy_metrics(batch)
         return Measurements(
-            progress=self.spent_share,
+            progress=self.budget.spent_share,
             update=self.progress.update,
             entropy=seen["policy/entropy"],
             entropy_normalized=seen["policy/entropy_normalized"],
@@ -207,7 +189,7 @@ class Session:
             batch: the fresh rollout.
             kl_at_start: mean KL(learner || sampler) before the first update, nats.
         """
-        learner, share = self.learner, self.spent_share
+        learner, share = self.learner, self.budget.spent_share
         learner.learning_rate = learner.settings.learning_rate_at(self.progress.update, share)
         measured = self.measurements(batch, kl_at_start=kl_at_start)
         signals = learner.regularizer.update(measured, learner.controls)
@@ -221,9 +203,19 @@ class Session:
         }
         return in_force, signals
 
+    def gather_boards(self) -> None:
+        """Takes the state of all shards from the processes that carry them, for the next `state()`."""
+        self._parts_states = self.shards.gather([part.state_dict() for part in self.worker.parts])
+
     def state(self) -> dict[str, Any]:
-        """Everything beside the weights that the rest of the run depends on."""
-        return {**self._beside_boards(), "vec": self.worker.vec.get_state()}
+        """Everything beside the weights that the rest of the run depends on.
+
+        Of the shards, as of the last `gather_boards` where several processes carry them.
+        """
+        if self.shards.processes.count == 1:
+            self.gather_boards()
+        assert self._parts_states is not None
+        return {**self._beside_boards(), "shards": self._parts_states}
 
     def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
         """Continues from a checkpoint's weights and `state()`.
@@ -232,7 +224,14 @@ class Session:
             ValueError: another evaluator gave the rewards, the network's shape differs, another kind
                 of device sampled, or the state is none that `state()` could have returned.
         """
-        expected = {**self._beside_boards(), "vec": {}, "optimizer": EMPTY_OPTIMIZER}
+        if (
+            "shards" not in state and {"sampling", "vec"} <= state.keys()
+        ):  # until version 0.1 there was one
+            state = dict(state)
+            state["shards"] = [{name: state.pop(name) for name in ("sampling", "vec")}]
+        sampling = self.worker.parts[0].sampling.get_state()
+        expected = {**self._beside_boards(), "optimizer": EMPTY_OPTIMIZER}
+        expected["shards"] = [{"sampling": sampling, "vec": {}}] * self.shards.count
         try:
             check_state(state, expected)
             check_optimizer(state["optimizer"]["state"], self.learner.trained)
@@ -245,7 +244,7 @@ class Session:
                 f"{self.evaluator.id!r}: install that engine (or set STOCKFISH_PATH), "
                 "or start a new run"
             )
-        if state["sampling"].shape != self.worker.sampling.get_state().shape:
+        if any(each["sampling"].shape != sampling.shape for each in state["shards"]):
             raise ValueError(  # each kind of device has a generator of its own
                 f"{path} sampled on another kind of device than {self.device.type}: continue the "
                 "run with --device of that kind, or start a new one"
@@ -262,6 +261,8 @@ class Session:
             self.seen = SeenPositions.from_array(state["seen"])
             self.learner.load_state_dict(state)
             self.worker.load_state_dict(state)
+            for part, number in zip(self.worker.parts, self.shards.own, strict=True):
+                part.load_state_dict(state["shards"][number])
         except (ValueError, RuntimeError) as error:  # impossible boards, generators, weights
             raise not_ours(path, error) from error
 
@@ -278,7 +279,8 @@ class Session:
     def close(self) -> None:
         """Closes the boards and the engines, and gives the process its threads back."""
         torch.set_num_threads(self._threads_before)
-        self.worker.vec.close()
+        for part in self.worker.parts:
+            part.vec.close()
         self.evaluator.close()
 
 

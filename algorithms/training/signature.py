@@ -151,7 +151,8 @@ def _facts(session: Session) -> Iterator[Tensor]:
         yield torch.tensor(counted)
         yield _next_of(learner.shuffling)
     yield from _of_rollout(session.rollout(), drawing)
-    yield _next_of(worker.sampling)
+    for part in worker.parts:
+        yield _next_of(part.sampling)
 
 
 def _doubled(batch: RolloutBatch) -> RolloutBatch:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 
 import torch
+from rich.console import Console
 
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
+from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
-from algorithms.diagnostics.probe_policy import PolicyProbe
-from algorithms.diagnostics.probe_record import ProbeRecord
-from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
-from algorithms.evaluation.match_play import MatchPlay
 from algorithms.networks.device import out_of_memory
-from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.processes import Alone, Processes
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.going_on import newest_checkpoint
-from algorithms.run_folder.log import ANEW, RunLog
+from algorithms.run_folder.log import ANEW
 from algorithms.run_folder.stopping import Stop, stop_on_signal
+from algorithms.training.leader import Leader, Watch
 from algorithms.training.preflight import look
-from algorithms.training.record import Recorder, count_update, new_run_dir
+from algorithms.training.record import count_update, new_run_dir
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
-from algorithms.updates.nonfinite import NonFiniteDump
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.update import update
 
@@ -37,7 +33,8 @@ def train(
     resume: bool = False,
     display: Display | None = None,
     make_session: Callable[..., Session] = Session,
-    watch: Callable[[Mapping[str, float]], str] | None = None,
+    watch: Watch | None = None,
+    processes: Processes | None = None,
 ) -> TrainResult:
     """The result of a run, which is trained until the budget is used or the process is asked to stop.
 
@@ -52,6 +49,7 @@ def train(
         make_session: builds the parts of the run, given the configuration and `fresh` (False where a
             checkpoint is loaded into them); an experiment may hand in altered ones.
         watch: is given every row of the record and returns a line on how the run does.
+        processes: that carry the run, each with this same call; None for this one alone.
 
     Raises:
         ValueError: a setting is out of range or does not fit the run that is continued.
@@ -64,9 +62,12 @@ def train(
             f"loop is {config.loop!r}: this is the project's own; call "
             "algorithms.integrations.sb3.session.train_sb3, or set loop to native"
         )
-    config = config.settled()
-    run_dir = config.run_dir or new_run_dir(config)
-    display = display or make_display(config.total_moves)
+    processes = processes or Alone()
+    leads, config = processes.rank == 0, config.settled()
+    run_dir = processes.gather(config.run_dir or new_run_dir(config))[0]
+    if display is None:
+        console = None if leads else Console(quiet=True)
+        display = make_display(config.total_moves, console)
     newest = None
     if resume:
         if config.cause is not None:
@@ -77,33 +78,31 @@ def train(
         recorded = config_file.load_record(run_dir / "config.json", config)
         config_file.check_resumable(recorded, config)
         newest = newest_checkpoint(run_dir, display.say)
-    log: RunLog | None = None
-    matches: MatchPlay | None = None
-    session = make_session(config, fresh=newest is None)
+    together = {} if processes.count == 1 else {"processes": processes}
+    session = make_session(config, fresh=newest is None, **together)
+    leader: Leader | None = None
     try:
-        session.check_budget()
-        matches = MatchPlay(config.match, config.seed)
+        session.budget.check()
         if newest is not None:
             session.load(newest.path, newest.weights, newest.state)
-        log = RunLog(
-            run_dir,
-            track=config.track,
-            config=config_file.to_dict(config),
-            resume_at=session.progress.update if newest else ANEW if resume else None,
-        )
-        recorder = Recorder(
-            session, run_dir, log, display, temperature=config.rollout.temperature, watch=watch
-        )
-        run = _Run(session, matches, recorder, run_dir, display)
-        describe(session, display, run_dir, resumed=newest is not None)
+        processes.any(False)  # all have read the checkpoint before old ones are removed
+        if leads:
+            resume_at = session.progress.update if newest else ANEW if resume else None
+            leader = Leader(session, run_dir, display, watch, resume_at=resume_at)
+            describe(session, display, run_dir, resumed=newest is not None)
+        run = _Run(session, leader, display)
         with stop_on_signal() as stop:
             if newest is None:
                 run.begin()
-            else:
-                run.resume()
+            elif leader is not None:
+                leader.resume()
             reason = run.loop(stop)
-        stopped_by = stop.name or reason
-        return result_of(session, recorder.last_regret(), run_dir, stopped_by=stopped_by)
+        result: TrainResult | None = None
+        if leader is not None:
+            stopped_by = run.stopped_by or stop.name or reason
+            result = result_of(session, leader.last_regret(), run_dir, stopped_by=stopped_by)
+        results: list[TrainResult] = processes.gather(result)
+        return results[0]
     except torch.OutOfMemoryError as error:
         sizes = (config.optimizer.minibatch_size, config.rollout.num_envs)
         raise RuntimeError(
@@ -111,38 +110,17 @@ def train(
         ) from error
     finally:
         display.stop()
-        if log is not None:
-            log.close()
+        if leader is not None:
+            leader.close()
         session.close()
-        if matches is not None:
-            matches.close()
 
 
 class _Run:
-    """One process's share of a run."""
+    """One process's share of a run. Without a leader it learns, and another process looks and writes."""
 
-    def __init__(
-        self,
-        session: Session,
-        matches: MatchPlay,
-        recorder: Recorder,
-        run_dir: Path,
-        display: Display,
-    ) -> None:
-        self.session = session
-        self.matches = matches
-        self.recorder = recorder
-        self.display = display
-        config = session.config
-        probe = PolicyProbe(
-            config.env.reward,
-            config.rollout.temperature,
-            session.device,
-            move_facts=session.policy.reads_move_facts,
-        )
-        self._diagnostics = UpdateDiagnostics(probe)
-        self._probes = ProbeRecord(run_dir, probe, display.say)
-        self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)
+    def __init__(self, session: Session, leader: Leader | None, display: Display) -> None:
+        self.session, self.leader, self.display = session, leader, display
+        self.stopped_by: str | None = None
 
     def begin(self) -> None:
         """Puts fresh games on the boards and measures the untrained policy."""
@@ -150,20 +128,16 @@ class _Run:
         session.worker.start()
         # Now, so that a run that goes on from the first checkpoint has counted what the first boards cost.
         session.usage.count(session.progress)
-        self._probes.begin(session.policy)
-        self.recorder.begin()
-
-    def resume(self) -> None:
-        """Brings what lies beside the record to where the checkpoint is."""
-        self.recorder.resume()
-        self._probes.resume(self.session.progress.update)
+        session.gather_boards()
+        if self.leader is not None:
+            self.leader.begin()
 
     def loop(self, stop: Stop) -> str | None:
         """Updates until the budget is used or a stop is asked for; a controller's reason for one."""
         session, learner = self.session, self.session.learner
         checked: dict[str, float] = {}
         reason: str | None = None
-        last = stop.asked(self.display.say) or not session.budget_left()
+        last = self._stopping(stop) or not session.budget.left()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
             began = time.monotonic()
@@ -183,7 +157,7 @@ class _Run:
             targets = make_targets(learner.algorithm, learner.regularizer, batch)
 
             # [5] surrogate  [6] regularisation  [7] update
-            learned = self._update(collected, targets)
+            learned = self._update(batch, targets)
             updated = time.monotonic()
 
             # [8] diagnostics and evaluation
@@ -193,39 +167,36 @@ class _Run:
             row.update(count_update(session, collected, rolled - began, update_s))
             row.update(checked if first else {})
             reason = signals.stop
-            stopping = stop.asked(self.display.say)
-            last = stopping or reason is not None or not session.budget_left()
+            last = self._stopping(stop) or reason is not None or not session.budget.left()
             self._finish_update(row, last=last)
         return reason
 
-    def _update(self, collected: Collected, targets: Targets) -> dict[str, float]:
+    def _stopping(self, stop: Stop) -> bool:
+        """Whether a signal came to any process; all of them stop at the same update."""
+        stop.asked(self.display.say)
+        named = [name for name in self.session.shards.processes.gather(stop.name) if name]
+        self.stopped_by = named[0] if named else None
+        return bool(named)
+
+    def _update(self, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
         """Metrics of one update and, at their interval, of what it did."""
-        session, config, batch = self.session, self.session.config, collected.batch
-        number = session.progress.update
-        looked = (number + 1) % config.diagnostics_interval_updates == 0
-        metrics: dict[str, float] = {}
-        spent = time.monotonic()
-        if looked:
-            metrics = self._diagnostics.before(
-                session.learner, batch, targets, session.worker.reference
-            )
-        spent = time.monotonic() - spent
-        keep_bad = partial(self._bad.keep, number)
+        session, leader = self.session, self.leader
+        metrics = {} if leader is None else leader.before_update(batch, targets)
+        keep_bad = None if leader is None else leader.keep_bad
         metrics |= update(session.learner, batch, targets, keep_bad)
         session.last_kl_old = metrics.get("reg/kl_old", session.last_kl_old)
-        if looked:
-            began = time.monotonic()
-            metrics |= self._diagnostics.after(session.policy, session.learner.learning_rate)
-            assert self._diagnostics.logprobs is not None
-            self._probes.write(number + 1, self._diagnostics.logprobs)
-            metrics["time/diagnostics_s"] = spent + time.monotonic() - began
-        return metrics
+        return metrics if leader is None else metrics | leader.after_update()
 
     def _finish_update(self, row: dict[str, float], *, last: bool) -> None:
-        config, number = self.session.config, self.session.progress.update
-        if last or number % config.eval_interval_updates == 0:
-            row |= self.recorder.evaluate(every_slice=last)
-        if last or number % config.match.interval_updates == 0:
-            row |= self.matches.play(self.session.policy)
+        config, number, leader = self.session.config, self.session.progress.update, self.leader
+        evaluated = last or number % config.eval_interval_updates == 0
         keep = number % config.checkpoint_interval_updates == 0
-        self.recorder.finish(row, keep=keep, last=last)
+        if evaluated or keep:  # a checkpoint may follow, of all shards
+            self.session.gather_boards()
+        if leader is None:
+            return
+        if evaluated:
+            row |= leader.evaluate(every_slice=last)
+        if last or number % config.match.interval_updates == 0:
+            row |= leader.play()
+        leader.finish(row, keep=keep, last=last)

@@ -14,6 +14,7 @@ from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
 from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.updates.passes import Passes, WholePasses
 
 
 def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> torch.optim.Adam:
@@ -35,6 +36,7 @@ class Learner:
         behaviour: the policy that samples: `policy` itself, or a copy that is synchronised at intervals.
         shuffling: CPU generator of the order of the states.
         guard: counter of non-finite steps, across updates.
+        passes: how outputs and gradients of a minibatch are computed.
     """
 
     policy: PolicyNet
@@ -46,6 +48,7 @@ class Learner:
     behaviour: PolicyNet
     shuffling: torch.Generator
     guard: NonFiniteGuard = dataclasses.field(default_factory=NonFiniteGuard)
+    passes: Passes = dataclasses.field(default_factory=WholePasses)
 
     @property
     def learning_rate(self) -> float:
@@ -80,6 +83,7 @@ class Learner:
             behaviour=self.policy,
             shuffling=shuffling,
             guard=NonFiniteGuard(),
+            passes=WholePasses(),
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from torch import Tensor
 from algorithms.core.advantages import normalized
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import value_loss, weighted_sum
-from algorithms.networks.logprobs import outputs_at
 from algorithms.updates.learner import Learner
 from algorithms.updates.training_batch import TrainingBatch
 
@@ -58,7 +57,7 @@ def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
         ValueError: the algorithm learns a critic, and policy or batch have no values.
     """
     algorithm, regularizer, flat = learner.algorithm, learner.regularizer, minibatch.flat
-    outputs = outputs_at(learner.policy, flat)
+    outputs = learner.passes.outputs(learner.policy, flat)
     dist = outputs.dist
     advantages = minibatch.advantages
     if algorithm.needs().normalize_advantages:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.networks.logprobs import legal_logprobs
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.updates.passes import Passes
 from algorithms.updates.targets import Targets
 
 
@@ -138,9 +138,14 @@ def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor
     return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
 
 
-def relabel(policy: PolicyNet, flat: FlatBatch, minibatch_size: int) -> tuple[FlatBatch, Tensor]:
+@torch.no_grad()
+def relabel(
+    policy: PolicyNet, flat: FlatBatch, minibatch_size: int, passes: Passes
+) -> tuple[FlatBatch, Tensor]:
     """(The batch with the learner's own old log-probabilities, the largest gap to the sampler's, a scalar)."""
-    legal = legal_logprobs(policy, flat, minibatch_size)
+    starts = range(0, flat.num_states, minibatch_size)
+    parts = [flat.select(slice(start, start + minibatch_size)) for start in starts]
+    legal = torch.cat([passes.outputs(policy, part).dist.logprobs for part in parts])
     old_logprobs = legal.gather(-1, flat.slots).masked_fill(~flat.valid, 0.0)
     gap = largest_gap(old_logprobs, flat.old_logprobs, flat.valid)
     relabelled = dataclasses.replace(flat, old_logprobs=old_logprobs, old_legal_logprobs=legal)

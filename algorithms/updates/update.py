@@ -62,7 +62,7 @@ def update(
     training = make_training_batch(algorithm, batch, targets, learner.shuffling)
     mismatch: Tensor | None = None
     if learner.policy.reduced_precision(training.flat.obs.device):
-        flat, mismatch = relabel(learner.behaviour, training.flat, size)
+        flat, mismatch = relabel(learner.behaviour, training.flat, size, learner.passes)
         training = dataclasses.replace(training, flat=flat)
     metrics, steps, skipped, passes = UpdateMetrics(), 0, 0, 0
     while passes < algorithm.update_epochs:
@@ -147,7 +147,7 @@ def _backward(
         minibatch = training.select(index)
         loss = loss_of(learner, minibatch)
         share = loss.total * (1.0 if drawn is None else minibatch.num_drawn / drawn)
-        share.backward()
+        learner.passes.backward(learner.policy, share)
         total = total + share.detach()
         losses.append(loss)
     return losses, total

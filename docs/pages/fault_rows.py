@@ -225,12 +225,8 @@ FAULTS = (
             "run_folder/test_run_log.py::test_a_missing_tracker_says_how_to_install_it",
         ),
     ),
-    Fault("F-14", "a rank that dies", not_run="training on several ranks is not built yet"),
-    Fault(
-        "F-15",
-        "a cluster that takes a job's machine away",
-        not_run="running on a cluster is not built yet",
-    ),
+    Fault("F-14", "a rank that dies", "SIGKILL; torchrun goes on", ("processes/test_launch.py",)),
+    Fault("F-15", "a cluster that takes a machine away", not_run="no cluster is supported yet"),
     Fault(
         "F-16",
         "a clock that jumps, a slow disk, a folder that is read-only, odd paths",

@@ -117,9 +117,9 @@ def _masked(session: Session, change: Callable[[list[int], Any], list[int]]) -> 
         legal[..., ply, :] = dist.logprobs.reshape(*lead[:-1], width)
         if batch.form == "positions":
             count = batch.slots.shape[-1]
-            slots[:, ply] = dist.sample(count, session.worker.sampling)
+            slots[:, ply] = dist.sample(count, session.worker.parts[0].sampling)
         else:
-            slots[..., ply] = dist.sample(1, session.worker.sampling).reshape(lead[:-1])
+            slots[..., ply] = dist.sample(1, session.worker.parts[0].sampling).reshape(lead[:-1])
     index = slots if batch.form == "positions" else slots.unsqueeze(-1)
     return dataclasses.replace(
         batch,

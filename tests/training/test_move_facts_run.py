@@ -76,7 +76,7 @@ def test_boards_compute_facts_only_where_the_network_reads_them(tmp_path: Path) 
         session = Session(config)
         try:
             session.worker.start()
-            boards = session.worker.boards
+            boards = session.worker.parts[0].boards
             assert boards is not None and (boards.move_facts is not None) is reads
             assert (session.rollout().batch.move_facts is not None) is reads
         finally:

@@ -15,6 +15,7 @@ from algorithms import PRESETS
 from algorithms.config.compatibility import check_settings
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Critic, Needs
+from algorithms.core.batch import RolloutBatch
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy, trained_parameters
@@ -178,13 +179,13 @@ def test_the_cost_of_a_rollout_that_scores_all_moves_is_the_largest_so_far(
     session_of: SessionOf,
 ) -> None:
     session = session_of(Exact())
-    assert session.moves_per_rollout == 4 * 2 * 40
+    assert session.budget.moves_per_rollout == 4 * 2 * 40
     session.progress.largest_rollout = 333
-    assert session.moves_per_rollout == 333
+    assert session.budget.moves_per_rollout == 333
     session.progress.scored_moves = 100_000 - 333
-    assert session.budget_left() and not session.budget_left(1)
+    assert session.budget.left() and not session.budget.left(1)
     with pytest.raises(ValueError, match=r"one rollout scores up to 320 .*legal moves"):
-        session_of(Exact(), total_moves=319).check_budget()
+        session_of(Exact(), total_moves=319).budget.check()
 
 
 def test_the_learner_s_own_distribution_is_there_where_it_is_asked_for(
@@ -231,9 +232,16 @@ def test_a_state_that_is_loaded_is_the_state_that_was_saved(session_of: SessionO
 
 def test_a_run_that_sampled_on_another_kind_of_device_is_refused(session_of: SessionOf) -> None:
     saved, loaded = session_of(GRPO()), session_of(GRPO())
-    state = saved.state() | {"sampling": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's is
+    state = saved.state()
+    state["shards"][0]["sampling"] = torch.zeros(16, dtype=torch.uint8)  # as CUDA's is
     with pytest.raises(ValueError, match="here sampled on another kind of device than cpu.*--dev"):
         loaded.load(Path("here"), saved.policy.state_dict(), state)
+
+
+def rolled(session: Session, groups: int) -> RolloutBatch:
+    """A further rollout in which so many groups are wanted."""
+    (part,) = session.worker.parts
+    return part.roll_groups(session.worker._sampler(0)(part.sampling), groups)
 
 
 def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
@@ -241,11 +249,11 @@ def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
 ) -> None:
     rollout = RolloutConfig(num_envs=4, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=rollout)
-    plies = [session.worker._collect_groups(groups, 0).obs.shape[1] for groups in (1, 4, 5, 12, 40)]
+    plies = [rolled(session, groups).obs.shape[1] for groups in (1, 4, 5, 12, 40)]
     assert plies == [1, 1, 2, 3, 3]
     games = RolloutConfig(form="games", num_envs=2, num_plies=3)
     session = session_of(GRPO(group_size=2, live_groups=True), rollout=games)
-    assert session.worker._collect_groups(1, 0).form == "games"
+    assert rolled(session, 1).form == "games"
 
 
 @pytest.mark.parametrize(

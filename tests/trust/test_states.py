@@ -63,7 +63,12 @@ def test_another_kind_of_value_in_any_entry_is_refused_or_taken_and_never_an_acc
     session: Session, sent: checkpoint.Checkpoint
 ) -> None:
     refused, paths = 0, list(leaves(sent.state))
-    assert ("vec", "positions") in paths and ("optimizer", "state", 0, "exp_avg") in paths
+    assert ("shards", 0, "vec", "positions") in paths and (
+        "optimizer",
+        "state",
+        0,
+        "exp_avg",
+    ) in paths
     for path in paths:
         if isinstance(parent_of(sent.state, path), tuple):
             continue
@@ -127,7 +132,7 @@ def test_boards_that_no_game_leads_to_are_refused(
     name: str, session: Session, sent: checkpoint.Checkpoint
 ) -> None:
     state = copy.deepcopy(sent.state)
-    IMPOSSIBLE[name](state["vec"])
+    IMPOSSIBLE[name](state["shards"][0]["vec"])
     with pytest.raises(ValueError, match=NOT_OURS):
         session.load(sent.path, sent.weights, state)
 
@@ -136,18 +141,20 @@ def test_what_follows_from_the_positions_is_computed_and_not_taken(
     session: Session, sent: checkpoint.Checkpoint
 ) -> None:
     state = copy.deepcopy(sent.state)
-    state["vec"]["legal_ids"][:] = 1857
-    state["vec"]["counters"][:, [1, 3, 4]] = 10**6  # repetitions, status, number of legal moves
+    state["shards"][0]["vec"]["legal_ids"][:] = 1857
+    state["shards"][0]["vec"]["counters"][:, [1, 3, 4]] = (
+        10**6
+    )  # repetitions, status, number of legal moves
     session.load(sent.path, sent.weights, state)
-    taken = session.worker.vec.get_state()
-    for name, value in sent.state["vec"].items():
+    taken = session.worker.parts[0].vec.get_state()
+    for name, value in sent.state["shards"][0]["vec"].items():
         assert np.array_equal(taken[name], value), name
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: counter(HISTORY_LENGTH, 10**9)(state["vec"]),
+        lambda state: counter(HISTORY_LENGTH, 10**9)(state["shards"][0]["vec"]),
         lambda state: state.pop("seen"),
         lambda state: state["progress"].update(update="many"),
     ],
@@ -183,3 +190,13 @@ def test_labels_of_impossible_positions_are_refused() -> None:
     ):
         with pytest.raises(ShardError, match="it is inconsistent"):
             from_bytes(dataclasses.replace(good, **changes).to_bytes(), "it")
+
+
+def test_a_state_from_before_there_were_shards_is_taken(
+    session: Session, sent: checkpoint.Checkpoint
+) -> None:
+    state = dict(sent.state)
+    (shard,) = state.pop("shards")
+    session.load(sent.path, sent.weights, {**state, **shard})
+    taken = session.worker.parts[0].vec.get_state()
+    assert np.array_equal(taken["positions"], shard["vec"]["positions"])

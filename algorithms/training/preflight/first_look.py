@@ -96,7 +96,7 @@ def _preflight(session: Session, batch: RolloutBatch) -> Report:
     found = [
         first_rollout.check_starts(
             batch,
-            session.worker.vec.unwrapped.settings.source,
+            session.worker.parts[0].vec.unwrapped.settings.source,
             seed=config.seed,
             starts_of_run=_starts_of_run(session),
         )
@@ -111,7 +111,7 @@ def _preflight(session: Session, batch: RolloutBatch) -> Report:
 def _starts_of_run(session: Session) -> float:
     """Games that the budget pays for, most likely: each board starts one every `max_plies` plies."""
     rollout = session.config.rollout
-    rollouts = session.config.total_moves / session.moves_per_rollout
+    rollouts = session.config.total_moves / session.budget.moves_per_rollout
     games = 1.0
     if rollout.form == "positions":
         games = rollout.num_plies / (session.config.env.max_plies or rollout.num_plies)
