@@ -3,8 +3,9 @@
     python -m benchmarks.speed.processes [--processes 1 2] [--pairs 5] [--json PATH]
 
 The run is `chess-lab train exact --preset strong` with the built-in evaluator, divided into as many shards as the most
-processes, without evaluations and diagnostics. The numbers of processes take turns, in the other order each time, and
-each turn is compared with the first number of its pair. All of them make the same record to the bit, which is checked.
+processes, without evaluations and diagnostics: with its own boards and minibatches, and with 512 boards and minibatches
+of 1,024. The numbers of processes take turns, in the other order each time, and each turn is compared with the first
+number of its pair. All of them make the same record to the bit, which is checked.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ COMMAND = ("train", "exact", "--preset", "strong", "--device", "cpu", "--env.eva
            "--checkpoint-interval-updates", _NEVER)  # fmt: skip
 
 
-def moves_per_s(shards: int, processes: int, total_moves: int, engines: int) -> tuple[float, Any]:
+SIZES = {
+    "strong": ("--total-moves", "600000"),
+    "512 boards": ("--total-moves", "1500000", "--rollout.num-envs", "512", "--optimizer.minibatch-size", "1024"),
+}  # fmt: skip
+
+
+def moves_per_s(size: str, shards: int, processes: int, engines: int) -> tuple[float, Any]:
     """(moves a second between the first update and the last but one, the learned rows)."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         divided = ["--num-shards", str(shards), "--num-processes", str(processes)]
-        more = [*divided, "--env.num-engines", str(engines), "--total-moves", str(total_moves)]
+        more = [*divided, "--env.num-engines", str(engines), *SIZES[size]]
         command = [
             sys.executable,
             "-m",
@@ -56,38 +63,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--moves", type=int, default=600_000)
     parser.add_argument("--engines", type=int, default=2, help="threads of the evaluator, in all")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    rows = [row for size in SIZES for row in compared(size, options)]
+    print_table(rows)
+    save(options.json, "processes", rows, pairs=options.pairs, engines=options.engines)
+
+
+def compared(size: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each number of processes."""
     counts, shards = options.processes, max(options.processes)
     found: dict[int, list[float]] = {count: [] for count in counts}
     for pair in range(options.pairs):
         learned = []
         for count in counts if pair % 2 == 0 else counts[::-1]:
-            engines = max(1, options.engines // count)
-            speed, losses = moves_per_s(shards, count, options.moves, engines)
+            speed, losses = moves_per_s(size, shards, count, max(1, options.engines // count))
             found[count].append(speed)
             learned.append(losses)
         if any(losses != learned[0] for losses in learned):
             raise RuntimeError("the numbers of processes learned different things")
-    ratios = {
-        count: [mine / first for mine, first in zip(found[count], found[counts[0]], strict=True)]
-        for count in counts
-    }
-    rows = [
-        {
-            "processes": count,
-            "shards": shards,
-            "moves_per_s": round(statistics.median(found[count])),
-            f"times {counts[0]}": round(statistics.median(ratios[count]), 2),
-            "lowest": round(min(ratios[count]), 2),
-            "highest": round(max(ratios[count]), 2),
-        }
-        for count in counts
-    ]
-    print_table(rows)
-    save(options.json, "processes", rows, pairs=options.pairs, moves=options.moves)
+    rows = []
+    for count in counts:
+        pairs = zip(found[count], found[counts[0]], strict=True)
+        ratios = [mine / first for mine, first in pairs]
+        rows.append(
+            {
+                "settings": size,
+                "shards": shards,
+                "processes": count,
+                "moves_per_s": round(statistics.median(found[count])),
+                f"times_{counts[0]}": round(statistics.median(ratios), 2),
+                "lowest": round(min(ratios), 2),
+                "highest": round(max(ratios), 2),
+            }
+        )
+    return rows
 
 
 if __name__ == "__main__":
