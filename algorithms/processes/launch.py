@@ -25,7 +25,7 @@ _LAST_CHARS = 2_000
 
 def launched() -> bool:
     """Whether this is one of several processes already, by `launch` or `torchrun`."""
-    return "WORLD_SIZE" in os.environ
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def restarted() -> bool:
@@ -46,9 +46,9 @@ def launch(arguments: Sequence[str], count: int) -> int:
             _start(arguments, place, log)
             for place, log in zip(places(count), [None, *logs], strict=True)
         ]
-        with _passed_on(processes):
+        with _passed_on(processes) as asked:
             first = _first_ended(processes)
-            failed = processes[first].returncode != 0
+            failed = processes[first].returncode != 0 and not asked
             _wait(processes, _GRACE_S if failed else None)
         code = processes[first].returncode
         if failed and (first > 0 or code < 0):  # otherwise the first process has said it itself
@@ -61,7 +61,8 @@ def launch(arguments: Sequence[str], count: int) -> int:
         if failed and first > 0:
             logs[first - 1].seek(0)
             sys.stderr.write(logs[first - 1].read()[-_LAST_CHARS:])
-        code = code if failed else next((p.returncode for p in processes if p.returncode), 0)
+        if not failed:
+            code = next((process.returncode for process in processes if process.returncode), 0)
         return code if code >= 0 else 128 - code
 
 
@@ -98,17 +99,19 @@ def places(count: int) -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def _passed_on(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """A context in which signals that ask this process to end go to the processes."""
+def _passed_on(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[list[int]]:
+    """A context in which signals that ask this process to end go to the processes; those that came."""
+    asked: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
         for process in processes:
             if process.poll() is None:
                 process.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in SIGNALS}
     try:
-        yield
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
