@@ -119,9 +119,13 @@ def test_torchrun_begins_again_after_a_kill_and_comes_to_the_same(tmp_path: Path
             cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
             env={**ENV, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "GLOO_SOCKET_IFNAME": "lo"},
         )  # fmt: skip
-    trained(run_dir, log, rows=12)
-    os.kill(ranks(command.pid)[1], signal.SIGKILL)
-    assert command.wait(timeout=300) == 0, log.read_text()
+    try:
+        trained(run_dir, log, rows=12)
+        os.kill(ranks(command.pid)[1], signal.SIGKILL)
+        assert command.wait(timeout=300) == 0, log.read_text()
+    finally:
+        command.terminate()  # of no effect where it has ended; its processes end with it
+        command.wait()
     assert_same(final_state(run_dir), final_state(straight))
     assert rows_without_time(run_dir) == rows_without_time(straight)
 
