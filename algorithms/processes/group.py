@@ -66,7 +66,7 @@ class Alone:
         return [value]
 
     def gather_tensor(self, value: Tensor) -> Tensor:
-        """The tensor with an axis of 1 before its own."""
+        """`[1, ...]`: the tensor with an axis before its own."""
         return value.unsqueeze(0)
 
     def any(self, flag: bool) -> bool:

@@ -110,7 +110,7 @@ def replace_groups(
 
 
 def alike(name: str, batch: RolloutBatch, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The column `name` of several rollouts, padded to the longest legal list, and in `games` to the longest game.
+    """The column `name` of several rollouts, `[*S, ...]` each, padded to the longest legal list and game.
 
     Args:
         name: a field that holds tensors.
@@ -119,10 +119,8 @@ def alike(name: str, batch: RolloutBatch, tensors: Sequence[Tensor]) -> list[Ten
     """
     padding = padding_of(all_moves=batch.samples == "all_legal")
     axes = [-2 if name == "move_facts" else -1] if name in padding else []
-    if (
-        batch.form == "games"
-    ):  # a ply that a rollout did not reach has no legal move and no valid sample
-        axes.append(2)
+    # A ply that a rollout did not reach has no legal move and no valid sample.
+    axes += [2] if batch.form == "games" else []
     found = list(tensors)
     for axis in axes:
         size = max(tensor.shape[axis] for tensor in found)

@@ -10,9 +10,6 @@ from algorithms.collapse.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, 
 from algorithms.collapse.doctor.outcome import NOT_LEARNING
 from algorithms.reports.summaries import Rows
 
-_PLACES: dict[str, int] = {}
-"""Name -> its place in every row."""
-
 _ABSENT = -math.inf
 _FIRST, _NEWEST = 256, 1_792
 
@@ -22,21 +19,22 @@ class PackedRow(Mapping[str, float | None]):
 
     Args:
         row: the values by name.
+        places: name -> its place in every row; new names are added. A run's rows share it.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_places", "_values")
 
-    def __init__(self, row: Mapping[str, float | None]) -> None:
-        values = array("d")
+    def __init__(self, row: Mapping[str, float | None], places: dict[str, int]) -> None:
+        values, self._places = array("d"), places
         for name, value in row.items():
-            place = _PLACES.setdefault(name, len(_PLACES))
+            place = places.setdefault(name, len(places))
             values.extend([_ABSENT] * (place + 1 - len(values)))
             values[place] = math.nan if value is None or math.isinf(value) else value
         self._values = values
 
     def __getitem__(self, name: str) -> float | None:
         """The value of that name."""
-        place = _PLACES[name]
+        place = self._places[name]
         if place >= len(self._values) or self._values[place] == _ABSENT:
             raise KeyError(name)
         value = self._values[place]
@@ -44,11 +42,11 @@ class PackedRow(Mapping[str, float | None]):
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
-        return (name for name in _PLACES if name in self)
+        return (name for name in self._places if name in self)
 
     def __contains__(self, name: object) -> bool:
         """Whether there is such a value."""
-        place = _PLACES.get(name, len(self._values))  # type: ignore[call-overload]
+        place = self._places.get(name, len(self._values))  # type: ignore[call-overload]
         return bool(place < len(self._values) and self._values[place] != _ABSENT)
 
     def __len__(self) -> int:
@@ -67,7 +65,8 @@ class Watch:
     """
 
     def __init__(self, rows: Rows = ()) -> None:
-        self._rows = [PackedRow(row) for row in rows]
+        self._places: dict[str, int] = {}
+        self._rows = [PackedRow(row, self._places) for row in rows]
         del self._rows[_FIRST : max(_FIRST, len(self._rows) - _NEWEST)]
         self._line = ""
 
@@ -76,7 +75,7 @@ class Watch:
         # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
         while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
             self._rows.pop()
-        self._rows.append(PackedRow(row))
+        self._rows.append(PackedRow(row, self._places))
         if len(self._rows) > _FIRST + _NEWEST:
             del self._rows[_FIRST]
         if "eval/regret_cp" in row:
