@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -240,3 +241,27 @@ def test_a_gui_that_is_gone_ends_the_engine() -> None:
             pass
 
     serve("small", lambda: at_once, io.BytesIO(b"uci\n"), Gone())
+
+
+def test_a_signal_that_does_not_wake_the_waiting_caller_ends_it_soon() -> None:
+    class Ended(Exception):
+        pass
+
+    def end(number: int, frame: object) -> None:
+        raise Ended
+
+    class Signalled:
+        def readline(self, size: int) -> bytes:
+            time.sleep(0.1)  # by now the caller waits; a signal that another thread gets does not wake it
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            time.sleep(20)
+            return b""
+
+    before = signal.signal(signal.SIGUSR1, end)
+    try:
+        began = time.monotonic()
+        with pytest.raises(Ended):
+            serve("small", lambda: at_once, Signalled(), io.BytesIO())
+        assert time.monotonic() - began < 10
+    finally:
+        signal.signal(signal.SIGUSR1, before)

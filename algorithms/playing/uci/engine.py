@@ -26,6 +26,9 @@ LAST_ANSWERS_S = 0.5
 LAST_WORDS_S = 0.8
 """Seconds that the caller waits for the writing thread after the last line."""
 
+LOOK_S = 0.2
+"""Seconds after which a waiting caller looks for a signal: one may come just before it waits, and not end it."""
+
 Thinker = Callable[[Request], Answer]
 
 
@@ -109,7 +112,8 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     _start(read)
     _start(lambda: _think(load, requests.get, events.put))
     speaker = _start(speak)
-    ended.wait()
+    while not ended.wait(LOOK_S):
+        pass
     speaker.join(LAST_WORDS_S)
     if errors:
         raise errors[0]
