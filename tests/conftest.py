@@ -68,7 +68,7 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
     """A process that runs commands of `chess-lab` one after the other, on Linux."""
     with kept_forks(True) as kept:

@@ -50,6 +50,7 @@ def test_the_link_check_catches_a_dead_link_and_a_dead_anchor() -> None:
     assert broken_links(ROOT / "README.md", text) == ["no-such-file.md", "#there"]
 
 
+@pytest.mark.slow
 def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
     blocks = [code for language, code in CODE_BLOCK.findall(README) if language == "python"]
     assert blocks
@@ -67,6 +68,7 @@ def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_walkthrough_runs_and_its_shapes_are_those_it_states(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

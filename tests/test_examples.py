@@ -31,13 +31,6 @@ def test_an_example_fits_on_a_screen_and_is_documented(path: Path) -> None:
     assert "--smoke" in (ast.get_docstring(ast.parse(text)) or "")
 
 
-# One of them in the default run: the others differ from it in the algorithm's name.
-RUNS = [
-    path if path.stem == "train_grpo" else pytest.param(path, marks=pytest.mark.slow)
-    for path in EXAMPLES
-]
-
-
 def run_alone(script: Path, folder: Path, *arguments: str, timeout: int) -> str:
     """What the script prints; isolated: neither the working folder nor PYTHONPATH may help it."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -49,7 +42,8 @@ def run_alone(script: Path, folder: Path, *arguments: str, timeout: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_uninstalled_from_another_folder(path: Path, tmp_path: Path) -> None:
     run_dir = tmp_path / "a run"
     printed = run_alone(path, tmp_path, "--run-dir", str(run_dir), timeout=110)

@@ -36,6 +36,7 @@ def run(folder: Path, *arguments: str, timeout: int = 280) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_example_is_short_and_keeps_its_contract(folder: Path) -> None:
     files = dict(FILE.findall(PAGE))
     assert set(files) == {"my_algorithm.py", "my_evaluator.py", "my_reward.py", "my_positions.py",
@@ -52,6 +53,7 @@ def test_the_table_names_parts_that_are_in_the_files(folder: Path) -> None:
         assert re.search(rf"^(class|def) {name}\b", (folder / f"{module}.py").read_text(), re.M)
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_all_six_parts(folder: Path) -> None:
     (train,) = (command for command in COMMAND.findall(PAGE) if command.endswith("--smoke") and
                 command.startswith("train"))  # fmt: skip

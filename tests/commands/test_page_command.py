@@ -142,6 +142,7 @@ def test_a_certain_policy_has_entropy_zero_without_a_minus(tmp_path: Path) -> No
     assert after.moves[0].probability == 1.0
 
 
+@pytest.mark.slow
 def test_real_runs_are_grouped_by_their_task_and_compared_within_it(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     for preset, *settings in (

@@ -239,6 +239,7 @@ def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(
     assert json.loads(path.read_text()) == {"a": 1}
 
 
+@pytest.mark.slow
 def test_a_real_cell_trains_once(tmp_path: Path) -> None:
     arguments = (
         "train", "grpo", "--smoke", "--policy.channels", "8", "--env.evaluator", "builtin",

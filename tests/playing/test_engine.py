@@ -252,7 +252,9 @@ def test_a_signal_that_does_not_wake_the_waiting_caller_ends_it_soon() -> None:
 
     class Signalled:
         def readline(self, size: int) -> bytes:
-            time.sleep(0.1)  # by now the caller waits; a signal that another thread gets does not wake it
+            time.sleep(
+                0.1
+            )  # by now the caller waits; a signal that another thread gets does not wake it
             signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
             time.sleep(20)
             return b""
