@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -112,13 +113,25 @@ def cpu_seconds() -> float:
     total = time.process_time() + ended.children_user + ended.children_system
     if not sys.platform.startswith("linux"):
         return total
-    tick, own = os.sysconf("SC_CLK_TCK"), os.getpid()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    tick = os.sysconf("SC_CLK_TCK")
+    for stat in _stat_of_children():
         try:
             # The second field, the command in parentheses, may itself hold spaces.
             fields = stat.read_text().rsplit(")", 1)[1].split()
         except (OSError, IndexError):  # ended between the listing and the reading
             continue
-        if int(fields[1]) == own:
+        if int(fields[1]) == os.getpid():
             total += (int(fields[11]) + int(fields[12])) / tick
     return total
+
+
+def _stat_of_children() -> Iterable[Path]:
+    """Files among which are those of the children: theirs alone where the kernel lists them, else all processes'."""
+    children: list[str] = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            children += (task / "children").read_text().split()
+        except FileNotFoundError:
+            if task.exists():  # a kernel without such lists, and not a thread that has just ended
+                return Path("/proc").glob("[0-9]*/stat")
+    return [Path("/proc", pid, "stat") for pid in children]

@@ -18,8 +18,9 @@ from algorithms.updates.passes import Passes, WholePasses
 
 
 def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> torch.optim.Adam:
-    """Adam over the parameters; on CUDA one kernel takes the whole step."""
-    return torch.optim.Adam(trained, lr=rate, fused=trained[0].is_cuda or None)
+    """Adam over the parameters; on CUDA one kernel takes the whole step, elsewhere one call for each operation."""
+    cuda = trained[0].is_cuda
+    return torch.optim.Adam(trained, lr=rate, fused=cuda or None, foreach=not cuda or None)
 
 
 @dataclasses.dataclass
