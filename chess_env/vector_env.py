@@ -239,8 +239,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             info |= final_entries(done, *final, info, final_cp)
         if opening_replies is not None and self.settings.opponent is not None:
             info["opponent_action"][restarted] = opening_replies[restarted]
-        if len(restarted):
-            scoring.score_cp[restarted] = restarted_cp
+        scoring.score_cp[restarted] = restarted_cp
         observations, state_info = observe(self.games, self.scoring)
         if not self._replaces_at_once:
             self._ended = done
@@ -262,7 +261,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return self.scoring.score_actions(actions)
 
     def _check_started(self) -> None:
-        if not self._started:
+        if not self._started or self.scoring.lost:
             raise gym.error.ResetNeeded(
                 "call reset() first (also after an error inside step() or reset())"
             )
@@ -297,4 +296,5 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes the evaluator and the opponent that were made from a name."""
+        self.scoring.close()
         self.settings.close()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.ply import PlyRecord, play_ply, stack
+from algorithms.rollouts.ply import PlyRecord, add_scores, play_ply, stack
 from algorithms.rollouts.sampler import Sampler
 from algorithms.rollouts.state import VecState
 
@@ -63,14 +63,17 @@ def collect_games(
     state = VecState.of(vec, info)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
     records: list[PlyRecord] = []
-    while len(records) < num_plies and alive.any():
-        trained = alive & ((state.turn == start_turn) | (train_sides == "both"))
-        forced: dict[int, int] = {}
-        if teacher_fraction > 0:
-            forced = _teach(vec, sampler, state, alive & ~trained, teacher_fraction)
-        record, state = play_ply(vec, sampler, state, num_samples=1, forced=forced)
-        alive = alive & ~np.asarray(record["ended"])
-        records.append(record | {"valid": trained})
+    # A teacher asks the evaluator itself, and one question is asked at a time.
+    with vec.scoring.later(wanted=teacher_fraction == 0) as scored:
+        while len(records) < num_plies and alive.any():
+            trained = alive & ((state.turn == start_turn) | (train_sides == "both"))
+            forced: dict[int, int] = {}
+            if teacher_fraction > 0:
+                forced = _teach(vec, sampler, state, alive & ~trained, teacher_fraction)
+            record, state = play_ply(vec, sampler, state, num_samples=1, forced=forced)
+            alive = alive & ~np.asarray(record["ended"])
+            records.append(record | {"valid": trained})
+    state = add_scores(records, scored, vec, state)
     columns = stack(records, sampler, state)
     for name in _BY_MEMBER:
         if name in columns:

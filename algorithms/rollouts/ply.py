@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,8 @@ def play_ply(
     Against an opponent a ply is the learner's move with the reply to it, and there is one sample.
 
     Returns the recorded columns (tensors on the device, arrays still on the host) and the boards
-    afterwards. The copy of the actions to the host is the only point that waits for the device.
+    afterwards. Inside `vec.scoring.later()` rewards and scores are not among the columns. The copy of
+    the actions to the host is the only point that waits for the device.
 
     Args:
         vec: N boards.
@@ -105,7 +107,6 @@ def play_ply(
         "actions": actions,
         "old_logprobs": dist.gather(slots),
         "old_legal_logprobs": dist.logprobs,
-        "rewards": scored["rewards"],
         "terminated": scored["terminated"],
         "truncated": truncated & ~terminated,
         "ended": terminated | truncated,
@@ -117,14 +118,30 @@ def play_ply(
     }
     if move_facts is not None:
         record["move_facts"] = move_facts
-    if state.score_cp is not None:
-        record["before_cp"] = state.score_cp
+    if "rewards" in scored:  # else they come when all plies have been played
+        record["rewards"] = scored["rewards"]
+        if state.score_cp is not None:
+            record["before_cp"] = state.score_cp
         if "score_cp" in scored:
             record["score_cp"] = scored["score_cp"]
     if outputs.values is not None:
         record["values"] = outputs.values
         record["final_values"] = _final_values(sampler, outputs.values, truncated, info)
     return record, VecState.of(vec, info)
+
+
+def add_scores(
+    records: Sequence[PlyRecord],
+    scored: Sequence[Mapping[str, NDArray[Any]]],
+    vec: ChessSelfPlayVectorEnv,
+    state: VecState,
+) -> VecState:
+    """The boards with their scores; adds to each record what `vec.scoring.later()` found, if anything."""
+    if not scored:  # the scores came with the plies
+        return state
+    for record, found in zip(records, scored, strict=True):
+        record.update(found)
+    return dataclasses.replace(state, score_cp=vec.scoring.score_cp.copy())
 
 
 def _played_on(sampler: Sampler, dist: MaskedCategorical, sampled: Tensor) -> Tensor:

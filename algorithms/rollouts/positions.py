@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.ply import PlyRecord, play_ply, stack
+from algorithms.rollouts.ply import PlyRecord, add_scores, play_ply, stack
 from algorithms.rollouts.sampler import Sampler
 from algorithms.rollouts.state import VecState
 
@@ -46,9 +46,13 @@ def collect_positions(
             drawn from the policy.
     """
     records: list[PlyRecord] = []
-    for _ in range(num_plies):
-        record, state = play_ply(vec, sampler, state, num_samples=group_size)
-        records.append(record)
+    with (
+        vec.scoring.later() as scored
+    ):  # the evaluator works while the network looks at the next ply
+        for _ in range(num_plies):
+            record, state = play_ply(vec, sampler, state, num_samples=group_size)
+            records.append(record)
+    state = add_scores(records, scored, vec, state)
     columns: dict[str, Any] = stack(records, sampler, state, all_moves=group_size is None)
     batch = RolloutBatch(
         form="positions",

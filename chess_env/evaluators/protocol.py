@@ -121,6 +121,7 @@ class RuleAwareEvaluator(ABC):
     """
 
     pure = True  # False: scores depend on what was asked before, so they must not be cached
+    out_of_process = False  # True: other processes compute, while whoever asked from a thread does something else
 
     def __init__(self) -> None:
         self._queries = self._unique_queries = 0

@@ -83,6 +83,8 @@ class StockfishEvaluator(RuleAwareEvaluator):
         ValueError: a limit or an option outside its range.
     """
 
+    out_of_process = True
+
     def __init__(
         self,
         path: str | Path | None = None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games.games import Games, Index
+from chess_env.games.later import EvaluatorThread, ScoresLater
 from chess_env.games.settings import illegal_action_error
 from chess_env.rewards.rewards import terminal_score_cp
 from chess_env.rules.fen import to_fen
@@ -31,6 +34,7 @@ class Scoring:
     Attributes:
         games: The games that are scored.
         score_cp: int32 [N], the present positions from the side to move's view; zeros without an evaluator.
+        lost: Whether `score_cp` is of earlier positions, because an error ended `later`.
     """
 
     def __init__(self, games: Games) -> None:
@@ -40,6 +44,47 @@ class Scoring:
         self._reward = games.settings.reward
         # (actions [N, G], scores after them [N, G]) of the last `score_actions`, until boards move.
         self._looked_ahead: tuple[Index, Scores] | None = None
+        self._thread: EvaluatorThread | None = None
+        if self._evaluator is not None and getattr(self._evaluator, "out_of_process", False):
+            self._thread = EvaluatorThread(self._evaluator)
+        self._later: ScoresLater | None = None
+        self.lost = False
+
+    @contextmanager
+    def later(self, *, wanted: bool = True) -> Iterator[list[dict[str, NDArray[Any]]]]:
+        """A list that holds, after the context, `rewards`, `score_cp` and `before_cp` of each ply in it.
+
+        Inside, `score_actions` and `step` do not wait for the evaluator: neither returns a score or
+        a reward (`step`'s are NaN). Each `step` follows one `score_actions` and moves all boards; none is
+        reset. Where nothing is gained or scores cannot wait, all is as outside and the list stays empty:
+        unless other processes make the scores (`evaluator.out_of_process`), against an opponent, and with
+        the reward `regret`; also where that is not `wanted`.
+
+        Raises:
+            EngineError: positions that no engine could score. As after any error inside, the boards then
+                need a reset.
+            ValueError: a board could not move: its game was over, or the action illegal.
+        """
+        settings, plies = self.games.settings, list[dict[str, NDArray[Any]]]()
+        at_once = settings.opponent is not None or self._reward.needs_move_scores
+        if self._thread is None or at_once or not wanted:
+            yield plies
+            return
+        self._later = ScoresLater(self._thread, self._reward)
+        try:
+            yield plies
+            plies += self._later.found(self.score_cp)
+        except BaseException:
+            self.lost = True
+            self._later.cancel()
+            raise
+        finally:
+            self._later = None
+
+    def close(self) -> None:
+        """Ends the thread of the evaluator; not the evaluator."""
+        if self._thread is not None:
+            self._thread.close()
 
     def score_actions(self, actions: NDArray[np.integer]) -> dict[str, NDArray[Any]]:
         """What G actions would pay on every board, by one batched evaluator call; no board moves.
@@ -78,6 +123,9 @@ class Scoring:
         )
         flat_status = status.reshape(-1)
         out: dict[str, NDArray[Any]] = {"terminated": status != ONGOING}
+        if self._later is not None:
+            self._later.look(candidates, status, children)
+            return out
         before_cp = after_cp = None
         move_scores: tuple[Scores, Scores] | None = None
         if self._evaluator is not None:
@@ -96,21 +144,32 @@ class Scoring:
 
     def score_now(self, index: Index) -> None:
         """Scores the present positions of the boards `index` (new games)."""
+        self.lost &= len(index) < len(self.games.everywhere)
         if self._evaluator is not None and len(index):
             self.score_cp[index] = self._evaluator.evaluate(self.games.boards.positions[index])
 
     def restore(self, score_cp: NDArray[np.int32]) -> None:
         """Takes the scores (int32 [N]) of boards that were set, and not by `step`."""
-        self.score_cp[:] = score_cp
         self.forget()
+        self.score_cp[:], self.lost = score_cp, False
 
     def forget(self) -> None:
         """Drops looked-up scores: the boards have changed, and not by `step`."""
+        if self._later is not None:
+            raise RuntimeError("boards were set while scores were to come: leave `later` first")
         self._looked_ahead = None
 
     def before_move(self, playing: Index, actions: Index) -> Before:
         """What rewards need to know before the boards `playing` make `actions` (int64 [N])."""
         if self._evaluator is None:
+            return Before(self.score_cp, None, None)
+        if self._later is not None:
+            if len(playing) < len(self.games.everywhere):
+                raise ValueError(
+                    f"{len(playing)} of {len(self.games.everywhere)} boards can move: scores come later only "
+                    "where all do; leave out `later`, or give legal actions and use AutoresetMode.SAME_STEP"
+                )
+            self._later.play(actions)
             return Before(self.score_cp, None, None)
         before = Before(
             self.score_cp.copy(), self._move_scores(playing, actions), self._known_scores(actions)
@@ -147,6 +206,10 @@ class Scoring:
         """
         if self._evaluator is None:
             return np.zeros(len(restarted), np.int32)
+        if self._later is not None:
+            starts = self.games.boards.positions[restarted]
+            self._later.settle(status, open_positions, restarted, starts)
+            return self.score_cp[restarted]
         goes_on = status[playing] == ONGOING
         over, asked = playing[~goes_on], playing[goes_on]
         self.score_cp[over] = terminal_score_cp(status[over])
@@ -164,6 +227,9 @@ class Scoring:
         self, before: Before, status: Index, same_side: NDArray[np.bool_] | bool
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
         """(float32 [N] total, name -> float32 [N] raw terms); see `chess_env.rewards`."""
+        if self._later is not None:
+            unknown = np.full(len(status), np.nan, np.float32)
+            return unknown, {name: unknown.copy() for name in self._reward.names}
         return self._reward(status, same_side, before.score_cp, self.score_cp, before.move_scores)
 
     def _known_scores(self, actions: Index) -> Scores | None:

@@ -1,0 +1,123 @@
+"""Scored moves a second of the default training run, of this code against that of another commit.
+
+    git worktree add /tmp/before COMMIT
+    python -m benchmarks.speed.train --before /tmp/before [--pairs 5] [--moves 100000] [--json PATH]
+
+Each pair is the same command, with the same seed, in both folders; they take turns, in the other order each time. The
+table has the median of the ratios, the lowest and the highest. The clock is that of the whole command, start and last
+evaluation included. It is measured with Stockfish, with Stockfish while another process keeps a core busy, and with the
+built-in evaluator. One short run in each folder comes first, which compiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from algorithms.reports.run_files import read_metrics
+from benchmarks.records.command_line import ROOT
+from benchmarks.records.report import print_table, save
+
+EVALUATORS = {
+    "stockfish": "stockfish",
+    "stockfish, one core busy": "stockfish",
+    "builtin": "builtin",
+}
+
+
+def run(root: Path, evaluator: str, moves: int, seed: int) -> tuple[float, list[Any]]:
+    """(scored moves a second of the whole command, the losses of all updates)."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "run"
+        command = [sys.executable, "-m", "algorithms.cli", "train", "grpo", "--env.evaluator", evaluator,
+                   "--total-moves", str(moves), "--seed", str(seed), "--device", "cpu",
+                   "--run-dir", str(folder)]  # fmt: skip
+        began = time.monotonic()
+        done = subprocess.run(
+            command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        took_s = time.monotonic() - began
+        if done.returncode:
+            raise RuntimeError(
+                f"{' '.join(command)} failed in {root}:\n{done.stdout}\n{done.stderr}"
+            )
+        rows = read_metrics(folder)
+    return rows[-1]["scored_moves"] / took_s, [row.get("train/loss") for row in rows]
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """A process that computes for as long as the context lasts."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The row of an evaluator."""
+    folders = {"before": options.before, "now": ROOT}
+    speeds: dict[str, list[float]] = {which: [] for which in folders}
+    same = []
+    for pair in range(options.pairs):
+        losses = []
+        for which in list(folders) if pair % 2 == 0 else list(folders)[::-1]:
+            with busy_core() if "busy" in name else nullcontext():
+                speed, found = run(
+                    folders[which], EVALUATORS[name], options.moves, options.seed + pair
+                )
+            speeds[which].append(speed)
+            losses.append(found)
+        same.append(losses[0] == losses[1])
+    ratios = [now / before for before, now in zip(*speeds.values(), strict=True)]
+    return {
+        "evaluator": name,
+        "before_moves_per_s": round(statistics.median(speeds["before"])),
+        "now_moves_per_s": round(statistics.median(speeds["now"])),
+        "ratio": round(statistics.median(ratios), 2),
+        "lowest": round(min(ratios), 2),
+        "highest": round(max(ratios), 2),
+        "same_losses": f"{sum(same)} of {len(same)}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--before", type=Path, required=True, help="a folder with the other commit")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--moves", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first pair")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.before = options.before.resolve()
+    for folder in (options.before, ROOT):
+        run(folder, "builtin", 4096, 0)
+    rows = [compared(name, options) for name in EVALUATORS]
+    print_table(rows)
+    told = ["git", "-C", str(options.before), "rev-parse", "HEAD"]
+    before = subprocess.run(told, capture_output=True, text=True).stdout.strip()
+    save(
+        options.json,
+        "train_speed",
+        rows,
+        before=before,
+        pairs=options.pairs,
+        moves=options.moves,
+        seed=options.seed,
+    )
+
+
+if __name__ == "__main__":
+    main()
