@@ -10,6 +10,7 @@ import torch
 from algorithms.config import files as config_file
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.networks.build import make_policy
+from algorithms.networks.device import usable_cores
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.networks.weights import config_of, read_weights
@@ -88,6 +89,4 @@ def threads_of(asked: int | None) -> int:
         if asked < 1:
             raise ValueError(f"--num-threads is {asked}: expected at least 1")
         return asked
-    can_tell = hasattr(os, "sched_getaffinity")
-    usable = len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
-    return max(1, usable - round(os.getloadavg()[0]))
+    return max(1, usable_cores() - round(os.getloadavg()[0]))

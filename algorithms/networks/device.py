@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -21,6 +23,12 @@ def choose_device(name: str) -> torch.device:
             "use --device auto or --device cpu"
         )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    can_tell = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
 
 
 def out_of_memory(device: torch.device, *, minibatch_size: int, num_envs: int) -> str:

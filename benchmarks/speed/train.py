@@ -4,14 +4,15 @@
     python -m benchmarks.speed.train --before /tmp/before [--pairs 5] [--moves 100000] [--json PATH]
 
 Each pair is the same command, with the same seed, in both folders; they take turns, in the other order each time. The
-table has the median of the ratios, the lowest and the highest. The clock is that of the whole command, start and last
-evaluation included. It is measured with Stockfish, with Stockfish while another process keeps a core busy, and with the
+table has the median of the ratios, the lowest and the highest: of the moves a second of the whole command, start and
+last evaluation included, and of the time from one update to the next. It is measured with Stockfish, with Stockfish while another process keeps a core busy, and with the
 built-in evaluator. One short run in each folder comes first, which compiles.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
 import subprocess
@@ -21,7 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from algorithms.reports.run_files import read_metrics
 from benchmarks.records.command_line import ROOT
@@ -34,8 +35,16 @@ EVALUATORS = {
 }
 
 
-def run(root: Path, evaluator: str, moves: int, seed: int) -> tuple[float, list[Any]]:
-    """(scored moves a second of the whole command, the losses of all updates)."""
+class Run(NamedTuple):
+    """Scored moves a second of the whole command, seconds from one update to the next, the losses of all updates."""
+
+    moves_per_s: float
+    update_s: float
+    losses: list[Any]
+
+
+def run(root: Path, evaluator: str, moves: int, seed: int) -> Run:
+    """One run of the code in a folder."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         command = [sys.executable, "-m", "algorithms.cli", "train", "grpo", "--env.evaluator", evaluator,
@@ -52,7 +61,10 @@ def run(root: Path, evaluator: str, moves: int, seed: int) -> tuple[float, list[
                 f"{' '.join(command)} failed in {root}:\n{done.stdout}\n{done.stderr}"
             )
         rows = read_metrics(folder)
-    return rows[-1]["scored_moves"] / took_s, [row.get("train/loss") for row in rows]
+    clock = [row["time/wall_s"] for row in rows[1:]]
+    between = [later - earlier for earlier, later in itertools.pairwise(clock)] or [took_s]
+    losses = [row.get("train/loss") for row in rows]
+    return Run(rows[-1]["scored_moves"] / took_s, statistics.median(between), losses)
 
 
 @contextmanager
@@ -69,27 +81,28 @@ def busy_core() -> Iterator[None]:
 def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The row of an evaluator."""
     folders = {"before": options.before, "now": ROOT}
-    speeds: dict[str, list[float]] = {which: [] for which in folders}
-    same = []
+    found: dict[str, list[Run]] = {which: [] for which in folders}
     for pair in range(options.pairs):
-        losses = []
         for which in list(folders) if pair % 2 == 0 else list(folders)[::-1]:
             with busy_core() if "busy" in name else nullcontext():
-                speed, found = run(
-                    folders[which], EVALUATORS[name], options.moves, options.seed + pair
-                )
-            speeds[which].append(speed)
-            losses.append(found)
-        same.append(losses[0] == losses[1])
-    ratios = [now / before for before, now in zip(*speeds.values(), strict=True)]
+                made = run(folders[which], EVALUATORS[name], options.moves, options.seed + pair)
+            found[which].append(made)
+    pairs = list(zip(*found.values(), strict=True))
+    whole = [now.moves_per_s / before.moves_per_s for before, now in pairs]
+    updates = [before.update_s / now.update_s for before, now in pairs]
     return {
         "evaluator": name,
-        "before_moves_per_s": round(statistics.median(speeds["before"])),
-        "now_moves_per_s": round(statistics.median(speeds["now"])),
-        "ratio": round(statistics.median(ratios), 2),
-        "lowest": round(min(ratios), 2),
-        "highest": round(max(ratios), 2),
-        "same_losses": f"{sum(same)} of {len(same)}",
+        "before_moves_per_s": round(
+            statistics.median(each.moves_per_s for each in found["before"])
+        ),
+        "now_moves_per_s": round(statistics.median(each.moves_per_s for each in found["now"])),
+        "ratio": round(statistics.median(whole), 2),
+        "lowest": round(min(whole), 2),
+        "highest": round(max(whole), 2),
+        "ratio_of_updates": round(statistics.median(updates), 2),
+        "lowest_of_updates": round(min(updates), 2),
+        "highest_of_updates": round(max(updates), 2),
+        "same_losses": f"{sum(before.losses == now.losses for before, now in pairs)} of {len(pairs)}",
     }
 
 
