@@ -6,12 +6,17 @@ Figures (medians over rounds; positions from random play, given packed to the po
 engines busy: run + runnable-wait time of the engines' threads over wall time (/proc/PID/task/*/schedstat, Linux;
 above 100 % where both threads of an engine wait for a CPU at once); python us/query: CPU time of this process per
 position; queries/s by the wall clock; speed-up: the median ratio of queries/s of neighbouring runs.
+
+With `--batches 64 512` it measures the pool alone, in batches of these sizes against one of 4,000: at the end of a
+batch an engine may be idle until the other one is done. Each round scores about 4,000 positions in batches of each
+size, in another order each time; a row has the median of the rates, and of the ratios within a round.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +78,39 @@ def measure(
     }, scores
 
 
+def compare_batches(args: argparse.Namespace) -> None:
+    """Prints the table of batch sizes and writes it as JSON if asked."""
+    whole, order = 4_000, random.Random(0)
+    positions, sizes = random_positions(whole, seed=3), [*args.batches, whole]
+    rates: dict[int, list[float]] = {size: [] for size in sizes}
+    with StockfishEvaluator(depth=args.depth, num_engines=args.engines) as pool:
+        pool.evaluate(positions[:256])
+        for _ in range(args.rounds):
+            for size in order.sample(sizes, len(sizes)):
+                count = whole // size * size
+                began = time.perf_counter()
+                for start in range(0, count, size):
+                    pool.evaluate(positions[start : start + size])
+                rates[size].append(count / (time.perf_counter() - began))
+        identity = pool.id
+    rows = []
+    for size, found in rates.items():
+        ratios = [rate / best for rate, best in zip(found, rates[whole], strict=True)]
+        rows.append(
+            {
+                "batch": size,
+                "positions_per_s": round(statistics.median(found)),
+                "of_one_batch": round(statistics.median(ratios), 2),
+                "lowest": round(min(ratios), 2),
+                "highest": round(max(ratios), 2),
+            }
+        )
+    print_table(rows)
+    save(
+        args.json, "batch_sizes", rows, evaluator=identity, engines=args.engines, rounds=args.rounds
+    )
+
+
 def main() -> None:
     """Prints the table and writes it as JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -80,8 +118,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--engines", type=int, default=2)
     parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--batches", type=int, nargs="+", help="sizes to compare with 4,000")
     parser.add_argument("--json", type=Path, help="file for the figures")
     args = parser.parse_args()
+    if args.batches:
+        compare_batches(args)
+        return
 
     positions = random_positions(args.positions * args.rounds, seed=1)
     boards = [chess.Board(text.decode()) for text in fen.engine_fens(positions)]

@@ -5,8 +5,9 @@
 
 Each pair is the same command, with the same seed, in both folders; they take turns, in the other order each time. The
 table has the median of the ratios, the lowest and the highest: of the moves a second of the whole command, start and
-last evaluation included, and of the time from one update to the next. It is measured with Stockfish, with Stockfish while another process keeps a core busy, and with the
-built-in evaluator. One short run in each folder comes first, which compiles.
+last evaluation included, and of the time from one update to the next. It is measured with Stockfish, with Stockfish
+while another process keeps a core busy, and with the built-in evaluator. One short run in each folder comes first,
+which compiles.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ def pages() -> dict[str, str]:
             measured=measured,
             made_by=made_by,
             gpu=gpu(result("gpu")),
+            before=result("train_speed")["settings"]["before"][:7],
             moves=f"{result('precision')['settings']['moves']:,}",
         ),
         "README.md": with_tables(readme),
