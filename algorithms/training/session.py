@@ -30,7 +30,7 @@ from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
 from algorithms.training.budget import Budget
-from algorithms.training.machine import check_machine
+from algorithms.training.capacity import check_capacity
 from algorithms.updates.learner import Learner, make_optimizer
 from algorithms.updates.passes import ShardedPasses, WholePasses
 from algorithms.updates.recorded_state import (
@@ -78,7 +78,7 @@ class Session:
             not config.compile or self.device.type == "cuda",
             f"compile is on and the run computes on {self.device.type}: leave --compile out, or run on CUDA",
         )
-        check_machine(config, self.device)
+        check_capacity(config, self.device)
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)

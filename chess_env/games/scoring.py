@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games.games import Games, Index
-from chess_env.games.later import EvaluatorThread, ScoresLater
 from chess_env.games.settings import illegal_action_error
+from chess_env.rewards.later import EvaluatorThread, ScoresLater
 from chess_env.rewards.rewards import terminal_score_cp
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
@@ -52,7 +52,7 @@ class Scoring:
 
     @contextmanager
     def later(self, *, wanted: bool = True) -> Iterator[list[dict[str, NDArray[Any]]]]:
-        """A list that holds, after the context, `rewards`, `score_cp` and `before_cp` of each ply in it.
+        """A list that holds, after the context, what `ScoresLater.found` says of each ply in it, `[N, G]` moves.
 
         Inside, `score_actions` and `step` do not wait for the evaluator: neither returns a score or
         a reward (`step`'s are NaN). Each `step` follows one `score_actions` and moves all boards; none is
@@ -154,13 +154,21 @@ class Scoring:
         self.score_cp[:], self.lost = score_cp, False
 
     def forget(self) -> None:
-        """Drops looked-up scores: the boards have changed, and not by `step`."""
+        """Drops looked-up scores: the boards have changed, and not by `step`.
+
+        Raises:
+            RuntimeError: inside `later`.
+        """
         if self._later is not None:
             raise RuntimeError("boards were set while scores were to come: leave `later` first")
         self._looked_ahead = None
 
     def before_move(self, playing: Index, actions: Index) -> Before:
-        """What rewards need to know before the boards `playing` make `actions` (int64 [N])."""
+        """What rewards need to know before the boards `playing` make `actions` (int64 [N]).
+
+        Raises:
+            ValueError: inside `later`, a board that cannot move.
+        """
         if self._evaluator is None:
             return Before(self.score_cp, None, None)
         if self._later is not None:

@@ -34,7 +34,7 @@ _REMEDIES = {
 }
 
 
-def check_machine(config: TrainConfig, device: torch.device) -> None:
+def check_capacity(config: TrainConfig, device: torch.device) -> None:
     """Raises ValueError, with the numbers and the remedy, where a run needs more memory than is free.
 
     Warns where there are more engines than cores. What a pass through the network takes is not counted:

@@ -11,8 +11,8 @@ import torch
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
 from algorithms.networks.settings import NetworkConfig
-from algorithms.training import machine
-from algorithms.training.machine import check_machine, least_bytes
+from algorithms.training import capacity
+from algorithms.training.capacity import check_capacity, least_bytes
 from algorithms.training.session import Session
 
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def test_a_network_that_is_too_large_is_refused_without_being_built(tmp_path: Pa
         network > 20 * 2 * 9 * 60_000**2 * 16
     )  # two convolutions of a block, four numbers for a weight
     with pytest.raises(ValueError, match="choose a smaller network"):
-        check_machine(config, CPU)
+        check_capacity(config, CPU)
 
 
 def test_what_is_counted_is_less_than_a_run_takes_and_not_much_less(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_what_is_counted_is_less_than_a_run_takes_and_not_much_less(tmp_path: Pa
 def test_a_run_fits_where_the_system_says_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(machine, "free_bytes", lambda: None)
-    check_machine(grpo(tmp_path, num_envs=10**9), CPU)
+    monkeypatch.setattr(capacity, "free_bytes", lambda: None)
+    check_capacity(grpo(tmp_path, num_envs=10**9), CPU)
 
 
 def test_the_free_memory_of_this_machine_is_known_on_linux() -> None:
-    free = machine.free_bytes()
+    free = capacity.free_bytes()
     assert free is None or 0 < free < 2**50
     assert free is not None or not Path("/proc/meminfo").exists()
 
@@ -96,9 +96,9 @@ def test_more_engines_than_cores_are_warned_of(
     engines: int, cores: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     recwarn: pytest.WarningsRecorder,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    monkeypatch.setattr(capacity, "usable_cores", lambda: cores)
     config = grpo(tmp_path)
-    check_machine(
+    check_capacity(
         dataclasses.replace(config, env=dataclasses.replace(config.env, num_engines=engines)), CPU
     )
     found = [str(each.message) for each in recwarn.list]
@@ -108,7 +108,7 @@ def test_more_engines_than_cores_are_warned_of(
 def test_engines_that_do_not_fit_are_refused_before_one_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "free_bytes", lambda: 8 * GIB)
+    monkeypatch.setattr(capacity, "free_bytes", lambda: 8 * GIB)
     config = grpo(tmp_path)
     env = dataclasses.replace(config.env, num_engines=1000, evaluator="stockfish:depth=4")
     with (

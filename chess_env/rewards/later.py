@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators.protocol import Evaluator, Scores
-from chess_env.games.games import Index
 from chess_env.rewards.rewards import RewardFunction, terminal_score_cp
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING
 
+Index = NDArray[np.int64]
 _Call = tuple[Future[Scores], Callable[[Positions], Scores], Positions]
 
 
@@ -84,7 +84,11 @@ class ScoresLater:
         self._played: Index | None = None
 
     def look(self, actions: Index, status: Index, children: Positions) -> None:
-        """Asks what moves are worth: actions and status int64 [N, G], children uint64 [N, G, 8]."""
+        """Asks what moves are worth: actions and status int64 [N, G], children uint64 [N, G, 8].
+
+        Raises:
+            RuntimeError: no move was made since the last call.
+        """
         if len(self._looks) != len(self._steps):
             raise RuntimeError(
                 "moves were scored twice before one was made: make one move after each scoring"
@@ -93,7 +97,11 @@ class ScoresLater:
         self._looks.append(_Look(actions, status, self._thread.ask(open_positions)))
 
     def play(self, actions: Index) -> None:
-        """Says which moves (int64 [N]) are made."""
+        """Says which moves (int64 [N]) are made.
+
+        Raises:
+            RuntimeError: nobody asked what moves are worth.
+        """
         if len(self._looks) != len(self._steps) + 1:
             raise RuntimeError(
                 "a move is made whose score nobody asked for: call score_actions before each step"
