@@ -9,6 +9,7 @@ once for each of them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -24,9 +25,9 @@ def descendants(pid: int) -> list[int]:
     """The process and everything it started."""
     found = [pid]
     for parent in found:
-        children = Path(f"/proc/{parent}/task/{parent}/children")
-        if children.exists():
-            found += [int(child) for child in children.read_text().split()]
+        for thread in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                found += [int(child) for child in thread.read_text().split()]
     return found
 
 

@@ -62,7 +62,7 @@ class EngineProcess:
 
     It ends with its parent, however that dies: at the end of its standard input, and on Linux by a signal from
     the kernel even when the engine hangs. That signal is tied to the *thread* that started the engine, so it is
-    asked for only in the main thread.
+    asked for only in the main thread, and in one that is marked by `outlives_its_engines`.
     """
 
     def __init__(self, path: Path, core: int | None = None) -> None:
@@ -77,7 +77,8 @@ class EngineProcess:
         Raises:
             EngineError: the system cannot run the file.
         """
-        main_thread = threading.current_thread() is threading.main_thread()
+        thread = threading.current_thread()
+        lasts = thread is threading.main_thread() or getattr(thread, "outlives_its_engines", False)
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of fork with threads; the child calls one C function, resolved beforehand.
@@ -89,7 +90,7 @@ class EngineProcess:
                     stderr=subprocess.STDOUT,
                     bufsize=0,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent if main_thread and _PRCTL is not None else None,
+                    preexec_fn=_die_with_parent if lasts and _PRCTL is not None else None,
                 )
         except OSError as error:
             raise EngineError(

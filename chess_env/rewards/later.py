@@ -36,6 +36,8 @@ class EvaluatorThread:
         if self._thread is None or not self._thread.is_alive():  # the child of a fork has none
             self._calls = queue.SimpleQueue()
             self._thread = threading.Thread(target=_answer, args=(self._calls,), daemon=True)
+            # It lasts as long as the boards. Engines that are used without them afterwards are replaced.
+            self._thread.outlives_its_engines = True  # type: ignore[attr-defined]
             self._thread.start()
         scores: Future[Scores] = Future()
         self._calls.put((scores, self._evaluate, positions))
