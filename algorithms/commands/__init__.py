@@ -5,7 +5,7 @@
 COMMANDS = {
     "train": "train a policy by self-play, or continue a run",
     "pretrain": "learn from labelled positions or from games, before training",
-    "compare": "run algorithms side by side over seeds, and say which differences are significant",
+    "compare": "compare algorithms over seeds: which differences are significant",
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",
     "diagnose": "say what a run's record shows: its outcome and its causes",
