@@ -46,9 +46,8 @@ def collect_positions(
             drawn from the policy.
     """
     records: list[PlyRecord] = []
-    with (
-        vec.scoring.later() as scored
-    ):  # the evaluator works while the network looks at the next ply
+    # Engines score a ply while the network looks at the next one.
+    with vec.scoring.later() as scored:
         for _ in range(num_plies):
             record, state = play_ply(vec, sampler, state, num_samples=group_size)
             records.append(record)

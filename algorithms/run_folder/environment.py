@@ -131,7 +131,7 @@ def _stat_of_children() -> Iterable[Path]:
     for task in Path("/proc/self/task").iterdir():
         try:
             children += (task / "children").read_text().split()
-        except FileNotFoundError:
+        except OSError:
             if task.exists():  # a kernel without such lists, and not a thread that has just ended
                 return Path("/proc").glob("[0-9]*/stat")
     return [Path("/proc", pid, "stat") for pid in children]

@@ -64,7 +64,12 @@ class Scoring:
             EngineError: positions that no engine could score. As after any error inside, the boards then
                 need a reset.
             ValueError: a board could not move: its game was over, or the action illegal.
+            RuntimeError: inside another such context.
         """
+        if self._later is not None:
+            raise RuntimeError(
+                "scores are to come already: leave the first `later` before another one"
+            )
         settings, plies = self.games.settings, list[dict[str, NDArray[Any]]]()
         at_once = settings.opponent is not None or self._reward.needs_move_scores
         if self._thread is None or at_once or not wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ _Call = tuple[Future[Scores], Callable[[Positions], Scores], Positions]
 class EvaluatorThread:
     """One thread that asks an evaluator, in the order of the questions.
 
-    It is a daemon: a program that ends does not wait for an evaluator.
+    It is a daemon: a program that ends does not wait for an evaluator. It ends with this object.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -39,13 +40,16 @@ class EvaluatorThread:
             # It lasts as long as the boards. Engines that are used without them afterwards are replaced.
             self._thread.outlives_its_engines = True  # type: ignore[attr-defined]
             self._thread.start()
+            self._end = weakref.finalize(self, self._calls.put, None)
         scores: Future[Scores] = Future()
         self._calls.put((scores, self._evaluate, positions))
         return scores
 
     def close(self) -> None:
-        """Lets the thread end after what it was asked."""
-        self._calls.put(None)
+        """Lets the thread end after what it was asked; a later question starts another one."""
+        if self._thread is not None:
+            self._end()
+            self._thread = None
 
 
 def _answer(calls: queue.SimpleQueue[_Call | None]) -> None:
@@ -56,6 +60,7 @@ def _answer(calls: queue.SimpleQueue[_Call | None]) -> None:
                 scores.set_result(evaluate(positions))
             except BaseException as error:
                 scores.set_exception(error)
+        del call, scores, evaluate, positions  # while it waits it keeps no evaluator alive
 
 
 class _Look(NamedTuple):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import gc
 import threading
-import time
-from functools import partial
-from pathlib import Path
+import weakref
 from typing import Any
 
 import numpy as np
@@ -19,14 +14,13 @@ from gymnasium.error import ResetNeeded
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.rollouts.positions import start_rollout
-from chess_env.evaluators import CachedEvaluator, EngineError, StockfishEvaluator
+from chess_env.evaluators import CachedEvaluator, EngineError
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.vector_play import choose, make
 from tests.evaluators.hashing import Hashing
 from tests.rollouts.play import play_games, play_positions
 from tests.small import make_policy
 
-ROOT = Path(__file__).parents[2]
 MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 
 
@@ -178,6 +172,30 @@ def test_after_an_error_the_boards_need_a_reset_and_nothing_more_is_asked() -> N
     env.step(actions[:, 0])
 
 
+def test_one_context_at_a_time_and_the_thread_ends_with_the_boards() -> None:
+    env, before = boards(Elsewhere()), set(threading.enumerate())
+    _, info = env.reset(seed=0)
+    actions = looked_at(info, np.random.default_rng(0))
+    evaluator = weakref.ref(env.evaluator)
+    for attempt in range(2):  # once more after `close`, which ends the first thread
+        with env.scoring.later() as found:
+            with pytest.raises(RuntimeError, match="leave the first"), env.scoring.later():
+                pass
+            env.score_actions(actions)
+            *_, info = env.step(actions[:, 0])
+        assert len(found) == 1
+        (thread,) = set(threading.enumerate()) - before
+        actions = looked_at(info, np.random.default_rng(0))
+        if attempt == 0:
+            env.scoring.close()
+            thread.join(10)
+            assert not thread.is_alive()
+    del env
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive() and evaluator() is None
+
+
 def test_what_is_cut_short_leaves_later_questions_unasked() -> None:
     begun, stopped, asked = threading.Event(), threading.Event(), []
 
@@ -228,55 +246,3 @@ def test_calls_out_of_order_and_boards_that_cannot_move_are_refused() -> None:
     with pytest.raises(ValueError, match="4 of 5 boards can move"), env.scoring.later():
         env.score_actions(actions)
         env.step(wrong)
-
-
-@pytest.mark.stockfish
-def test_an_engine_that_is_killed_changes_no_score_of_a_rollout() -> None:
-    found = []
-    for later in (False, True):
-        with StockfishEvaluator(depth=2, num_engines=2) as engines:
-            vec = boards(engines, num_envs=32)
-            state = start_rollout(vec, 5)
-            vec.scoring.later = partial(vec.scoring.later, wanted=later)
-            killer = threading.Timer(0.05, os.kill, (engines._pool.pids()[0], signal.SIGKILL))
-            killer.start()
-            batch, _ = play_positions(vec, make_policy(), state, group_size=8)
-            killer.join()
-            found.append(batch)
-            assert engines.counters()["queries"] == 32 * (1 + 3 * 8)
-    for name in ("rewards", "score_cp", "before_cp", "actions"):
-        torch.testing.assert_close(*(getattr(batch, name) for batch in found), rtol=0, atol=0)
-
-
-REPLACED = """
-import os, signal, time
-from tests.env.vector_play import make
-env = make(evaluator="stockfish:depth=1", num_engines=2, num_envs=8)
-_, info = env.reset(seed=0)
-pool = env.evaluator.inner._pool if hasattr(env.evaluator, "inner") else env.evaluator._pool
-before = pool.pids()
-os.kill(before[0], signal.SIGKILL)
-with env.scoring.later():
-    env.score_actions(info["legal_ids"][:, :8].astype(int))
-    env.step(info["legal_ids"][:, 0].astype(int))
-new = min(set(pool.pids()) - set(before))
-os.kill(new, signal.SIGSTOP)
-print(new, flush=True)
-time.sleep(100)
-"""
-
-
-@pytest.mark.stockfish
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
-def test_an_engine_started_meanwhile_ends_with_the_process_though_it_is_stopped() -> None:
-    process = subprocess.Popen([sys.executable, "-c", REPLACED], cwd=ROOT, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    engine = Path("/proc", process.stdout.readline().decode().strip(), "stat")
-    assert engine.exists()
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    deadline = time.monotonic() + 10
-    while engine.exists() and " Z " not in engine.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
