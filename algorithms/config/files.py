@@ -27,6 +27,7 @@ RESUME_MAY_CHANGE = frozenset(
         "eval_interval_updates",
         "diagnostics_interval_updates",
         "checkpoint_interval_updates",
+        "checkpoint_keep",
         "track",
         "device",
         "compile",

@@ -44,6 +44,14 @@ Seed = Annotated[
     Rule(lambda seed: seed >= 0, "it must be at least 0"),
 ]
 
+Kept = Annotated[
+    int | str,
+    Rule(
+        lambda kept: kept == "all" or (type(kept) is int and kept >= 2),
+        'it must be "all" or a number of at least 2, for the first policy and the last',
+    ),
+]
+
 ALL_MOVES_GUESS = 40
 """Legal moves of a position (a high guess), for a run that scores all of them and has no figure yet."""
 
@@ -69,6 +77,9 @@ class TrainConfig:
         diagnostics_interval_updates: updates between the costly diagnostics (gradient shares and
             predicted entropy changes).
         checkpoint_interval_updates: updates between checkpoints.
+        checkpoint_keep: how many policies of the run to keep as weights alone, in RUN/snapshots, spread evenly over
+            `total_moves` from the untrained to the last; "all" keeps that of every checkpoint. By default none
+            is kept beside the two newest checkpoints and the best one.
         seed: seeds weights, sampling, minibatch order and the boards.
         device: "auto" (CUDA where present), "cpu" or "cuda".
         compile: compute the network's trunk by torch.compile, on CUDA only. It pays for large networks and
@@ -105,6 +116,7 @@ class TrainConfig:
     eval_interval_updates: Count = 10
     diagnostics_interval_updates: Count = 10
     checkpoint_interval_updates: Count = 20
+    checkpoint_keep: Annotated[Kept | None, tyro.conf.arg(metavar="N|all")] = None
     seed: Seed = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     compile: bool = False

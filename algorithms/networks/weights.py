@@ -90,7 +90,7 @@ def read_weights(source: str) -> dict[str, Tensor]:
     path = SHIPPED / f"{source}.safetensors" if source in shipped_names() else Path(source)
     try:
         if (path / "manifest.json").exists():
-            return checkpoint.load(path).weights
+            return checkpoint.load_weights(path)
         if (path / "checkpoints").is_dir():
             return checkpoint.load_newest(path / "checkpoints").weights
         in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()

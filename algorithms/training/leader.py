@@ -15,6 +15,7 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.heldout import Regret
 from algorithms.evaluation.match_play import MatchPlay
 from algorithms.run_folder import environment
+from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
 from algorithms.training.record import Recorder
@@ -67,6 +68,7 @@ class Leader:
             log,
             display,
             temperature=config.rollout.temperature,
+            snapshots=Snapshots(run_dir, Schedule(config.checkpoint_keep, config.total_moves)),
             watch=watch,
             cpu_seconds=lambda: environment.cpu_seconds() + usage.others_cpu_s,
         )

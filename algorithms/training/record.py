@@ -15,6 +15,7 @@ from algorithms.evaluation.run_evaluation import Evaluated, RunEvaluation
 from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.run_folder import checkpoint, environment
+from algorithms.run_folder.checkpoint.snapshots import Snapshots
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage
@@ -91,7 +92,7 @@ def count_update(
 
 
 class Recorder:
-    """Writes a run down: its evaluations, its rows and its checkpoints.
+    """Writes a run down: its evaluations, its rows, its checkpoints and its snapshots.
 
     Args:
         session: the run; it has its progress already.
@@ -99,6 +100,7 @@ class Recorder:
         log: the record.
         display: is shown each row, and told of a checkpoint that could not be written.
         temperature: of the evaluations.
+        snapshots: of the run; None for a run that keeps none.
         watch: is given every row and says in a line how the run does; None says nothing.
         cpu_seconds: CPU seconds that the run's processes have used.
     """
@@ -111,12 +113,14 @@ class Recorder:
         display: Display,
         *,
         temperature: float,
+        snapshots: Snapshots | None = None,
         watch: Callable[[Mapping[str, float]], str] | None = None,
         cpu_seconds: Callable[[], float] = environment.cpu_seconds,
     ) -> None:
         self._session, self._log, self._display, self._watch = session, log, display, watch
         self._evaluation = RunEvaluation(session, temperature=temperature)
-        self._checkpoints = run_dir / "checkpoints"
+        self._checkpoints, self._snapshots = run_dir / "checkpoints", snapshots
+        self._scored_moves = session.progress.scored_moves  # at the last row
         self._lowest_regret_cp = session.progress.best_regret_cp
         self._wall = time.monotonic()
         self._cpu_seconds = cpu_seconds
@@ -133,8 +137,11 @@ class Recorder:
         self.finish(row, keep=True, first=True)
 
     def resume(self) -> None:
-        """Brings links and old checkpoints to where the checkpoint is that the run goes on from."""
-        checkpoint.settle(self._checkpoints, self._session.progress.update)
+        """Brings links, old checkpoints and snapshots to where the checkpoint is that the run goes on from."""
+        update = self._session.progress.update
+        checkpoint.settle(self._checkpoints, update)
+        if self._snapshots is not None:
+            self._snapshots.resume(update)
 
     def evaluate(self, *, every_slice: bool) -> dict[str, float]:
         """Metrics of the present policy on every held-out slice, or on the main one."""
@@ -150,7 +157,7 @@ class Recorder:
     def finish(
         self, metrics: Mapping[str, float], *, keep: bool, first: bool = False, last: bool = False
     ) -> None:
-        """Writes and shows a row, and writes a checkpoint where it is time for one.
+        """Writes and shows a row, and writes a snapshot and a checkpoint where it is time for one.
 
         Args:
             metrics: of the update that was made.
@@ -165,7 +172,10 @@ class Recorder:
         self._write(metrics)
         regret_cp = self._session.progress.best_regret_cp
         best, self._lowest_regret_cp = regret_cp < self._lowest_regret_cp, regret_cp
-        if last or best or keep:
+        due = last or best or keep
+        # Before the checkpoint: a run that goes on from there has all snapshots up to it then.
+        self._snapshot(at_end=first or last, due=due)
+        if due:
             self._checkpoint(best=best, must=first or last)
 
     def _write(self, metrics: Mapping[str, float]) -> None:
@@ -184,6 +194,18 @@ class Recorder:
         }
         self._log.write(row)
         self._display.show(row, "" if self._watch is None else self._watch(row))
+
+    def _snapshot(self, *, at_end: bool, due: bool) -> None:
+        done, before = self._session.progress, self._scored_moves
+        self._scored_moves = done.scored_moves
+        if self._snapshots is None or not self._snapshots.due(
+            before, done.scored_moves, at_end=at_end, checkpoint=due
+        ):
+            return
+        try:
+            self._snapshots.write(done.update, done.scored_moves, self._session.policy.state_dict())
+        except checkpoint.CheckpointError as error:  # no run needs it to go on
+            self._display.say(f"WARNING: {error}")
 
     def _checkpoint(self, *, best: bool, must: bool) -> None:
         session = self._session

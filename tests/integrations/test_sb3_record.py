@@ -21,6 +21,7 @@ from algorithms.integrations.sb3.session import train_sb3
 from algorithms.reports.probe_files import probed_updates
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
+from algorithms.run_folder.checkpoint.manifest import directories
 from algorithms.training.trainer import train
 from tests.integrations.sb3_runs import one_ply, one_ply_facts, versus, versus_facts
 from tests.test_metrics_page import defined_names, family
@@ -39,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path
     found = {}
     for make in MAKES:
         folder = tmp_path_factory.mktemp(make.__name__)
-        config = make(folder / "sb3", diagnostics_interval_updates=2)
+        config = make(folder / "sb3", diagnostics_interval_updates=2, checkpoint_keep=3)
         result = train_sb3(config, display=Watcher())
         train(own_twin(config, folder / "own"), display=Watcher())
         assert (result.updates, result.scored_moves) == (4, 128)
@@ -102,6 +103,7 @@ def test_settings_weights_and_probes_are_kept(
     newest = checkpoint.load_newest(folder / "checkpoints")
     assert newest.weights.keys() == checkpoint.load_newest(own / "checkpoints").weights.keys()
     assert list(probed_updates(folder)) == [0, 2, 4]
+    assert [path.name[-1] for path in directories(folder / "snapshots")] == ["0", "2", "4"]
 
 
 @MODES

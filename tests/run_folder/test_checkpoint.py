@@ -20,7 +20,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.checkpoint import CheckpointError, load, load_newest, save
+from algorithms.run_folder.checkpoint import (
+    CheckpointError,
+    load,
+    load_newest,
+    manifest,
+    packing,
+    resumable,
+    save,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,8 +98,8 @@ def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_any_nested_state_survives_packing(value: object) -> None:
     tensors: dict[str, torch.Tensor] = {}
-    packed = checkpoint._pack({"x": value}, tensors)
-    np.testing.assert_equal(checkpoint._unpack(packed, tensors), {"x": value})
+    packed = packing.pack({"x": value}, tensors)
+    np.testing.assert_equal(packing.unpack(packed, tensors), {"x": value})
 
 
 def test_an_object_in_the_state_is_refused_by_its_path(tmp_path: Path) -> None:
@@ -141,7 +149,7 @@ def test_a_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path: Path) -
 def test_a_newer_format_is_refused_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    monkeypatch.setattr(manifest, "FORMAT", 99)
     path = _save(tmp_path, 1)
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="format 99, this version reads 2"):
@@ -169,7 +177,7 @@ def test_a_pickle_in_place_of_a_file_never_runs(tmp_path: Path) -> None:
         contents[name] = pickle.dumps(Payload())
         (path / name).write_bytes(contents[name])
         # The attacker also rewrites the manifest, so that only the parser stands in the way.
-        (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
+        (path / "manifest.json").write_bytes(manifest.manifest(contents, update=1, best=False))
         with pytest.raises(CheckpointError, match="not written by this program"):
             load(path)
     assert not sentinel.exists()
@@ -181,7 +189,7 @@ def test_a_header_that_claims_a_terabyte_is_refused(tmp_path: Path) -> None:
     header = b'{"w":{"dtype":"F32","shape":[250000000000],"data_offsets":[0,1000000000000]}}'
     contents["model.safetensors"] = len(header).to_bytes(8, "little") + header
     (path / "model.safetensors").write_bytes(contents["model.safetensors"])
-    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
+    (path / "manifest.json").write_bytes(manifest.manifest(contents, update=1, best=False))
     with pytest.raises(CheckpointError, match="not written by this program"):
         load(path)
 
@@ -252,7 +260,7 @@ def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on
         save(tmp_path, update, weights={}, state={}, best=update == 1)
     process = os.fork()
     if process == 0:
-        monkeypatch.setattr(checkpoint, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(resumable, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         save(tmp_path, 3, weights={}, state={}, best=True)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.checkpoint import CheckpointError, load, save
+from algorithms.run_folder.checkpoint import CheckpointError, load, manifest, save
 
 
 def _save(folder: Path, update: int) -> Path:
@@ -30,7 +30,7 @@ def test_a_manifest_that_fits_itself_and_says_nothing_of_the_files_is_refused(
     tmp_path: Path, values: dict[str, object]
 ) -> None:
     path = _save(tmp_path, 1)
-    (path / "manifest.json").write_bytes(checkpoint._closed(values))
+    (path / "manifest.json").write_bytes(manifest.closed(values))
     with pytest.raises(CheckpointError) as refused:
         load(path)
     assert len(str(refused.value).replace(str(path), "")) < 400
@@ -53,6 +53,6 @@ def test_a_state_that_is_no_object_was_not_written_by_this_program(
         "state.json": state
     }
     (path / "state.json").write_bytes(state)
-    (path / "manifest.json").write_bytes(checkpoint._manifest(1, contents, best=False))
+    (path / "manifest.json").write_bytes(manifest.manifest(contents, update=1, best=False))
     with pytest.raises(CheckpointError, match="was not written by this program"):
         load(path)

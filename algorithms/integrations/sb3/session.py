@@ -27,6 +27,7 @@ from algorithms.networks.build import reads_move_facts
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
@@ -189,6 +190,7 @@ def train_sb3(
                 log,
                 display,
                 temperature=config.rollout.temperature,
+                snapshots=Snapshots(run_dir, Schedule(config.checkpoint_keep, config.total_moves)),
                 watch=watch,
             )
             callback = SB3Callback(session, recorder, run_dir, stop, display.say)

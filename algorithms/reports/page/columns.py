@@ -21,6 +21,7 @@ BOOKKEEPING = frozenset(
         "cause",
         "num_threads",
         "checkpoint_interval_updates",
+        "checkpoint_keep",
         "env.cache",
         "env.num_engines",
     }
