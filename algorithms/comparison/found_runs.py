@@ -11,7 +11,8 @@ import numpy as np
 
 from algorithms.comparison.readings import RunSummary, UnreadableError, summary_of
 from algorithms.comparison.result import analyse
-from algorithms.reports.run_files import MAX_STEP, RunRecord
+from algorithms.reports.run_files import RunRecord
+from algorithms.run_folder.rows import MAX_STEP
 
 MAX_COLUMNS = 12
 """Of one analysis: twelve make 66 pairs, whose correction asks for 12 seeds."""

@@ -24,7 +24,6 @@ from algorithms.run_folder.files import (
     METRICS_FILE,
     settings_intact,
 )
-from algorithms.run_folder.log import Rows, rows_of
 from algorithms.run_folder.reading import (
     CONFIG_LIMITS,
     JSON_LIMITS,
@@ -33,10 +32,7 @@ from algorithms.run_folder.reading import (
     read_file,
     read_lines,
 )
-
-MAX_STEP = 2**53  # floats count no further
-# Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
-LARGEST_VALUE = 1e100
+from algorithms.run_folder.rows import LARGEST_VALUE, Rows, checked_row, rows_of
 
 
 class RunFileError(ValueError):
@@ -235,8 +231,11 @@ def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
         raise RunFileError(f"{path} holds no complete row yet: let the run go on")
     last_step, nulls, beyond = -1, 0, 0
     for at, row in enumerate(rows.values):
-        last_step = _check_row(row, last_step, f"{path}, line {at + 1}")
-        rows.values[at] = clean = {key: _finite(value) for key, value in row.items()}
+        try:
+            rows.values[at] = clean = checked_row(row, last_step, f"{path}, line {at + 1}")
+        except ValueError as error:
+            raise RunFileError(str(error)) from None
+        last_step = int(clean["step"] or 0)
         nulls += sum(value is None for value in row.values())
         beyond += sum(value is None and row[key] is not None for key, value in clean.items())
     notes = []
@@ -250,30 +249,6 @@ def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
             "Lines have gaps there."
         )
     return rows, notes
-
-
-def _check_row(row: object, last_step: int, where: str) -> int:
-    """The row's step, after the row was found to be one: a flat object of numbers, later than the last."""
-    if not isinstance(row, dict):
-        raise RunFileError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
-    for name, value in row.items():
-        if value is not None and not isinstance(value, int | float):
-            raise RunFileError(
-                f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
-            )
-    step = row.get("step")
-    number = _finite(step)
-    if number is None or not last_step < number < MAX_STEP or number != int(number):
-        raise RunFileError(
-            f"{where}: step is {str(step)[:40]}, expected a whole number above {last_step}: "
-            "were two runs written into one file?"
-        )
-    return int(number)
-
-
-def _finite(value: float | None) -> float | None:
-    # Compared as it is: a whole number may be too long for a float.
-    return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
 
 
 def _settings(path: Path, notes: list[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from algorithms.run_folder.files import (
     read_record,
     settings_intact,
 )
-from algorithms.run_folder.log import rows_of
+from algorithms.run_folder.rows import rows_of
 
 
 def newest_checkpoint(run_dir: Path, say: Callable[[str], None]) -> checkpoint.Checkpoint | None:

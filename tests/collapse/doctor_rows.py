@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.log import closed_row
+from algorithms.run_folder.rows import closed_row
 
 UPDATES, EVAL_INTERVAL = 16, 4
 

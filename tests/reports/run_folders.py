@@ -9,7 +9,7 @@ from typing import Any
 
 from algorithms.reports.run_files import RunRecord, read_run
 from algorithms.run_folder.files import closed_object
-from algorithms.run_folder.log import closed_row
+from algorithms.run_folder.rows import closed_row
 
 ENVIRONMENT = {
     "started": "2026-11-20T20:00:00+00:00",

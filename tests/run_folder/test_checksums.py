@@ -13,7 +13,8 @@ import pytest
 from algorithms.config import files as config_file
 from algorithms.reports.run_files import RunFileError, read_metrics, read_run
 from algorithms.run_folder.files import RunFolderError, closed_object, object_intact
-from algorithms.run_folder.log import RunLog, closed_row, rows_of
+from algorithms.run_folder.log import RunLog
+from algorithms.run_folder.rows import closed_row, rows_of
 from algorithms.training.trainer import train
 from tests.commands.lab import chess_lab
 from tests.training.runs import Watcher, rows_without_time, tiny

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.run_folder.files import UntrustedError, closed_object
-from algorithms.run_folder.log import closed_row
+from algorithms.run_folder.rows import closed_row
 from benchmarks.reliability.fuzz.judge import MOST_MESSAGE, Target
 from benchmarks.reliability.fuzz.recipes import Choices, damaged, damaged_json, dumped
 
