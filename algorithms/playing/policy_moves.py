@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.playing.position import GamePosition
+from algorithms.playing.position_sets import facts_of
 from algorithms.playing.requests import Answer, Request
 from chess_env.games.reference_game import observation
-from chess_env.move_facts import move_facts_batch
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.rules.fen import pack_board
-from chess_env.rules.rules import hash_batch
 
 
 class PolicyMoves:
@@ -34,11 +29,14 @@ class PolicyMoves:
         if len(actions) == 0:
             return Answer((), (), None)
         planes = observation(board, request.position.repetitions)
+        facts = None
+        if self._policy.reads_move_facts:
+            facts = torch.from_numpy(facts_of(request.position, actions))
         dist = self._policy.outputs(
             torch.from_numpy(planes)[None],
             torch.from_numpy(actions)[None],
             request.temperature or 1.0,
-            _facts(request.position, actions) if self._policy.reads_move_facts else None,
+            facts,
         ).dist
         moves = [action_to_move(int(action), board) for action in actions]
         ranked = torch.sort(dist.logprobs[0], descending=True, stable=True).indices.tolist()
@@ -47,15 +45,6 @@ class PolicyMoves:
         slot = _choose(dist.logprobs[0], ranked, request)
         probs = dist.probs[0].tolist()
         return Answer(tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked), moves[slot])
-
-
-def _facts(position: GamePosition, actions: NDArray[np.integer]) -> Tensor:
-    """uint8 `[1, L, F]`: the facts of the moves `actions` `[L]`, told what occurred in the game."""
-    line = pack_board(position.board)[None] if position.line is None else position.line
-    found = move_facts_batch(
-        line[-1:], actions.astype(np.int16)[None], hash_batch(line)[None], np.array([len(line)])
-    )
-    return torch.from_numpy(found)
 
 
 def _choose(logprobs: Tensor, ranked: list[int], request: Request) -> int:

@@ -1,0 +1,184 @@
+"""What a policy does in fixed positions in the course of its training: entropy, chosen move, regret, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.evaluation.record_tail import RecordTail
+from algorithms.evaluation.snapshots import Snapshot, moves_by_update
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing.position_sets import PositionSet, probe_set
+from algorithms.reports.probe_files import read_probes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OverTraining:
+    """S policies of a run on M positions with at most L legal moves.
+
+    Attributes:
+        scored_moves: int64 `[S]`, rising.
+        updates: int64 `[S]`.
+        logprobs: float64 `[S, M, L]`, nats; -inf on padding.
+        temperature: of the softmax.
+        at: the positions.
+        notes: sentences on policies that were left out.
+    """
+
+    scored_moves: NDArray[np.int64]
+    updates: NDArray[np.int64]
+    logprobs: Floats
+    temperature: float
+    at: PositionSet
+    notes: tuple[str, ...] = ()
+
+    @property
+    def probs(self) -> Floats:
+        """float64 `[S, M, L]` probabilities; 0 on padding."""
+        return np.exp(self.logprobs)
+
+    @property
+    def entropy(self) -> Floats:
+        """float64 `[S, M]`, nats."""
+        probs = self.probs
+        # A probability of 0 has log -inf, and 0 * -inf is to count as 0.
+        terms = probs * np.where(probs > 0, self.logprobs, 0.0)
+        # A forced move's probability is 1 up to rounding.
+        return np.maximum(0.0, -terms.sum(-1))
+
+    @property
+    def chosen(self) -> NDArray[np.int64]:
+        """int64 `[S, M]`: action id of the most probable move; of equal ones the lowest."""
+        ids = np.broadcast_to(self.at.legal_ids.astype(np.int64), self.logprobs.shape)
+        return np.take_along_axis(ids, self._slots, -1)[..., 0]
+
+    @property
+    def chosen_prob(self) -> Floats:
+        """float64 `[S, M]` probability of the most probable move."""
+        return self.probs.max(-1)
+
+    @property
+    def regret_cp(self) -> Floats:
+        """float64 `[S, M]` expected regret, centipawns; NaN where no score is known."""
+        return (self.probs * self.at.regret_cp).sum(-1)
+
+    @property
+    def chosen_regret_cp(self) -> Floats:
+        """float64 `[S, M]` regret of the most probable move, centipawns; NaN where no score is known."""
+        regret = np.broadcast_to(self.at.regret_cp, self.logprobs.shape)
+        return np.take_along_axis(regret, self._slots, -1)[..., 0]
+
+    @property
+    def change(self) -> Floats:
+        """float64 `[M]` total variation between the first policy and the last, 0 to 1."""
+        probs = self.probs
+        return 0.5 * np.abs(probs[-1] - probs[0]).sum(-1)
+
+    @property
+    def _slots(self) -> NDArray[np.int64]:
+        return self.logprobs.argmax(-1)[..., None]
+
+
+def over_training(
+    every: Sequence[Snapshot],
+    policies: Callable[[Snapshot], PolicyNet],
+    at: PositionSet,
+    temperature: float,
+) -> OverTraining:
+    """Each policy on each position, in one batch for each policy.
+
+    A policy that cannot be loaded is left out, with a note.
+
+    Args:
+        every: the policies of a run, in order, as of `snapshots`.
+        policies: loads one, such as `Policies`.
+        at: the positions.
+        temperature: of the softmax, above 0.
+
+    Raises:
+        ValueError: the temperature is not above 0, or none of the policies can be loaded.
+    """
+    _check(temperature)
+    kept, found, notes = list[Snapshot](), [], []
+    for each in every:
+        try:
+            found.append(at.logprobs(policies(each), temperature))
+        except ValueError as error:
+            notes.append(f"{error}.")
+        else:
+            kept.append(each)
+    if not kept:
+        raise ValueError(" ".join(["no policy of the run can be loaded.", *notes]))
+    return OverTraining(
+        scored_moves=np.array([each.scored_moves for each in kept], np.int64),
+        updates=np.array([each.update for each in kept], np.int64),
+        logprobs=np.stack(found).astype(np.float64),
+        temperature=temperature,
+        at=at,
+        notes=tuple(notes),
+    )
+
+
+def recorded_probes(run_dir: Path, temperature: float | None = None) -> OverTraining:
+    """The policies that a run recorded on its probe positions while it trained; this needs no weights.
+
+    Args:
+        run_dir: the run folder.
+        temperature: of the softmax; None for the one of the record. At another one the probabilities follow from the
+            recorded ones, up to their rounding to float32.
+
+    Raises:
+        FileNotFoundError: the run has none.
+        ValueError: a file or the record is damaged, its positions are not those of this version, or the temperature is
+            not above 0.
+    """
+    probes, at = read_probes(run_dir), probe_set()
+    asked = probes.temperature if temperature is None else temperature
+    _check(asked)
+    if not np.array_equal(probes.sheet.legal_ids, at.legal_ids) or not np.array_equal(
+        probes.sheet.positions, at.positions
+    ):
+        raise ValueError(
+            f"the probes of {run_dir} are of other positions than those of this version: open them with the version of "
+            "the project that wrote them"
+        )
+    moves = moves_by_update(RecordTail(run_dir).read()[0])
+    known = [i for i, update in enumerate(probes.updates) if int(update) in moves]
+    if not known:
+        raise ValueError(f"the record of {run_dir} has none of the updates of its probes")
+    logprobs = np.where(at.legal_ids >= 0, probes.logprobs[known], -np.inf).astype(np.float64)
+    return OverTraining(
+        scored_moves=np.array([moves[int(probes.updates[i])] for i in known], np.int64),
+        updates=probes.updates[known],
+        logprobs=_normalised(logprobs * (probes.temperature / asked)),
+        temperature=asked,
+        at=at,
+    )
+
+
+def most_changed(curves: Sequence[OverTraining]) -> list[tuple[OverTraining, int]]:
+    """(curves, row) of every position, the one first whose probabilities changed most over training.
+
+    Args:
+        curves: of one run, on different sets of positions.
+    """
+    every = [(float(each.change[row]), each, row) for each in curves for row in range(len(each.at))]
+    # A stable sort: of equal changes the set given first comes first.
+    return [(each, row) for _, each, row in sorted(every, key=lambda found: -found[0])]
+
+
+def _normalised(logs: Floats) -> Floats:
+    """The last axis scaled to probabilities that add up to 1."""
+    top = logs.max(-1, keepdims=True)
+    return logs - top - np.log(np.exp(logs - top).sum(-1, keepdims=True))
+
+
+def _check(temperature: float) -> None:
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature is {temperature}: it must be above 0 and finite")
