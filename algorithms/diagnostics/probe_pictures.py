@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.reports.page import MoveChance, PolicyPicture, Probe
-from algorithms.reports.probe_files import ProbeSheet, probe_path, probed_updates, read_probe
+from algorithms.reports.probe_files import probe_path, probed_updates, read_probe
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
 
@@ -40,7 +40,9 @@ def probe_pictures(run_dir: Path) -> list[Probe]:
         row = rows[kind]
         board = chess.Board(to_fen(first.sheet.positions[row]))
         policies = [
-            _policy(board, first.sheet, row, update, probes.logprobs[0, row])
+            policy_picture(
+                board, first.sheet.legal_ids[row], probes.logprobs[0, row], update, ARROWS
+            )
             for update, probes in ((updates[0], first), (updates[-1], last))
         ]
         num_legal = int((first.sheet.legal_ids[row] >= 0).sum())
@@ -48,21 +50,36 @@ def probe_pictures(run_dir: Path) -> list[Probe]:
     return pictures
 
 
-def _policy(
-    board: chess.Board, sheet: ProbeSheet, row: int, update: int, logprobs: NDArray[np.float32]
+def policy_picture(
+    board: chess.Board,
+    legal_ids: NDArray[np.int16],
+    logprobs: NDArray[np.floating],
+    step: int,
+    most_moves: int,
 ) -> PolicyPicture:
-    """What one policy plays in one position."""
-    legal = sheet.legal_ids[row] >= 0
-    actions, logs = sheet.legal_ids[row][legal], logprobs[legal].astype(float)
+    """What one policy plays in one position.
+
+    Args:
+        board: the position.
+        legal_ids: `[L]` action ids of its legal moves, padded with -1.
+        logprobs: `[L]`, nats.
+        step: updates done.
+        most_moves: how many of the likeliest moves are shown.
+
+    Raises:
+        ValueError: an id is no move.
+    """
+    legal = legal_ids >= 0
+    actions, logs = legal_ids[legal], logprobs[legal].astype(float)
     probabilities = np.exp(logs)
     # A probability of 0 has log -inf, and 0 · -inf is to count as 0.
     entropy = float((probabilities * np.where(probabilities > 0, -logs, 0.0)).sum())
     entropy = round(entropy, 6) + 0.0  # a forced move's -1e-9 is shown as 0.00
     # A stable order: of equally likely moves the lower action comes first, on every machine.
-    likeliest = np.argsort(-probabilities, kind="stable")[:ARROWS]
+    likeliest = np.argsort(-probabilities, kind="stable")[:most_moves]
     moves = []
     for place in likeliest:
         move = action_to_move(int(actions[place]), board)
         chance = float(probabilities[place])
         moves.append(MoveChance(move.from_square, move.to_square, move.uci(), chance))
-    return PolicyPicture(update, entropy, moves)
+    return PolicyPicture(step, entropy, moves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,12 @@ class OverTraining:
     temperature: float
     at: PositionSet
     notes: tuple[str, ...] = ()
+
+    def only(self, row: int) -> OverTraining:
+        """The same on one of the positions, with its legal moves alone."""
+        slots = self.at.legal_ids[row] >= 0
+        logprobs = self.logprobs[:, row, slots][:, None]
+        return replace(self, logprobs=logprobs, at=self.at.only(row))
 
     @property
     def probs(self) -> Floats:
@@ -77,8 +83,8 @@ class OverTraining:
     @property
     def change(self) -> Floats:
         """float64 `[M]` total variation between the first policy and the last, 0 to 1."""
-        probs = self.probs
-        return 0.5 * np.abs(probs[-1] - probs[0]).sum(-1)
+        first, last = np.exp(self.logprobs[0]), np.exp(self.logprobs[-1])
+        return 0.5 * np.abs(last - first).sum(-1)
 
     @property
     def _slots(self) -> NDArray[np.int64]:
@@ -166,9 +172,11 @@ def most_changed(curves: Sequence[OverTraining]) -> list[tuple[OverTraining, int
     """(curves, row) of every position, the one first whose probabilities changed most over training.
 
     Args:
-        curves: of one run, on different sets of positions.
+        curves: of one run, on different sets of positions; those of the first policy and the last are enough.
     """
-    every = [(float(each.change[row]), each, row) for each in curves for row in range(len(each.at))]
+    every = [
+        (change, each, row) for each in curves for row, change in enumerate(each.change.tolist())
+    ]
     # A stable sort: of equal changes the set given first comes first.
     return [(each, row) for _, each, row in sorted(every, key=lambda found: -found[0])]
 

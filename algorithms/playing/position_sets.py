@@ -52,6 +52,18 @@ class PositionSet:
     def __len__(self) -> int:
         return len(self.names)
 
+    def only(self, row: int) -> PositionSet:
+        """The set of one of them, with its legal moves alone."""
+        slots = self.legal_ids[row] >= 0
+        return PositionSet(
+            names=(self.names[row],),
+            positions=self.positions[row][None],
+            obs=self.obs[row][None],
+            legal_ids=self.legal_ids[row][slots][None],
+            move_facts=self.move_facts[row][slots][None],
+            regret_cp=self.regret_cp[row][slots][None],
+        )
+
     @torch.inference_mode()
     def logprobs(self, policy: PolicyNet, temperature: float) -> NDArray[np.float32]:
         """float32 `[M, L]` log-probabilities of a policy, nats; -inf on padding.

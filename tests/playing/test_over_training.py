@@ -74,6 +74,8 @@ def test_entropy_choice_regret_and_change_by_hand() -> None:
     np.testing.assert_allclose(found.regret_cp[:, 0], [50.0, 75.0, 100.0])
     assert found.chosen_regret_cp.tolist() == [[0, 0], [100, 0], [100, 0]]
     np.testing.assert_allclose(found.change, [0.5, 0.1])
+    np.testing.assert_allclose(found.only(1).change, [0.1])
+    assert found.only(1).at.names == ("position 1",) and found.only(0).chosen.shape == (3, 1)
     other = by_hand([[[0.5, 0.5]], [[0.8, 0.2]]])
     assert [(each is found, row) for each, row in most_changed([found, other])] == [
         (True, 0), (False, 0), (True, 1),

@@ -117,15 +117,28 @@ def board_svg(probe: Probe, policy: PolicyPicture) -> Markup:
     Raises:
         ValueError: the FEN's board has not 8 ranks of 8 squares.
     """
+    label = f"{probe.kind}, after update {policy.step}: {summary(policy)}"
+    return element("svg", position_svg(probe.fen), arrows_svg(policy), class_="board",
+                   viewBox=f"0 0 {SIDE:g} {SIDE:g}", role="img", aria_label=label)  # fmt: skip
+
+
+def position_svg(fen: str) -> Markup:
+    """SVG elements of a board with its men, `SIDE` wide; they refer to `definitions`.
+
+    Raises:
+        ValueError: the FEN's board has not 8 ranks of 8 squares.
+    """
     men = [
         element("use", class_="white-man" if letter.isupper() else "black-man",
                 href=f"#man-{letter.lower()}", x=square % 8 * SQUARE, y=(7 - square // 8) * SQUARE)
-        for square, letter in _men_of(probe.fen)
+        for square, letter in _men_of(fen)
     ]  # fmt: skip
-    arrows = [_arrow(move) for move in reversed(policy.moves)]
-    label = f"{probe.kind}, after update {policy.step}: {summary(policy)}"
-    return element("svg", element("use", href="#board"), *men, *arrows, class_="board",
-                   viewBox=f"0 0 {SIDE:g} {SIDE:g}", role="img", aria_label=label)  # fmt: skip
+    return Markup("").join([element("use", href="#board"), *men])
+
+
+def arrows_svg(policy: PolicyPicture) -> Markup:
+    """SVG elements of an arrow for each move, the likeliest on top."""
+    return Markup("").join(_arrow(move) for move in reversed(policy.moves))
 
 
 def summary(policy: PolicyPicture) -> str:
