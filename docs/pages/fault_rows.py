@@ -44,6 +44,7 @@ class Fault:
 
 _POOL, _FAULTS = "evaluators/test_stockfish_pool.py", "evaluators/test_engine_faults.py"
 _CACHE, _CHECKPOINT = "evaluators/test_cache.py", "run_folder/test_checkpoint.py"
+_SNAPSHOTS = "run_folder/test_snapshots.py"
 _REAL, _ODD = "evaluators/test_engine_promises.py", "run_folder/test_odd_places.py"
 
 FAULTS = (
@@ -146,6 +147,8 @@ FAULTS = (
             "run_folder/test_kills.py",
             "run_folder/test_first_second.py",
             f"{_CHECKPOINT}::test_a_kill_at_any_instant_leaves_an_intact_newest_checkpoint",
+            f"{_SNAPSHOTS}::test_a_kill_at_any_instant_leaves_every_snapshot_intact",
+            f"{_SNAPSHOTS}::test_a_run_killed_around_a_snapshot_goes_on_and_has_the_same_in_the_end",
             "training/test_trainer.py::test_a_killed_run_continues_as_if_nothing_had_happened",
         ),
         Measure("kills", ("killed",), ("not as undisturbed",)),
@@ -157,6 +160,7 @@ FAULTS = (
         (
             "run_folder/test_full_disk.py",
             f"{_CHECKPOINT}::test_a_full_disk_names_path_and_size_and_keeps_the_previous_one",
+            f"{_SNAPSHOTS}::test_a_full_disk_names_the_snapshot_and_the_run_goes_on",
             f"{_CACHE}::test_a_full_disk_leaves_the_cache_in_memory_with_one_warning",
         ),
     ),

@@ -26,9 +26,10 @@ _METRICS: dict[str, float | None] = {
 
 
 def metrics(scratch: Path) -> Target:
-    """A record, read for the page and by the doctor; what is accepted is diagnosed, and the diagnosis is JSON."""
+    """A record, read for the page, by the doctor and as it grows; of what is accepted the diagnosis is JSON."""
     from algorithms.collapse.doctor import diagnose_run
     from algorithms.commands.diagnose import written
+    from algorithms.evaluation.record_tail import RecordTail
     from algorithms.reports.run_files import RunFileError, read_metrics, read_run
     from algorithms.run_folder.files import RunFolderError
     from algorithms.run_folder.going_on import newest_checkpoint
@@ -44,8 +45,23 @@ def metrics(scratch: Path) -> Target:
     words += (b", ", b"null", b'"a": [1]', b"{}", b"\n", b"}\n{", b'"crc32": "00000000"')
     file = scratch / "metrics.jsonl"
 
+    def followed(data: bytes) -> list[Any]:
+        """The rows of a record that is read when half of it is written, and when all of it is."""
+        tail, found = RecordTail(scratch), []
+        for part in (data[: len(data) // 2], data):
+            file.write_bytes(part)
+            try:
+                rows, anew = tail.read()
+            except ValueError as error:
+                said = str(error).replace(str(file), "FILE")
+                assert len(said) < MOST_MESSAGE, said[:300]
+                rows, anew = [], False
+            assert not anew
+            found += rows
+        return found
+
     def check(data: bytes) -> str | None:
-        file.write_bytes(data)
+        as_it_grew = followed(data)
         try:
             run = read_run(scratch)
         except RunFileError as error:
@@ -59,6 +75,8 @@ def metrics(scratch: Path) -> Target:
                     f"{other.__name__} reads what read_run refuses: {said}"
                 ) from error
             return said
+        # A last line without its end may still grow.
+        assert as_it_grew in ([*run.rows], [*run.rows][:-1])
         steps = [row["step"] for row in run.rows]
         assert steps == sorted(set(steps)) and len(run.series("step")) == len(run.rows)
         diagnosis = diagnose_run(scratch)
@@ -155,6 +173,7 @@ def checkpoint(scratch: Path) -> Target:
     import torch
 
     from algorithms.evaluation.load_policy import load_policy
+    from algorithms.evaluation.snapshots import Listing
     from algorithms.networks.build import build_policy
     from algorithms.networks.settings import SIZES, NetworkConfig
     from algorithms.run_folder import checkpoint as files
@@ -182,6 +201,10 @@ def checkpoint(scratch: Path) -> Target:
         alone.write_bytes(content)
         if which & 4 and name != "manifest.json":
             (path / "manifest.json").write_bytes(_fitting(whole["manifest.json"], name, content))
+        listing = Listing(scratch)
+        assert listing.look()
+        listed = listing.in_order({3: 256})
+        assert len(listed.every) + len(listed.notes) == 1, listed
         try:
             if name == "model.safetensors":
                 source = path if which & 4 else alone
