@@ -121,7 +121,11 @@ class RunLog:
 def _holds_a_run(record: Path) -> bool:
     """Whether something was written; a run that was killed before its first row leaves an empty file."""
     written = record.exists() and record.stat().st_size > 0
-    return written or any((record.parent / "checkpoints").glob("update-*"))
+    return (
+        written
+        or any(record.parent.glob("checkpoints/update-*"))
+        or any(record.parent.glob("snapshots/update-*"))
+    )
 
 
 def _cut(path: Path, step: int) -> None:

@@ -129,6 +129,13 @@ def test_a_checkpoint_whose_row_is_missing_is_left_out(run_dir: Path) -> None:
     assert any("has no row of update 4" in note for note in found.notes)
 
 
+def test_of_a_run_whose_record_is_damaged_the_snapshots_are_there_still(run_dir: Path) -> None:
+    (run_dir / "metrics.jsonl").write_text("not json\n")
+    found = snapshots(run_dir)
+    assert [each.update for each in found.every] == [0, 2, 4]
+    assert "metrics.jsonl, line 1 is damaged" in found.notes[0]
+
+
 def test_the_last_policy_at_or_before_a_cursor() -> None:
     assert [last_at(MOVES, at) for at in (-1, 0, 127, 128, 200, 256, 999)] == [
         None, 0, 0, 1, 1, 2, 2,

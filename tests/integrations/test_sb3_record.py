@@ -17,6 +17,7 @@ from algorithms.comparison.variants import base_config, make_variants, train_arg
 from algorithms.config import files as config_file
 from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainConfig
+from algorithms.evaluation.snapshots import Policies, snapshots
 from algorithms.integrations.sb3.session import train_sb3
 from algorithms.reports.probe_files import probed_updates
 from algorithms.reports.run_files import read_metrics
@@ -104,6 +105,8 @@ def test_settings_weights_and_probes_are_kept(
     assert newest.weights.keys() == checkpoint.load_newest(own / "checkpoints").weights.keys()
     assert list(probed_updates(folder)) == [0, 2, 4]
     assert [path.name[-1] for path in directories(folder / "snapshots")] == ["0", "2", "4"]
+    last = snapshots(folder).every[-1]
+    assert Policies()(last).state_dict().keys() == newest.weights.keys()
 
 
 @MODES

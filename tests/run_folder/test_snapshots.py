@@ -17,9 +17,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.reports.page import group_runs
+from algorithms.reports.run_files import read_run
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.checkpoint.manifest import directories, read_manifest
 from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
+from algorithms.run_folder.files import RunFolderError
 from algorithms.training.trainer import train
 from tests.run_folder.test_full_disk import files_up_to
 from tests.training.runs import (
@@ -110,6 +113,25 @@ def test_a_run_that_was_stopped_and_goes_on_keeps_what_the_straight_one_does(
     assert list(kept(straight)) == [0, 3, 6]
     train(tiny(stopped, **asked), resume=True, display=Watcher())  # a finished run loses none
     assert kept(stopped) == kept(straight)
+
+
+def test_a_run_that_goes_on_may_change_how_many_and_a_report_does_not_tell_runs_apart_by_it(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    train(tiny(first, updates=2), display=Watcher())
+    train(tiny(first, checkpoint_keep=3), resume=True, display=Watcher())
+    assert list(kept(first)) == [4]  # the mark at half of the budget was passed without it
+    train(tiny(second, checkpoint_keep="all"), display=Watcher())
+    (column,) = group_runs([read_run(first), read_run(second)])
+    assert len(column.runs) == 2
+
+
+def test_no_run_begins_among_the_snapshots_of_another(tmp_path: Path) -> None:
+    Snapshots(tmp_path, Schedule(2, 100)).write(7, 50, WEIGHTS)
+    with pytest.raises(RunFolderError, match="holds a run already"):
+        train(tiny(tmp_path, checkpoint_keep=2), display=Watcher())
+    assert list(kept(tmp_path)) == [7]
 
 
 def test_those_after_the_checkpoint_that_a_run_goes_on_from_are_written_again(
