@@ -143,7 +143,7 @@ class Listing:
             number = sum(1 for _ in folder.glob(f"{PARTIAL}*")) if folder.is_dir() else 0
             if number:
                 self._being_written.append(
-                    f"{folder}: {number} being written, or left by a process that was killed."
+                    f"{folder}: {number} being written or removed, or left by a process that was killed."
                 )
 
     def in_order(self, moves: Mapping[int, int]) -> RunSnapshots:
@@ -154,9 +154,8 @@ class Listing:
         """
         by_update: dict[int, Snapshot] = {}
         notes = list(self._being_written)
-        for (
-            found
-        ) in self._read.values():  # snapshots after checkpoints, which soon give way to newer ones
+        # Snapshots come after checkpoints and take their place: those soon give way to newer ones.
+        for found in self._read.values():
             if isinstance(found, str):
                 notes.append(found)
                 continue

@@ -26,11 +26,14 @@ from algorithms.reports.page.boards import (
     position_svg,
 )
 from algorithms.reports.page.svg import Scale, element, short
+from algorithms.reports.run_files import printable
 from algorithms.run_folder.files import replace_file
 from chess_env.rules.fen import to_fen
 
 ARROWS = 6
+SECONDS = 12.0
 HOLD = 0.2  # share of the time for which the last policies stay
+_LONGEST_NAME = 44  # characters
 _MARGIN, _TITLE, _TEXT, _CHART = 14.0, 26.0, 46.0, 110.0
 _STYLE = """
 svg { font-family: system-ui, sans-serif; font-size: 14px; }
@@ -73,7 +76,7 @@ class Panel:
         return policy_picture(chess.Board(self.fen), legal_ids, logprobs, update, most_moves)
 
 
-def animate(panels: Sequence[Panel], path: Path, seconds: float = 12.0) -> Path:
+def animate(panels: Sequence[Panel], path: Path, seconds: float = SECONDS) -> Path:
     """`path`, to which the SVG of the panels side by side was written, whole or not at all.
 
     The runs are aligned by scored moves: one cursor goes over all of them at an even pace, and starts again.
@@ -91,7 +94,7 @@ def animate(panels: Sequence[Panel], path: Path, seconds: float = 12.0) -> Path:
     return path
 
 
-def animation_svg(panels: Sequence[Panel], seconds: float = 12.0) -> Markup:
+def animation_svg(panels: Sequence[Panel], seconds: float = SECONDS) -> Markup:
     """The SVG of `animate`.
 
     Raises:
@@ -261,11 +264,12 @@ def _said(panel: Panel) -> str:
     nats = panel.curves.entropy[:, 0]
     first, last = (panel.picture(place, 1).moves[0] for place in (0, -1))
     return (
-        f"{panel.name}: entropy {nats[0]:.2f} nats at first and {nats[-1]:.2f} at last; likeliest move "
+        f"{printable(panel.name)}: entropy {nats[0]:.2f} nats at first and {nats[-1]:.2f} at last; likeliest move "
         f"{first.uci} {first.probability:.0%}, then {last.uci} {last.probability:.0%}"
     )
 
 
 def _fitting(name: str) -> str:
-    """A name that fits over a board."""
-    return name if len(name) <= 44 else f"{name[:43]}…"
+    """A name that fits over a board, without what no XML may hold."""
+    shown = printable(name)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"

@@ -83,7 +83,7 @@ def test_a_run_of_one_policy_stands_still() -> None:
 
 
 def test_a_file_is_whole_small_and_shows_names_as_text(tmp_path: Path) -> None:
-    name = '<script>alert("x")</script>&'
+    name = '<script>alert("x")</script>&\x07'
     moves = list(range(0, 5000, 100))
     panels = [collapsing(moves, np.linspace(0, 8, 50).tolist(), each) for each in (name, "cured")]
     path = animate(panels, tmp_path / "collapse.svg")
@@ -91,6 +91,7 @@ def test_a_file_is_whole_small_and_shows_names_as_text(tmp_path: Path) -> None:
     assert len(data) < 600_000  # the front page has room for 2 MB
     assert "<script" not in data and "&lt;script&gt;" in data
     root = ElementTree.fromstring(data)
+    name = name.replace("\x07", "\ufffd")
     assert name in [each.text for each in root.iter(f"{SVG}text")]
     assert (root.find(f"{SVG}title").text or "").startswith(f"{name}: entropy 3.")  # type: ignore[union-attr]
     assert not re.search(r"(href|src)=\"(?!#)", data)  # nothing from elsewhere
