@@ -17,7 +17,7 @@ from chess_env.games.games import Games
 from chess_env.games.rendering import RENDERERS
 from chess_env.games.scoring import Scoring
 from chess_env.games.settings import EnvArguments, checked_render_mode, checked_start, make_settings
-from chess_env.games.vector_info import final_entries, observe, transition
+from chess_env.games.vector_info import Info, View, checked_shown, final_entries, transition
 from chess_env.games.vector_inputs import (
     checked_actions,
     checked_array,
@@ -27,12 +27,10 @@ from chess_env.games.vector_inputs import (
 )
 from chess_env.jit import announced
 from chess_env.moves import NUM_ACTIONS
-from chess_env.observation import plane_bounds
 from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
 from chess_env.rules.packed import Positions
 
-Info = dict[str, Any]
 _NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -49,15 +47,20 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
-    (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`); and of the step just made:
-    `reward_terms` (name -> float32 [N]), `illegal_action` bool, `action` int16 (`illegal_action="resample"`),
-    `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none).
-    With SAME_STEP autoreset an ended game is at once replaced: `final_obs` and `final_info` hold its last
-    observation and info, in the rows where `_final_obs` and `_final_info` (bool [N]) are True.
+    (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`), `repetitions` uint8 (with
+    `observation="positions"`); and of the step just made: `reward_terms` (name -> float32 [N]),
+    `illegal_action` bool, `action` int16 (`illegal_action="resample"`), `opponent_action` int16 (on a
+    restarted board: the opening reply of the new game, -1 for none). With SAME_STEP autoreset an ended game
+    is at once replaced: `final_obs` and `final_info` hold its last observation and info, in the rows where
+    `_final_obs` and `_final_info` (bool [N]) are True.
 
     Args:
         num_envs: Number of boards, at least 1.
         autoreset_mode: SAME_STEP (default), NEXT_STEP or DISABLED.
+        observation: "planes", or "positions": packed, uint64 [N, 8]. `planes()` then makes planes on demand.
+        mask: "dense"; "bits": in place of `action_mask`, `action_mask_bits` uint64 [N, 30], where bit a % 64
+            of word a // 64 is 1 if action a is legal; or "ids": neither, only `legal_ids`.
+        copy: False: the next call overwrites observations and `info`; `final_obs` has only the rows that ended.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's own class attribute
@@ -83,35 +86,30 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         num_engines: int = 1,
         move_facts: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        observation: str = "planes",
+        mask: str = "dense",
+        copy: bool = True,
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
         self.num_envs = num_envs
+        shown = checked_shown(observation, mask, copy)
         self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        arguments = EnvArguments(
-            evaluator=evaluator,
-            reward=reward,
-            start_positions=start_positions,
-            opponent=opponent,
-            learner_color=learner_color,
-            max_plies=max_plies,
-            illegal_action=illegal_action,
-            fifty_move=fifty_move,
-            threefold=threefold,
-            num_engines=num_engines,
-            move_facts=move_facts,
-        )
-        self.settings = make_settings(arguments)
-        self.single_observation_space = gym.spaces.Box(*plane_bounds(), dtype=np.uint8)
+        self.settings = make_settings(EnvArguments(
+            evaluator=evaluator, reward=reward, start_positions=start_positions, opponent=opponent,
+            learner_color=learner_color, max_plies=max_plies, illegal_action=illegal_action,
+            fifty_move=fifty_move, threefold=threefold, num_engines=num_engines, move_facts=move_facts,
+        ))  # fmt: skip
+        self.single_observation_space = shown.observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-
         self._max_plies = _NO_LIMIT if self.settings.max_plies is None else self.settings.max_plies
         self.games = Games(num_envs, self.settings)
         self.scoring = Scoring(self.games)
+        self._view = View(self.scoring, shown)
         self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._ended = np.zeros(num_envs, np.bool_)
         self._started = False
@@ -142,15 +140,19 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool [N, 1858]: the legal actions of every board, as sb3-contrib's MaskablePPO asks for them."""
-        return self.games.boards.observe()["action_mask"].view(np.bool_)
+        return self._view.legal()
+
+    def planes(self) -> NDArray[np.uint8]:
+        """uint8 [N, C, 8, 8]: the planes of every board as it stands, in a fresh array, whatever `observation` is."""
+        return self._view.planes()
 
     def reset(
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[NDArray[np.uint8], Info]:
-        """(observations uint8 [N, C, 8, 8], info) of new games on all boards, or where `reset_mask` is True.
+    ) -> tuple[NDArray[Any], Info]:
+        """(observations [N, ...], info) of new games on all boards, or where `reset_mask` is True.
 
         Raises:
             ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
@@ -171,16 +173,14 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             self.scoring.score_now(index)
             self._ended[index] = False
             self._started = True
-            observations, info = observe(self.games, self.scoring)
+            observations, info = self._view.now()
         terms = {name: np.zeros(self.num_envs, np.float32) for name in self.settings.reward.names}
-        unplayed = np.full(self.num_envs, -1)
-        return observations, info | transition(
-            self.settings, terms, self._ended.copy(), unplayed, replies
-        )
+        unplayed, ended = np.full(self.num_envs, -1), self._ended.copy()
+        return observations, info | transition(self.settings, terms, ended, unplayed, replies)
 
     def step(
         self, actions: Any
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
+    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
         """(observations, rewards float64 [N], terminated and truncated bool [N], info) after one step of all boards.
 
         Raises:
@@ -218,16 +218,15 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         # Scores and rewards. New games start before the scores are asked for, so that one batched
         # call serves both; what they overwrite is kept first.
         open_positions = scoring.open_positions(playing, status)
-        final: tuple[NDArray[np.uint8], Info] | None = None
+        final: tuple[NDArray[Any], Info] | None = None
         restarted = games.everywhere[:0]
         if num_done and self._replaces_at_once:
-            restarted, final = np.flatnonzero(done), observe(self.games, self.scoring)
+            final = self._view.last(restarted := np.flatnonzero(done))
         elif any_waiting:
             restarted = np.flatnonzero(waiting)
         opening_replies = games.start(restarted) if len(restarted) else None
         restarted_cp = scoring.after_move(before, playing, status, open_positions, restarted)
         total, terms = scoring.rewards(before, status, replied)
-        final_cp = scoring.score_cp.copy()
         if not all_play:
             for values in (total, *terms.values()):
                 values[refused | waiting] = 0.0
@@ -236,11 +235,12 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         # What the caller sees: the boards that the next actions are for.
         info = transition(self.settings, terms, illegal, actions, replies)
         if final is not None:
-            info |= final_entries(done, *final, info, final_cp)
-        if opening_replies is not None and self.settings.opponent is not None:
-            info["opponent_action"][restarted] = opening_replies[restarted]
-        scoring.score_cp[restarted] = restarted_cp
-        observations, state_info = observe(self.games, self.scoring)
+            info |= final_entries(done, *final, info, scoring.score_cp)
+        if opening_replies is not None:
+            scoring.score_cp[restarted] = restarted_cp
+            if self.settings.opponent is not None:
+                info["opponent_action"][restarted] = opening_replies[restarted]
+        observations, state_info = self._view.now()
         if not self._replaces_at_once:
             self._ended = done
         self._started = True
@@ -276,8 +276,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         state = self.games.get_state()
         return state | {"score_cp": self.scoring.score_cp.copy(), "ended": self._ended.copy()}
 
-    def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[np.uint8], Info]:
-        """(uint8 [N, C, 8, 8] observations, info) of the restored boards.
+    def set_state(self, state: Mapping[str, Any]) -> tuple[NDArray[Any], Info]:
+        """(observations [N, ...], info) of the restored boards.
 
         Raises:
             ValueError: the state is of another number of boards, or none that `get_state` could have made.
@@ -287,7 +287,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.games.set_state(state)
         self._ended, self._started = ended.copy(), True
         self.scoring.restore(score_cp)
-        return observe(self.games, self.scoring)
+        return self._view.now()
 
     def render(self) -> tuple[Any, ...] | None:
         """One frame per board in the environment's render mode; None without one."""

@@ -1,4 +1,4 @@
-"""N games in lockstep, compiled: making moves, draw rules with history, observations.
+"""N games in lockstep, compiled: making moves, draw rules with history.
 
 `Boards` holds one row per game in plain arrays; its kernels advance chosen rows and never allocate.
 """
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from chess_env.games import lockstep
 from chess_env.games.vector_inputs import checked_array
 from chess_env.move_facts import move_facts_batch
-from chess_env.moves import NUM_ACTIONS
-from chess_env.observation import NUM_PLANES
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
 from chess_env.rules.validity import playable_batch
@@ -123,11 +121,7 @@ class Boards(NamedTuple):
     def illegal(self, actions: NDArray[np.int64]) -> tuple[int, NDArray[np.bool_]]:
         """(number, bool [N] or [N, G] like `actions`): where an action is not legal on its board."""
         out = np.empty(actions.shape, np.bool_)
-        rows = len(self.positions)
-        count = lockstep.find_illegal(
-            self.counters, self.legal_ids, actions.reshape(rows, -1), out.reshape(rows, -1)
-        )
-        return count, out
+        return lockstep.find_illegal(self.counters, self.legal_ids, actions, out), out
 
     def judge(
         self, refused: NDArray[np.bool_], waiting: NDArray[np.bool_], max_plies: int
@@ -175,23 +169,3 @@ class Boards(NamedTuple):
             self.counters[index, lockstep.HISTORY_LENGTH],
             fifty_move=fifty_move,
         )
-
-    def observe(self) -> dict[str, NDArray[Any]]:
-        """What is seen on all boards, by name, in fresh arrays.
-
-        `planes` uint8 [N, C, 8, 8], `action_mask` int8 [N, 1858], `legal_ids` int16 [N, 218], `num_legal`
-        int16, `ply` int32, `turn` int8 (1 = White), `phase` int8 and `status` int8 [N].
-        """
-        count = len(self.positions)
-        seen: dict[str, NDArray[Any]] = {
-            "planes": np.empty((count, NUM_PLANES, 8, 8), np.uint8),
-            "action_mask": np.empty((count, NUM_ACTIONS), np.int8),
-            "legal_ids": np.empty((count, MAX_LEGAL), np.int16),
-            "num_legal": np.empty(count, np.int16),
-            "ply": np.empty(count, np.int32),
-            "turn": np.empty(count, np.int8),
-            "phase": np.empty(count, np.int8),
-            "status": np.empty(count, np.int8),
-        }
-        lockstep.observe(self.positions, self.counters, self.legal_ids, *seen.values())
-        return seen

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.observation import NUM_PLANES, encode
+from chess_env.rules.action_bits import set_action_bits
 from chess_env.rules.movegen import MAX_LEGAL, apply, legal_actions_of
 from chess_env.rules.packed import STATE, Positions, rule50_clock
 from chess_env.rules.rules import ONGOING, occurred, phase_of, position_hash, status_of
@@ -87,21 +88,21 @@ def find_illegal(
     actions: NDArray[np.int64],
     out: NDArray[np.bool_],
 ) -> int:
-    """int64: how many `actions` [N, G] are illegal; `out` tells which."""
-    total = 0
-    for row in range(actions.shape[0]):
+    """int64: how many `actions`, [N] or [N, G], are illegal; `out` tells which."""
+    total, rows, group = 0, len(actions), actions.size // len(actions)
+    actions_N_G, out_N_G = actions.reshape(rows, group), out.reshape(rows, group)
+    for row in range(rows):
         num_legal = counters[row, NUM_LEGAL]
-        for g in range(actions.shape[1]):
-            action = actions[row, g]
-            low, high = 0, num_legal
-            while low < high:
-                middle = (low + high) // 2
-                if legal_ids[row, middle] < action:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[row, g] = low >= num_legal or legal_ids[row, low] != action
-            total += out[row, g]
+        for g in range(group):
+            action = actions_N_G[row, g]
+            # A binary search without branches, which nobody could predict.
+            low, length = 0, num_legal
+            while length > 1:
+                half = length >> 1
+                low += half * (legal_ids[row, low + half - 1] < action)
+                length -= half
+            out_N_G[row, g] = num_legal == 0 or legal_ids[row, low] != action
+            total += out_N_G[row, g]
     return total
 
 
@@ -154,32 +155,59 @@ def look_ahead(
 
 
 @kernel
-def observe(
+def write_masks(
+    counters: NDArray[np.int64],
+    legal_ids: NDArray[np.int16],
+    index: NDArray[np.int64],
+    masks: NDArray[np.int8],
+) -> None:
+    """Writes the masks of the rows `index`, int8 [N, 1858]: 1 where legal."""
+    for row in index:
+        masks[row] = 0
+        for slot in range(counters[row, NUM_LEGAL]):
+            masks[row, legal_ids[row, slot]] = 1
+
+
+@kernel
+def show(
     positions: Positions,
     counters: NDArray[np.int64],
     board_legal_ids: NDArray[np.int16],
-    planes: NDArray[np.uint8],
-    mask: NDArray[np.int8],
-    legal_ids: NDArray[np.int16],
+    index: NDArray[np.int64],
     num_legal: NDArray[np.int16],
     ply: NDArray[np.int32],
     turn: NDArray[np.int8],
     phase: NDArray[np.int8],
     status: NDArray[np.int8],
+    repetitions: NDArray[np.uint8] | None,
+    shown_positions: Positions | None,
+    planes: NDArray[np.uint8] | None,
+    mask: NDArray[np.int8] | None,
+    mask_bits: NDArray[np.uint64] | None,
+    legal_ids: NDArray[np.int16] | None,
 ) -> None:
-    """Writes what is seen on all rows (see `Boards.observe`)."""
-    flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
-    for row in range(planes.shape[0]):
+    """Writes what is seen on the rows `index` (see `View`); each set of arrays that are None is compiled apart."""
+    for row in index:
         position = positions[row]
-        encode(position, counters[row, REPETITIONS], flat_planes[row])
-        mask[row] = 0
-        for slot in range(counters[row, NUM_LEGAL]):
-            mask[row, board_legal_ids[row, slot]] = 1
-        # Element loops: numba's slice assignment costs four times as much on such short rows.
-        for slot in range(MAX_LEGAL):
-            legal_ids[row, slot] = board_legal_ids[row, slot]
         num_legal[row] = counters[row, NUM_LEGAL]
         ply[row] = counters[row, PLY]
         turn[row] = 1 - np.int8((position[STATE] >> np.uint64(10)) & np.uint64(1))
         phase[row] = phase_of(position)
         status[row] = counters[row, STATUS]
+        if repetitions is not None:
+            repetitions[row] = min(counters[row, REPETITIONS], 255)
+        if shown_positions is not None:
+            for word in range(8):
+                shown_positions[row, word] = position[word]
+        if legal_ids is not None:
+            # Element loops: numba's slice assignment costs four times as much on such short rows.
+            for slot in range(MAX_LEGAL):
+                legal_ids[row, slot] = board_legal_ids[row, slot]
+        if mask_bits is not None:
+            set_action_bits(board_legal_ids[row], counters[row, NUM_LEGAL], mask_bits[row])
+    if mask is not None:
+        write_masks(counters, board_legal_ids, index, mask)
+    if planes is not None:
+        flat_planes = planes.reshape(planes.shape[0], NUM_PLANES, 64)
+        for row in index:
+            encode(positions[row], counters[row, REPETITIONS], flat_planes[row])

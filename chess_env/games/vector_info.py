@@ -1,30 +1,173 @@
-"""What the vector environment tells its caller: observations and info, always in fresh arrays."""
+"""What the vector environment tells its caller: observations and info, in fresh arrays unless told otherwise."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.games.games import Games, Index
+from chess_env.games import lockstep
+from chess_env.games.games import Index
 from chess_env.games.scoring import Scores, Scoring
 from chess_env.games.settings import Settings
+from chess_env.moves import NUM_ACTIONS
+from chess_env.observation import NUM_PLANES, encode_batch, plane_bounds
+from chess_env.rules.action_bits import MASK_WORDS
+from chess_env.rules.movegen import MAX_LEGAL
 
 Info = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+OBSERVATIONS = ("planes", "positions")
+MASKS = ("dense", "bits", "ids")
+
+# What `lockstep.show` writes, in its order: name -> shape of a row, dtype.
+_ROWS: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
+    "num_legal": ((), np.dtype(np.int16)),
+    "ply": ((), np.dtype(np.int32)),
+    "turn": ((), np.dtype(np.int8)),
+    "phase": ((), np.dtype(np.int8)),
+    "status": ((), np.dtype(np.int8)),
+    "repetitions": ((), np.dtype(np.uint8)),
+    "positions": ((8,), np.dtype(np.uint64)),
+    "planes": ((NUM_PLANES, 8, 8), np.dtype(np.uint8)),
+    "action_mask": ((NUM_ACTIONS,), np.dtype(np.int8)),
+    "action_mask_bits": ((MASK_WORDS,), np.dtype(np.uint64)),
+    "legal_ids": ((MAX_LEGAL,), np.dtype(np.int16)),
+}
+_NUMBERS = ("legal_ids", "num_legal", "ply", "turn", "phase", "status")
 
 
-def observe(games: Games, scoring: Scoring) -> tuple[NDArray[np.uint8], Info]:
-    """(observations uint8 [N, C, 8, 8], the state part of `info`) of all boards as they stand."""
-    info: Info = games.boards.observe()
-    planes = info.pop("planes")
-    if games.settings.move_facts:
-        info["move_facts"] = games.boards.move_facts(games.everywhere, games.settings.fifty_move)
-    if games.settings.evaluator is not None:
-        info["score_cp"] = scoring.score_cp.copy()
-    if games.settings.opponent is not None:
-        info["learner_turn"] = games.learner_is_white.astype(np.int8)
-    return planes, info
+class Shown(NamedTuple):
+    """The form in which a caller wants what there is to see.
+
+    Attributes:
+        observation: "planes", or "positions": what planes are made from.
+        mask: "dense" (`action_mask`), "bits" (`action_mask_bits`), or "ids": none beside `legal_ids`.
+        copy: False: the next call may overwrite what this one returned.
+    """
+
+    observation: str
+    mask: str
+    copy: bool
+
+    def observation_space(self) -> gym.spaces.Box:
+        """The space of one board's observation."""
+        if self.observation == "planes":
+            return gym.spaces.Box(*plane_bounds(), dtype=np.uint8)
+        return gym.spaces.Box(0, np.iinfo(np.uint64).max, (8,), np.uint64)
+
+    def names(self) -> tuple[str, ...]:
+        """What is shown, the observation first, in the order of `info`."""
+        mask = {"dense": ("action_mask",), "bits": ("action_mask_bits",), "ids": ()}[self.mask]
+        # With planes, one of them says how often a position occurred.
+        occurred = ("repetitions",) if self.observation == "positions" else ()
+        return (self.observation, *mask, *_NUMBERS, *occurred)
+
+
+def checked_shown(observation: str, mask: str, copy: bool) -> Shown:
+    """The constructor arguments, as a record.
+
+    Raises:
+        ValueError: One of them is not what it may be.
+    """
+    for name, value, choices in (
+        ("observation", observation, OBSERVATIONS),
+        ("mask", mask, MASKS),
+    ):
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError(f"{name} is {value!r}: expected one of {', '.join(choices)}")
+    if not isinstance(copy, bool):
+        raise ValueError(f"copy is {copy!r}: expected True or False")
+    return Shown(observation, mask, copy)
+
+
+class Frame(NamedTuple):
+    """Arrays for one look at the boards: observations, the rest by name, and those that `lockstep.show` writes."""
+
+    observations: Any
+    info: Info
+    written: list[NDArray[Any] | None]
+
+
+class View:
+    """Observations and the state part of `info`, as `Shown` asks for them.
+
+    Args:
+        scoring: the games' scores.
+        shown: the form.
+    """
+
+    def __init__(self, scoring: Scoring, shown: Shown) -> None:
+        self._scoring, self._games = scoring, scoring.games
+        count, names = len(self._games.everywhere), shown.names()
+        self._written = [
+            ((count, *shape), dtype) if name in names else None
+            for name, (shape, dtype) in _ROWS.items()
+        ]
+        self._places = {name: list(_ROWS).index(name) for name in names[1:]}
+        self._observation = list(_ROWS).index(shown.observation)
+        self._now: Frame | None = None
+        self._last: Frame | None = None
+        if not shown.copy:
+            # The boards hold two things in the very form that is shown: a caller may read them there.
+            boards = self._games.boards
+            own: Arrays = {
+                "positions": boards.positions.view(),
+                "legal_ids": boards.legal_ids.view(),
+            }
+            for array in own.values():
+                array.setflags(write=False)
+            self._now, self._last = self._frame(own), self._frame({})
+
+    def now(self) -> tuple[NDArray[Any], Info]:
+        """(observations [N, ...], the state part of `info`) of all boards as they stand."""
+        return self._seen(self._games.everywhere, self._now or self._frame({}))
+
+    def last(self, ended: Index) -> tuple[NDArray[Any], Info]:
+        """(observations [N, ...], `info`) as of `now`, before new games stand on the boards `ended`.
+
+        Without copies only these rows are written.
+        """
+        return self.now() if self._last is None else self._seen(ended, self._last)
+
+    def planes(self) -> NDArray[np.uint8]:
+        """uint8 [N, C, 8, 8], a fresh array: the planes of all boards as they stand."""
+        boards = self._games.boards
+        return encode_batch(boards.positions, np.minimum(boards.repetitions, 255).astype(np.uint8))
+
+    def legal(self) -> NDArray[np.bool_]:
+        """bool [N, 1858], a fresh array: the legal actions of all boards as they stand."""
+        boards, everywhere = self._games.boards, self._games.everywhere
+        masks = np.empty((len(everywhere), NUM_ACTIONS), np.int8)
+        lockstep.write_masks(boards.counters, boards.legal_ids, everywhere, masks)
+        return masks.view(np.bool_)
+
+    def _frame(self, lent: Arrays) -> Frame:
+        """Arrays still to be written, but for those that are `lent`."""
+        arrays = [None if row is None else np.empty(*row) for row in self._written]
+        written = arrays.copy()
+        for name, array in lent.items():
+            place = list(_ROWS).index(name)
+            if arrays[place] is not None:
+                arrays[place], written[place] = array, None
+        info: Info = {name: arrays[place] for name, place in self._places.items()}
+        return Frame(arrays[self._observation], info, written)
+
+    def _seen(self, index: Index, frame: Frame) -> tuple[NDArray[Any], Info]:
+        """What is seen on the boards `index`, written to the frame."""
+        games, boards = self._games, self._games.boards
+        lockstep.show(boards.positions, boards.counters, boards.legal_ids, index, *frame.written)
+        info = frame.info.copy()
+        if games.settings.move_facts:
+            info["move_facts"] = boards.move_facts(games.everywhere, games.settings.fifty_move)
+        if games.settings.evaluator is not None:
+            info["score_cp"] = self._scoring.score_cp.copy()
+        if games.settings.opponent is not None:
+            info["learner_turn"] = games.learner_is_white.astype(np.int8)
+        return frame.observations, info
 
 
 def transition(
@@ -45,7 +188,7 @@ def transition(
 
 def final_entries(
     done: NDArray[np.bool_],
-    final_obs: NDArray[np.uint8],
+    final_obs: NDArray[Any],
     final_info: Info,
     step_info: Info,
     final_cp: Scores,
@@ -54,13 +197,13 @@ def final_entries(
 
     Args:
         done: bool [N], where games ended.
-        final_obs: uint8 [N, C, 8, 8], all boards before the new games began.
+        final_obs: [N, ...], the boards before the new games began.
         final_info: their state info; it becomes part of the result.
         step_info: `transition` of the step.
         final_cp: int32 [N], the scores after the step.
     """
     if "score_cp" in final_info:
-        final_info["score_cp"] = final_cp
+        final_info["score_cp"] = final_cp.copy()
     for name, values in step_info.items():
         is_group = isinstance(values, dict)
         final_info[name] = {k: v.copy() for k, v in values.items()} if is_group else values.copy()

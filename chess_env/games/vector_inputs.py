@@ -83,12 +83,12 @@ def checked_actions(actions: Any, num_envs: int) -> NDArray[np.int64]:
     Raises:
         ValueError: not whole numbers of shape [N].
     """
-    array = np.array(actions)
+    array = np.asarray(actions)
     if array.shape != (num_envs,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"actions are {array.dtype} {list(array.shape)}: expected whole numbers [{num_envs}]"
         )
-    return array if array.dtype == np.int64 else array.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def checked_array(state: Mapping[str, Any], name: str, like: NDArray[np.generic]) -> NDArray[Any]:

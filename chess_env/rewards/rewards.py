@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -150,22 +151,22 @@ class RewardFunction:
     weights: Mapping[str, float]
     custom: Mapping[str, RewardTerm] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the terms, in the order they are added up."""
         return tuple(self.weights)
 
-    @property
+    @cached_property
     def needs_scores(self) -> bool:
         """True when a term compares the scores before and after the move."""
         return any(name in _DELTA_TRANSFORM or name in self.custom for name in self.weights)
 
-    @property
+    @cached_property
     def needs_move_scores(self) -> bool:
         """True when a term compares the move played with all legal moves (`Evaluator.score_moves`)."""
         return "regret" in self.weights
 
-    @property
+    @cached_property
     def needs_evaluator(self) -> bool:
         """True when a term reads any score; `outcome` alone is paid by the rules."""
         return self.needs_scores or self.needs_move_scores

@@ -40,12 +40,15 @@ def figures() -> dict[str, str]:
 
 
 def measured(name: str, command: str) -> str:
-    """Tables of a benchmark's result, and the command and the machine that made it.
+    """Tables of a benchmark's result, and the command and the machine that made it; or that it was not measured.
 
     Args:
         name: of the result.
         command: module below `benchmarks`, and its options.
     """
+    if not (ROOT / "benchmarks" / "results" / f"{name}.json").exists():
+        told = f"`python -m benchmarks.{command} --json benchmarks/results/{name}.json`"
+        return f"**Not measured yet**: {told}"
     return f"{tables(result(name)['rows'])}\n\n{made_by(name, command)}"
 
 

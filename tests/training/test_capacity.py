@@ -66,9 +66,10 @@ def test_what_is_counted_is_less_than_a_run_takes_and_not_much_less(tmp_path: Pa
         held = sum(
             value.nbytes for value in vars(batch).values() if isinstance(value, torch.Tensor)
         )
-        games = session.worker.parts[0].vec.games.boards
-        seen = games.observe()
-        boards = sum(value.nbytes for value in seen.values()) + games.history.nbytes
+        vec = session.worker.parts[0].vec
+        seen, info = vec.set_state(vec.get_state())
+        shown = [info[name] for name in ("action_mask", "legal_ids", "num_legal", "ply", "turn")]
+        boards = sum(value.nbytes for value in (seen, *shown, vec.games.boards.history))
     finally:
         session.close()
     least = least_bytes(config)

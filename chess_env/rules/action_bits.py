@@ -1,0 +1,73 @@
+"""The legal actions of a board as a set of bits: bit a % 64 of word a // 64 is 1 where action a is legal.
+
+On a little-endian machine, `np.unpackbits(bits.view(np.uint8), axis=1, count=1858, bitorder="little")` is the mask.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chess_env.jit import inlined, kernel
+from chess_env.moves import NUM_ACTIONS
+from chess_env.rules.bitboards import U0, U1, lowest_square, popcount, square_bit
+
+MASK_WORDS = -(-NUM_ACTIONS // 64)
+
+ActionBits = NDArray[np.uint64]
+
+
+@inlined
+def set_action_bits(legal_ids: NDArray[np.int16], num_legal: int, words: ActionBits) -> None:
+    """Writes the first `num_legal` ids to `words`, uint64 [30]."""
+    words[:] = U0
+    for slot in range(num_legal):
+        action = np.int64(legal_ids[slot])
+        words[action >> 6] |= square_bit(action & 63)
+
+
+@kernel
+def _sample(bits: ActionBits, uniforms: NDArray[np.float64], actions: NDArray[np.int64]) -> int:
+    for row in range(bits.shape[0]):
+        total = 0
+        for word in range(bits.shape[1]):
+            total += popcount(bits[row, word])
+        if total == 0 or not 0 <= uniforms[row] < 1:
+            return row
+        skipped = min(int(uniforms[row] * total), total - 1)
+        word = 0
+        while popcount(bits[row, word]) <= skipped:
+            skipped -= popcount(bits[row, word])
+            word += 1
+        left = bits[row, word]
+        for _ in range(skipped):
+            left &= left - U1
+        actions[row] = 64 * word + lowest_square(left)
+    return -1
+
+
+def sample_action_bits(bits: ActionBits, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """int64 [N]: one legal action of each board, all of a board's alike likely.
+
+    Args:
+        bits: uint64 [N, 30], `info["action_mask_bits"]`.
+        uniforms: float64 [N] in [0, 1), such as `rng.random(N)`; of L legal actions, the one number floor(L * u).
+
+    Raises:
+        ValueError: arrays of another shape or dtype, a board without a legal action, or a number outside [0, 1).
+    """
+    bits, uniforms = np.asarray(bits), np.asarray(uniforms)
+    expected = (bits.dtype, bits.ndim, uniforms.dtype, uniforms.shape)
+    if expected != (np.uint64, 2, np.float64, bits.shape[:1]) or bits.shape[1] != MASK_WORDS:
+        raise ValueError(
+            f"bits are {bits.dtype} {list(bits.shape)} and uniforms {uniforms.dtype} {list(uniforms.shape)}: "
+            f"expected uint64 [N, {MASK_WORDS}] and float64 [N]"
+        )
+    actions = np.empty(len(bits), np.int64)
+    bad = _sample(bits, uniforms, actions)
+    if bad >= 0:
+        raise ValueError(
+            f"board {bad} has {int(np.bitwise_count(bits[bad]).sum())} legal actions and the uniform {uniforms[bad]}: "
+            "expected at least one action, and a number in [0, 1)"
+        )
+    return actions
