@@ -228,6 +228,7 @@ def texts(config: Any, prefix: str = "") -> Iterator[str]:
 
 
 HARMLESS = {
+    "checkpoint_keep": 'a number or "all"',
     "init_from": "weights are read from it",
     "run_dir": "the folder that was opened takes its place",
     "preset": "a label",
