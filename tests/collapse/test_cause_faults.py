@@ -262,6 +262,7 @@ def test_a_fault_is_in_the_run_of_its_cause_and_in_no_other(
 ) -> None:
     cause = (CAUSES | COMPOSITES)[name]
     with_it = tiny_session(name, cured=False, monkeypatch=monkeypatch)
+    assert with_it.config.checkpoint_keep == 20
     assert is_plain(with_it) == (cause.fault is None)
     if not cause.composite:
         twin = tiny_session(name, cured=True, monkeypatch=monkeypatch)

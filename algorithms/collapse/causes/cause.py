@@ -199,7 +199,6 @@ def baseline(network: str = FIRST) -> TrainConfig:
         eval_interval_updates=5,
         diagnostics_interval_updates=5,
         checkpoint_interval_updates=1000,
-        checkpoint_keep=20,
         preset="grpo",
     )
     return applied(common, ARCHITECTURES[network].settings)

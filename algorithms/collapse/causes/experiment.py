@@ -20,6 +20,9 @@ from algorithms.training.result import TrainResult
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 
+SNAPSHOTS = 20
+"""Policies that a run keeps, so that one can see how it collapsed."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -110,7 +113,9 @@ def run_cause(
         ValueError, RunFolderError: as of `train`.
     """
     config = cause.config(cured=cured, seed=seed)
-    config = dataclasses.replace(config, run_dir=run_dir, preflight=preflight)
+    config = dataclasses.replace(
+        config, run_dir=run_dir, preflight=preflight, checkpoint_keep=SNAPSHOTS
+    )
     if smoke:
         config = smaller(config)
     fault = cause.fault if cause.fault_in_twin or not cured else None
