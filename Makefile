@@ -13,17 +13,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.installed-docs
+RAY_INSTALLED := $(VENV)/.installed-ray
 
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-ray test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
 	@echo "make test       the default tests, with real Stockfish where it is installed"
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
+	@echo "make test-ray   those that start a Ray cluster on this machine (installs ray first)"
 	@echo "make test-fuzz  100,000 damaged inputs to everything that reads files or UCI"
 	@echo "make test-soak  half an hour of training under faults;  ARGS=\"--minutes 240\" four hours"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
@@ -50,14 +52,23 @@ train: setup
 	@$(BIN)/chess-lab train grpo $(ARGS)
 
 test: setup
-	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu"; \
-	else marks="not slow and not gpu and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
+	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu and not ray"; \
+	else marks="not slow and not gpu and not ray and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$$marks" $(ARGS)
 
 test-slow: setup trl-env
-	@marks="slow and not gpu"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
+	@marks="slow and not gpu and not ray"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
 	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -m "$$marks" --timeout 1800 $(ARGS)
+
+$(RAY_INSTALLED): $(INSTALLED)
+	@bash .ci/setup ray
+
+# One process: each test starts nodes of its own, and a busy machine fails them.
+test-ray: setup $(RAY_INSTALLED)
+	@marks="ray"; bash .ci/setup find-engine >/dev/null || { marks="$$marks and not stockfish"; \
+	  echo "test-ray: leaving out the tests that need Stockfish"; }; \
+	$(BIN)/python -m pytest -n 0 -m "$$marks" --timeout 900 $(ARGS)
 
 test-soak: setup
 	@$(BIN)/python -m benchmarks.reliability.soak --minutes 30 --json benchmarks/results/soak.json $(ARGS)
