@@ -113,7 +113,7 @@ def _check_import() -> Check:
 def _check_packages() -> list[Check]:
     from algorithms.run_folder import environment
 
-    optional = {"sb3-contrib": "sb3", "wandb": "wandb", "tensorboard": "tensorboard"}
+    optional = {"sb3-contrib": "sb3", "wandb": "wandb", "tensorboard": "tensorboard", "ray": "ray"}
     checks = []
     for name, version in environment.versions((*environment.PACKAGES, *optional)).items():
         if version is not None:

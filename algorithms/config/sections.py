@@ -80,8 +80,10 @@ class EnvConfig:
     Attributes:
         evaluator: scores positions: "auto" (Stockfish where found, otherwise the built-in
             evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
-            "module:Name" of your own.
+            "module:Name" of your own. "ray:" before one of them, as in "ray:stockfish:depth=6", asks
+            engines on all machines of a Ray cluster (docs/scaling.md).
         num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
+            With "ray:" the engines of the whole cluster.
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
             "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",

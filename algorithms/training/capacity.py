@@ -41,7 +41,8 @@ def check_capacity(config: TrainConfig, device: torch.device) -> None:
     a run that is let through may still be too large.
     """
     engines, cores = config.env.num_engines, usable_cores()
-    if engines > max(2, cores):
+    elsewhere = str(config.env.evaluator).startswith("ray:")  # which counts its cores itself
+    if engines > max(2, cores) and not elsewhere:
         warnings.warn(
             f"env.num_engines is {engines} and {cores} cores are there: an engine computes on one core, and more "
             f"engines are not faster; set --env.num-engines to {cores}",

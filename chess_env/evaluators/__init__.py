@@ -1,4 +1,4 @@
-"""Evaluators: scores of positions, by real Stockfish processes or by the built-in search, optionally cached.
+"""Evaluators: scores of positions, by real Stockfish processes (here or on a Ray cluster) or by the built-in search.
 
 `make_evaluator("stockfish:depth=4")` is the usual way in. See `protocol.py` for units and signs.
 """
@@ -41,7 +41,7 @@ __all__ = [
 
 _NAMES = (
     '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish", '
-    "or module:Name of your own"
+    'module:Name of your own, or "ray:" and one of these (but "auto") for the engines of a Ray cluster'
 )
 _KINDS = {
     "depth": int,
@@ -51,7 +51,7 @@ _KINDS = {
     "pure": bool,
     "path": str,
 }
-_KNOWN = ("auto", "stockfish", "builtin")
+_KNOWN = ("auto", "stockfish", "builtin", "ray")
 _said: set[str] = set()
 
 
@@ -87,11 +87,13 @@ def _make_builtin(num_threads: int) -> Evaluator:
 
 def is_evaluator_name(name: str) -> bool:
     """Whether the text names an evaluator, with any settings: "stockfish:depth=4", "module:Name"."""
+    name = name.removeprefix("ray:")
     return name.partition(":")[0] in _KNOWN or is_spec(name)
 
 
 def is_foreign_evaluator(name: str) -> bool:
     """Whether this evaluator runs code from outside the project: a module:Name, or a program given by its path."""
+    name = name.removeprefix("ray:")
     kind, _, settings = name.partition(":")
     return "path" in settings if kind in _KNOWN else is_spec(name)
 
@@ -102,21 +104,34 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     Args:
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
             "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s; or
-            "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments.
-        num_engines: Stockfish processes, or threads of the built-in evaluator.
+            "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments. "ray:"
+            before any but "auto" spreads the positions over a Ray cluster (`chess_env.evaluators.cluster`).
+        num_engines: Stockfish processes, or threads of the built-in evaluator; with "ray:" on the whole cluster.
         cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
 
     Raises:
         ValueError: an unknown name or setting, or a value outside its range.
-        EngineError: Stockfish was asked for and does not work, or the path given for it is wrong.
+        EngineError: Stockfish was asked for and does not work, or the path given for it is wrong; there is no Ray
+            cluster, or its nodes do not fit together.
     """
-    kind, _, text = name.partition(":")
-    if kind not in _KNOWN and is_spec(name):
-        return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
-    if kind not in _KNOWN or (text and kind == "builtin"):
+    on_cluster = name.startswith("ray:")
+    inner = name.removeprefix("ray:")
+    kind, _, text = inner.partition(":")
+    own = kind not in _KNOWN and is_spec(inner)
+    if (
+        not (own or kind in ("auto", "stockfish", "builtin"))
+        or (text and kind == "builtin")
+        or (on_cluster and kind == "auto")
+    ):
         raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}")
-    settings = _parse_settings(name, text)
+    settings = {} if own else _parse_settings(name, text)
     evaluator: Evaluator
+    if on_cluster:
+        from chess_env.evaluators.cluster import ClusterEvaluator
+
+        return _cached(ClusterEvaluator(inner, num_engines), cache)
+    if own:
+        return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
     if kind == "auto" and find_stockfish(settings.get("path")) is None:
         if "auto" not in _said:
             _said.add("auto")

@@ -1,0 +1,168 @@
+"""Scores from a cluster of two nodes: those of the local pool, whatever happens to workers and programs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.scale.nodes_here import nodes_here, pids_of
+from benchmarks.scale.ray_engines import killing
+from benchmarks.speed.stockfish_pool import random_positions
+from chess_env.evaluators import EngineError, Evaluator, find_stockfish, make_evaluator
+from chess_env.testing.evaluator import check_evaluator
+
+pytestmark = [pytest.mark.ray, pytest.mark.stockfish, pytest.mark.slow]
+
+NAME = "ray:stockfish:depth=4"
+
+
+def engines() -> list[int]:
+    return pids_of(str(find_stockfish()))
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    """Whether these processes have ended, or do so within that time."""
+    end = time.monotonic() + seconds
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[Evaluator]:
+    with contextlib.closing(make_evaluator("stockfish:depth=4", 2)) as evaluator:
+        yield evaluator
+
+
+@pytest.mark.parametrize("name", [NAME, "ray:builtin"])
+def test_it_keeps_the_contract_of_every_evaluator(two_nodes: Any, name: str) -> None:
+    check_evaluator(lambda: make_evaluator(name, 1))
+
+
+def test_scores_id_and_counters_are_those_of_the_local_pool(
+    two_nodes: Any, local: Evaluator
+) -> None:
+    positions = random_positions(300, seed=1)
+    positions = np.concatenate([positions, positions[::3]])  # some twice
+    before = local.counters()
+    with contextlib.closing(make_evaluator(NAME, 2)) as spread:
+        assert spread.id == local.id
+        assert spread.counters() == dict.fromkeys(before, 0)
+        assert np.array_equal(spread.evaluate(positions), local.evaluate(positions))
+        for ours, theirs in zip(
+            spread.score_moves(positions[:9]), local.score_moves(positions[:9]), strict=True
+        ):
+            assert np.array_equal(ours, theirs)
+        found, after = spread.counters(), local.counters()
+    for name in ("queries", "unique_queries", "engine_restarts", "quarantined"):
+        assert found[name] == after[name] - before[name], name
+    assert found["engine_cpu_s"] > 0
+
+
+def test_ten_thousand_scores_are_right_while_workers_are_killed(
+    two_nodes: Any, local: Evaluator
+) -> None:
+    positions, before = random_positions(10_000, seed=2), engines()
+    spread = make_evaluator(NAME, 2)
+    with killing(1.0, seed=3) as killed:
+        scores = spread.evaluate(positions)
+    assert len(killed) > 1
+    assert spread.counters()["engine_restarts"] >= len(killed) - 1  # the last may not be seen yet
+    assert np.array_equal(scores, local.evaluate(positions))
+    workers = pids_of("ray::Worker")
+    spread.close()
+    assert gone_within(5.0, workers)
+    assert gone_within(1.0, sorted(set(engines()) - {*before, *local.engine_pids()}))  # type: ignore[attr-defined]
+
+
+def test_a_worker_that_hangs_does_not_hold_up_the_others(two_nodes: Any, local: Evaluator) -> None:
+    positions = random_positions(1_000, seed=4)
+    with contextlib.closing(make_evaluator(NAME, 2)) as spread:
+        spread.evaluate(positions[:200])
+        stopped = random.Random(5).choice(pids_of("ray::Worker"))
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            assert np.array_equal(spread.evaluate(positions), local.evaluate(positions))
+        finally:
+            os.kill(stopped, signal.SIGKILL)
+
+
+def test_a_lost_node_costs_its_share_of_the_speed_and_no_score(local: Evaluator) -> None:
+    positions = random_positions(3_000, seed=6)
+    with (
+        nodes_here() as cluster,
+        contextlib.closing(make_evaluator(NAME, 2)) as spread,
+    ):
+        spread.evaluate(positions[:200])
+        losing = threading.Timer(
+            0.3, cluster.remove_node, [next(iter(cluster.worker_nodes)), False]
+        )
+        losing.start()
+        assert np.array_equal(spread.evaluate(positions), local.evaluate(positions))
+        losing.join()
+        assert np.array_equal(spread.evaluate(positions[:50]), local.evaluate(positions[:50]))
+        assert spread.counters()["engine_restarts"] >= 1
+
+
+def test_a_closed_evaluator_and_a_forked_one_say_so(two_nodes: Any) -> None:
+    spread = make_evaluator("ray:builtin", 1)
+    spread._owner += 1  # type: ignore[attr-defined]  # as in a forked process
+    with pytest.raises(EngineError, match="was forked"):
+        spread.evaluate(random_positions(1, seed=1))
+    spread._owner -= 1  # type: ignore[attr-defined]
+    copy = pickle.loads(pickle.dumps(spread))
+    spread.close()
+    with pytest.raises(EngineError, match="is closed"):
+        spread.evaluate(random_positions(1, seed=1))
+    assert len(copy.evaluate(random_positions(1, seed=1))) == 1
+    copy.close()
+
+
+def test_more_engines_than_the_cluster_has_cpus_are_refused(two_nodes: Any) -> None:
+    with pytest.raises(EngineError, match=r"num_engines=3 and the Ray cluster has 2 CPUs"):
+        make_evaluator(NAME, 3)
+
+
+PROGRAM = """
+import signal, sys
+from benchmarks.speed.stockfish_pool import random_positions
+from chess_env.evaluators import make_evaluator
+handler = signal.getsignal(signal.SIGTERM)
+evaluator = make_evaluator("ray:stockfish:depth=4", 2)
+assert signal.getsignal(signal.SIGTERM) == handler
+evaluator.evaluate(random_positions(100, seed=1))
+print("scored", flush=True)
+if sys.argv[1] != "exit":
+    while True:
+        evaluator.evaluate(random_positions(2000, seed=1))
+"""
+
+
+@pytest.mark.parametrize("end", ["exit", "SIGTERM", "SIGKILL"])
+def test_nothing_is_left_of_a_program_that_ends_without_closing(two_nodes: Any, end: str) -> None:
+    before = engines()
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), end], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "scored\n"
+        started = [*pids_of("ray::Worker"), *(set(engines()) - set(before))]
+        assert end == "exit" or len(started) == 4
+        if end != "exit":
+            program.send_signal(getattr(signal, end))
+    assert gone_within(10.0, started)
