@@ -42,7 +42,8 @@ class Question:
         workers: who share them.
         taken: every batch that was cut so far, in the order of the rows.
         returned: batches whose worker ended, to be handed out first.
-        left: batches without an answer, and rows not cut yet, count here.
+        cut: rows that are in a batch by now.
+        answered: rows with an answer.
     """
 
     count: int

@@ -77,8 +77,13 @@ def _init(ray: Any) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
-        named = "" if address == "auto" else f" at RAY_ADDRESS={address!r}"
-        raise EngineError(f"No Ray cluster was found{named}: {error} {_REMEDY}") from error
+        if address == "auto":
+            raise EngineError(f"No Ray cluster was found: {error} {_REMEDY}") from error
+        raise EngineError(
+            f"What answers at RAY_ADDRESS={address!r} lets no program in from here: {error}. Where the cluster asks "
+            "for a token, set RAY_AUTH_MODE=token here and copy ~/.ray/auth_token from its head. Otherwise it is "
+            "no Ray cluster."
+        ) from error
     except Exception as error:  # Ray raises many kinds, RuntimeError for other versions among them
         raise EngineError(
             f"The Ray cluster at {address!r} cannot be used from here: {error} Every machine needs the "

@@ -138,6 +138,21 @@ def test_more_engines_than_the_cluster_has_cpus_are_refused(two_nodes: Any) -> N
         make_evaluator(NAME, 3)
 
 
+def test_another_version_of_ray_is_refused_and_the_next_attempt_succeeds(
+    two_nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ray, "__version__", "2.0.0")
+        with pytest.raises(
+            EngineError, match=r"cannot be used from here: .*Version mismatch"
+        ) as error:
+            make_evaluator("ray:builtin", 1)
+    assert "the same Ray and the same Python" in str(error.value)
+    make_evaluator("ray:builtin", 1).close()
+
+
 PROGRAM = """
 import signal, sys
 from benchmarks.speed.stockfish_pool import random_positions

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,13 @@ from chess_env.evaluators import EngineError, Evaluator, make_evaluator
 pytestmark = [pytest.mark.ray, pytest.mark.stockfish, pytest.mark.slow]
 
 NAME = "ray:stockfish:depth=4"
+CLUSTER = """
+import os
+from benchmarks.scale.nodes_here import nodes_here
+with nodes_here([{"num_cpus": 1}]):
+    print(os.environ["RAY_ADDRESS"], flush=True)
+    os.read(0, 1)  # until the test closes it
+"""
 HEAD = {"num_cpus": 1, "node_name": "head"}
 
 
@@ -84,12 +94,41 @@ def test_an_unreachable_cluster_is_said_within_ten_seconds(monkeypatch: pytest.M
     assert time.monotonic() - begun < 10.0
 
 
-def test_no_cluster_on_this_machine_is_said_with_the_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_cluster_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def init(address: str, **_: Any) -> None:
+        assert address == "auto"
+        raise ConnectionError("Could not find any running Ray instance.")  # as where none runs
+
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "init", init)  # this machine may belong to one
     with pytest.raises(EngineError, match="No Ray cluster was found: .*ray start --head"):
         make_evaluator(NAME, 2)
+
+
+def test_a_cluster_that_asks_for_another_token_is_said_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = (
+        "from chess_env.evaluators import make_evaluator\n"
+        "try:\n    make_evaluator('ray:builtin', 1)\n"
+        "except RuntimeError as error:\n    print(error)"
+    )
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+    # Ray reads its mode once, so the cluster and the program are processes of their own.
+    with subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as cluster:
+        assert cluster.stdin is not None and cluster.stdout is not None
+        monkeypatch.setenv("RAY_ADDRESS", cluster.stdout.readline().strip())
+        run = [sys.executable, "-c", script]
+        assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == ""
+        monkeypatch.setenv("RAY_AUTH_TOKEN", "b" * 64)
+        said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        cluster.stdin.close()
+    assert "RAY_AUTH_MODE=token" in said and "lets no program in" in said
 
 
 def test_an_engine_that_a_new_node_has_otherwise_is_not_taken_for_a_lost_one(
@@ -97,7 +136,8 @@ def test_an_engine_that_a_new_node_has_otherwise_is_not_taken_for_a_lost_one(
 ) -> None:
     other = {"num_cpus": 1, "env_vars": {"STOCKFISH_PATH": str(fake_engine("good"))}}
     with nodes_here([{**HEAD, "num_cpus": 0}, {"num_cpus": 1}]) as cluster, ending(NAME) as spread:
+        (lost,) = cluster.worker_nodes
         cluster.add_node(**other)
-        cluster.remove_node(next(iter(cluster.worker_nodes)))
+        cluster.remove_node(lost)
         with pytest.raises(EngineError, match="has another engine"):
             spread.evaluate(["8/8/4k3/8/8/3K4/4P3/8 w - - 0 1"])
