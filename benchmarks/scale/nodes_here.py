@@ -19,6 +19,7 @@ def nodes_here(
         nodes: arguments of each node, the head first: num_cpus, node_name, env_vars.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
     from ray.cluster_utils import Cluster
 
     head, *others = nodes
@@ -33,6 +34,7 @@ def nodes_here(
         os.environ.pop("RAY_ADDRESS", None)
         if before is not None:
             os.environ["RAY_ADDRESS"] = before
+        ray.shutdown()  # a program that is still connected, after an error, would be in the way
         cluster.shutdown()
 
 

@@ -7,7 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-LARGEST, SMALLEST = 128, 8
+LARGEST, SMALLEST, LEAST = 128, 16, 4
+"""Rows of a batch: a call to a worker costs about as much as one or two scores at depth 4. `SMALLEST` holds where every
+worker has that many twice; where there are more workers, batches go down to `LEAST`."""
+
 MAX_LOST = 12
 """Workers that may end during one batch before the question fails."""
 
@@ -98,7 +101,8 @@ class Question:
         left = self.count - self.cut
         if not left:
             return None
-        size = min(left, LARGEST, max(SMALLEST, left // (4 * self.workers)))
+        smallest = min(SMALLEST, max(LEAST, self.count // (2 * self.workers)))
+        size = min(left, LARGEST, max(smallest, left // (2 * self.workers)))
         batch = Batch(self.cut, self.cut + size)
         self.cut += size
         self.taken.append(batch)

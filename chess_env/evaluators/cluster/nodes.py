@@ -157,7 +157,7 @@ def _asked(ray: Any, nodes: list[dict[str, Any]], name: str) -> dict[str, NodeRe
         except ray.exceptions.GetTimeoutError:
             found = f"it did not say what it has within {_LOOK_S:g} s."
         except ray.exceptions.RayError as error:
-            found = f"{str(error).strip().splitlines()[-1]}."
+            found = str(error).strip().splitlines()[-1].rstrip(".") + "."
         else:
             if isinstance(found, str):
                 found = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chess_env.evaluators.cluster.batches import LARGEST, SMALLEST, Batch, Question
+from chess_env.evaluators.cluster.batches import LARGEST, LEAST, SMALLEST, Batch, Question
 
 
 @given(st.integers(0, 3000), st.integers(1, 64))
@@ -31,6 +31,14 @@ def test_batches_are_large_at_first_and_small_at_the_end() -> None:
     assert sizes[-2] == SMALLEST
 
 
+def test_many_workers_share_a_short_question() -> None:
+    question = Question(128, workers=64)
+    sizes = []
+    while batch := question.take():
+        sizes.append(batch.stop - batch.start)
+    assert sizes == [LEAST] * 32
+
+
 def test_a_lost_batch_is_handed_out_before_new_ones() -> None:
     question = Question(100, workers=1)
     first, _ = question.take(), question.take()
@@ -41,12 +49,12 @@ def test_a_lost_batch_is_handed_out_before_new_ones() -> None:
 
 
 def test_a_late_batch_goes_to_a_second_worker_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    question, now = Question(8, workers=1), time.monotonic()
+    question, now = Question(LEAST, workers=1), time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     batch = question.take()
     assert batch is not None
     assert question.take_late(0.001) is None
-    now += 1.0 + 4 * 8 * 0.001 + 0.001
+    now += 1.0 + 4 * LEAST * 0.001 + 0.001
     assert question.take_late(None) is None  # nothing is known of how long one takes
     assert question.take_late(0.001) is batch
     now += 100.0
@@ -54,18 +62,18 @@ def test_a_late_batch_goes_to_a_second_worker_only_once(monkeypatch: pytest.Monk
 
 
 def test_the_first_answer_to_a_batch_counts_and_the_second_changes_nothing() -> None:
-    question = Question(8, workers=1)
+    question = Question(LEAST, workers=1)
     batch = question.take()
     assert isinstance(batch, Batch)
     batch.held = 2
     question.answer(batch, "first")
     assert not question.open
     question.answer(batch, "second")
-    assert batch.reply == "first" and question.answered == 8 and batch.held == 0
+    assert batch.reply == "first" and question.answered == LEAST and batch.held == 0
 
 
 def test_a_batch_with_an_answer_is_not_asked_again_when_its_second_worker_ends() -> None:
-    question = Question(8, workers=1)
+    question = Question(LEAST, workers=1)
     batch = question.take()
     assert batch is not None
     batch.held = 2
