@@ -65,7 +65,7 @@ class Crew:
     def _begin(self, num_engines: int) -> None:
         for _ in range(num_engines):
             self._hire()
-        self._last_seen = begun = time.monotonic()
+        self._last_seen = self._answered = begun = time.monotonic()
         while missing := [member for member in self._members if not member.node]:
             if time.monotonic() > begun + _START_S:
                 raise EngineError(
@@ -84,6 +84,7 @@ class Crew:
             EngineError: worker after worker ends, or the cluster is gone.
         """
         question = Question(len(positions), len(self._members))
+        self._answered = time.monotonic()
         while question.open:
             while member := self._least_busy():
                 batch = question.take()
@@ -153,6 +154,7 @@ class Crew:
             return
         except errors.RayError as error:
             member = self._pending.pop(ref)[0]
+            member.in_flight = max(0, member.in_flight - 1)
             cause = getattr(error, "cause", None) or error
             raise EngineError(
                 f"The evaluator {self._name!r} failed on the Ray node {member.node or 'where it started'}: {cause}"
@@ -162,7 +164,7 @@ class Crew:
             self._welcome(member, *found)
             return
         member.in_flight -= 1
-        self._lost_in_a_row = 0
+        self._lost_in_a_row, self._answered = 0, time.monotonic()
         if batch.reply is None:
             for name, count in found.counts.items():
                 self.counters[name] = self.counters.get(name, 0) + count
@@ -175,8 +177,14 @@ class Crew:
         self, member: _Member, node: str, report: NodeReport, counters: dict[str, int | float]
     ) -> None:
         labels = {each["NodeID"]: node_label(each) for each in self._ray.nodes()}
+        try:
+            check_same(report, self._expected, labels[node], "the cluster")
+        except EngineError as error:
+            self._replace(
+                member, str(error)
+            )  # it must not score, whatever the caller makes of the error
+            raise
         member.node = labels[node]
-        check_same(report, self._expected, member.node, "the cluster")
         self.counters = counters | self.counters
 
     def _replace(self, member: _Member, why: str) -> None:
@@ -185,7 +193,9 @@ class Crew:
         self._members.remove(member)
         self.lost += 1
         self._lost_in_a_row += 1
-        given_up = self._lost_in_a_row > 4 * (len(self._members) + 1) + MAX_LOST
+        # Where many are killed from outside, some still answer in the end; a start takes seconds.
+        many = self._lost_in_a_row > 4 * (len(self._members) + 1) + MAX_LOST
+        given_up = many and time.monotonic() > self._answered + _START_S
         for ref, (holder, question, batch) in list(self._pending.items()):
             if holder is member:
                 del self._pending[ref]

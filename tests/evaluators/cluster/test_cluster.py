@@ -79,7 +79,7 @@ def test_ten_thousand_scores_are_right_while_workers_are_killed(
 ) -> None:
     positions, before = random_positions(10_000, seed=2), engines()
     spread = make_evaluator(NAME, 2)
-    with killing(1.0, seed=3) as killed:
+    with killing(2.0, seed=3) as killed:
         scores = spread.evaluate(positions)
     assert len(killed) > 1
     assert spread.counters()["engine_restarts"] >= len(killed) - 1  # the last may not be seen yet
