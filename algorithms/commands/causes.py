@@ -76,6 +76,9 @@ def make_parser() -> argparse.ArgumentParser:
     start.add_argument("--network", default="resnet", help="resnet (default) or move_net")
     start.add_argument("--size", default="full", help="full (default), half, third or harmless")
     start.add_argument("--seed", type=int, default=0, help="of everything that is random")
+    start.add_argument(
+        "--num-engines", type=int, help="threads of its evaluator (2); no score changes"
+    )
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(
         "--no-preflight", action="store_true", help="start although the preflight finds the fault"
@@ -100,6 +103,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
             run_dir=options.run_dir,
             preflight=not options.no_preflight,
             smoke=options.smoke,
+            num_engines=options.num_engines,
         )
     except PreflightError as error:
         remedy = "This is what the preflight is for. To see what the run does, add --no-preflight."

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
+from algorithms.comparison.executors.choice import add_options
 from algorithms.core.messages import Parser, complain
 
 EXAMPLES = (
@@ -24,6 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.comparison.compare import StoppedError, compare
+    from algorithms.comparison.executors.nodes import ClusterError
     from algorithms.comparison.grid import GridError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
@@ -56,13 +58,22 @@ def run(arguments: Sequence[str]) -> int:
         write_json(options.json, {})  # a path that cannot be written should fail before the runs
         say = functools.partial(print, flush=True)
         result = compare(
-            plan, options.out, jobs=options.jobs, say=say, retry_failed=options.retry_failed
-        )
+            plan, options.out, jobs=options.jobs, ray=options.ray, cell_cpus=options.cell_cpus,
+            say=say, retry_failed=options.retry_failed,
+        )  # fmt: skip
     except StoppedError as stopped:
         again = shlex.join([*program(), "compare", *arguments])
         print(f"{stopped}; the same command continues:\n  {again}")
         return stopped.exit_code
-    except (ValueError, OSError, ImportError, GridError, MixedError, TuningError) as error:
+    except (
+        ValueError,
+        OSError,
+        ImportError,
+        ClusterError,
+        GridError,
+        MixedError,
+        TuningError,
+    ) as error:
         complain("chess-lab compare", error)
         return 1
     print("\n".join(result.lines()))
@@ -99,7 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, help="seeds of every column (8)")
     add("--first-seed", type=int, default=1, help="the seeds follow on this one (1)")
     add("--budget-moves", type=int, help="scored moves of each run (150000)")
-    add("--jobs", type=int, default=1, help="runs at a time; about one for each core (1)")
+    add_options(parser, jobs=1)
     add(
         "--network",
         metavar="NAME",

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.controls import Control, judge, make_controls
+from algorithms.comparison.controls import Control, judged, make_controls
+from algorithms.comparison.executors.choice import open_executor
+from algorithms.comparison.executors.executor import Executor
 from algorithms.comparison.grid import lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
@@ -25,7 +27,6 @@ from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.run_folder import environment
 from algorithms.run_folder.files import replace_json
-from algorithms.run_folder.forks import Forks, kept_forks
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"
@@ -74,7 +75,9 @@ def compare(
     plan: Plan,
     out: Path,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
+    ray: bool = False,
+    cell_cpus: int | None = None,
     say: Callable[[str], None] = print,
     retry_failed: bool = False,
 ) -> Result:
@@ -83,13 +86,16 @@ def compare(
     Args:
         plan: the variants and their settings.
         out: its folder; the same call continues what is there.
-        jobs: runs at a time.
+        jobs: cells at a time; None: 1, or with `ray` as many as fit.
+        ray: spread the cells over a Ray cluster.
+        cell_cpus: CPUs of each cell there; None: 1.
         say: shows a line for every step.
         retry_failed: run the runs that failed in an earlier call again.
 
     Raises:
         ValueError: a combination of settings that cannot run.
         GridError: the folder is in use, or was begun with other settings.
+        ClusterError: the cluster cannot run these cells.
         MixedError: the runs do not share evaluator, budget or starting point, and `plan.allow_mixed`
             is False.
         TuningError: nothing could be chosen on the tuning seeds.
@@ -97,26 +103,33 @@ def compare(
     """
     out = out.resolve()
     plan, evaluator_id = _pinned(plan)
-    cache = None if evaluator_id.startswith("builtin") else out / "scores.sqlite"
+    # Processes on several machines cannot share a file of sqlite.
+    builtin = evaluator_id.startswith("builtin")
+    cache = None if ray or builtin else out / "scores.sqlite"
     variants = make_variants(plan, cache=cache) if plan.presets else ()
     extra, pairs = (
         make_controls(plan, variants, cache=cache) if plan.controls and variants else ((), ())
     )
     out.mkdir(parents=True, exist_ok=True)
-    with lock_grid(out), kept_forks(plan.smoke) as forks:
+    where = open_executor(
+        out, jobs=jobs, ray=ray, cell_cpus=cell_cpus, evaluator=None if builtin else plan.evaluator,
+        forks=plan.smoke,
+    )  # fmt: skip
+    with lock_grid(out):
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
-        return _Comparison(plan, out, jobs, say, retry_failed, forks).run(variants, extra, pairs)
+        with where as executor:
+            return _Comparison(plan, out, executor, say, retry_failed).run(variants, extra, pairs)
 
 
 class _Comparison:
     """One call of `compare`."""
 
     def __init__(
-        self, plan: Plan, out: Path, jobs: int, say: Callable[[str], None], retry_failed: bool,
-        forks: list[Forks] | None,
+        self, plan: Plan, out: Path, executor: Executor, say: Callable[[str], None],
+        retry_failed: bool,
     ) -> None:  # fmt: skip
-        self.plan, self.out, self.jobs, self.say = plan, out, jobs, say
-        self.retry_failed, self.forks = retry_failed, forks
+        self.plan, self.out, self.executor, self.say = plan, out, executor, say
+        self.retry_failed = retry_failed
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.broken: list[dict[str, str]] = []
 
@@ -154,7 +167,7 @@ class _Comparison:
             "columns": [_variant_values(variant) for variant in (*variants, *extra)],
             "mixed": self._mixed(variants, readings),
             "families": self._families(variants, readings),
-            "controls": _judged(controls, readings),
+            "controls": judged(controls, readings),
             "broken": self.broken + broken,
             "cells": [r.to_dict() for by_seed in readings.values() for r in by_seed.values()],
             "provenance": self._provenance(readings),
@@ -165,9 +178,8 @@ class _Comparison:
 
     def _run_all(self, grid_runs: Sequence[GridRun], folder: Path) -> GridResult:
         grid = run_grid(
-            grid_runs, folder, jobs=self.jobs, say=self.say, retry_failed=self.retry_failed,
-            forks=self.forks,
-        )  # fmt: skip
+            grid_runs, folder, self.executor, say=self.say, retry_failed=self.retry_failed
+        )
         for line in grid.lines():
             self.say(line)
         if grid.stopped_by is not None:
@@ -269,22 +281,6 @@ def _pinned(plan: Plan) -> tuple[Plan, str]:
         name = "builtin" if evaluator.id.startswith("builtin") else "stockfish"
         plan = dataclasses.replace(plan, evaluator=name)
     return plan, str(evaluator.id)
-
-
-def _judged(
-    controls: Sequence[Control], readings: dict[str, dict[int, RunSummary]]
-) -> list[dict[str, Any]]:
-    """Verdicts on the controls as JSON values; one that cannot be judged says so."""
-    found = []
-    for control in controls:
-        ours, theirs = (list(readings.get(n, {}).values()) for n in (control.ours, control.theirs))
-        verdict = judge(control, ours, theirs)
-        if verdict is None:
-            sentence = f"{control.ours} and {control.theirs}: no seed ran in both."
-            found.append({"coincides": None, "sentence": sentence})
-        else:
-            found.append({**dataclasses.asdict(verdict), "sentence": verdict.sentence()})
-    return found
 
 
 def _variant_values(variant: Variant) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -138,3 +139,19 @@ def judge(
     coincides = largest == apart == 0 if control.exact else early <= EARLY_PERCENT
     seeds = tuple(a.seed for a, _ in pairs)
     return Verdict(control, seeds, early, largest, apart, coincides)
+
+
+def judged(
+    controls: Sequence[Control], readings: dict[str, dict[int, RunSummary]]
+) -> list[dict[str, Any]]:
+    """Verdicts on the controls as JSON values; one that cannot be judged says so."""
+    found = []
+    for control in controls:
+        ours, theirs = (list(readings.get(n, {}).values()) for n in (control.ours, control.theirs))
+        verdict = judge(control, ours, theirs)
+        if verdict is None:
+            sentence = f"{control.ours} and {control.theirs}: no seed ran in both."
+            found.append({"coincides": None, "sentence": sentence})
+        else:
+            found.append({**dataclasses.asdict(verdict), "sentence": verdict.sentence()})
+    return found

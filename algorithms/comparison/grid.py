@@ -10,29 +10,34 @@ has none. A failed one is reported and left alone, and the others go on.
 
 from __future__ import annotations
 
-import contextlib
-import re
 import shutil
 import signal
-import subprocess
-import sys
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any
 
-from algorithms.comparison.grid_runs import RESULT_FILE, GridResult, GridRun, Outcome, State
+from algorithms.comparison.executors.executor import Cell, Ended, Event, Executor, Lost, Started
+from algorithms.comparison.grid_runs import (
+    RESULT_FILE,
+    GridResult,
+    GridRun,
+    Outcome,
+    State,
+    has_checkpoint,
+    last_lines,
+    state_after,
+)
 from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 from algorithms.run_folder.files import lock_folder, read_json, replace_json
-from algorithms.run_folder.forks import Forks, environment_of_runs, launcher
-from algorithms.run_folder.stopping import SIGNALS, Stop, stop_on_signal
+from algorithms.run_folder.stopping import Stop, stop_on_signal
 
-# -P: a folder called `algorithms` where the grid is started is not taken for this package.
-COMMAND = (sys.executable, "-P", "-m", "algorithms.cli")
 CELLS_FILE = "cells.json"
-TAIL_LINES = 8
+MOST_LOSSES = 3
+"""Times that a cell may be lost with its node: one that breaks every node should not get them all."""
+LOCK_S = 120.0
+"""Longest wait for the lock of a lost cell's folder: its process may live a little longer than its node is known."""
 
 
 class GridError(RuntimeError):
@@ -47,12 +52,10 @@ def lock_grid(out: Path) -> IO[str]:
 def run_grid(
     grid_runs: Sequence[GridRun],
     out: Path,
+    executor: Executor,
     *,
-    jobs: int = 1,
     say: Callable[[str], None] = print,
-    command: Sequence[str] = COMMAND,
     retry_failed: bool = False,
-    forks: list[Forks] | None = None,
 ) -> GridResult:
     """The result of every run, after those that were not finished have run.
 
@@ -62,20 +65,18 @@ def run_grid(
     Args:
         grid_runs: with different names and folders.
         out: the grid's folder; made where missing, locked while this runs.
-        jobs: processes at a time.
+        executor: runs them.
         say: shows a line at the start and the end of every run.
-        command: the program and its first arguments; those of the run follow.
         retry_failed: run the runs that failed in an earlier call again.
-        forks: processes that fork for each run, in place of `command`; those that are missing are added.
 
     Raises:
-        ValueError: `jobs` is below 1, or two runs share a name or a folder, or one lies outside.
+        ValueError: two runs share a name or a folder, or one lies outside.
         GridError: another process runs this grid, or a folder holds something else.
     """
-    _check(grid_runs, out, jobs)
+    _check(grid_runs, out)
     out.mkdir(parents=True, exist_ok=True)
     with lock_grid(out):
-        return _Grid(grid_runs, out, say, command, retry_failed, forks).run(jobs)
+        return _Grid(grid_runs, out, executor, say, retry_failed).run()
 
 
 class _Grid:
@@ -85,18 +86,19 @@ class _Grid:
         self,
         grid_runs: Sequence[GridRun],
         out: Path,
+        executor: Executor,
         say: Callable[[str], None],
-        command: Sequence[str],
         retry_failed: bool,
-        forks: list[Forks] | None,
     ) -> None:
-        self.grid_runs, self.out, self.say = grid_runs, out, say
-        self.command, self.forks = command, forks
+        self.grid_runs, self.out, self.executor, self.say = grid_runs, out, executor, say
         self.records: dict[str, dict[str, Any]] = read_json(out / CELLS_FILE)
         self.stop = Stop()
-        self._lock = threading.Lock()
-        self._processes: dict[str, subprocess.Popen[bytes] | Forks] = {}
         self._ran: list[str] = []
+        self._waiting: list[GridRun] = []
+        self._given: dict[str, GridRun] = {}  # to the executor
+        self._began: dict[str, float] = {}
+        self._losses: Counter[str] = Counter()
+        self._locked_until: dict[str, float] = {}
         for grid_run in grid_runs:
             self._admit(grid_run, retry_failed)
         self._save()
@@ -131,92 +133,130 @@ class _Grid:
             **record,
         }
 
-    def run(self, jobs: int) -> GridResult:
+    def run(self) -> GridResult:
         """Runs what is waiting."""
-        waiting = [grid_run for grid_run in self.grid_runs if self._state(grid_run) == "waiting"]
-        done = sum(self._state(grid_run) == "finished" for grid_run in self.grid_runs)
-        self.say(f"{len(self.grid_runs)} cells, {done} finished before, {len(waiting)} to run")
-        if self.forks is not None:
-            self.forks[:] = [each for each in self.forks if each.alive]
-            while len(self.forks) < min(jobs, len(waiting)):
-                self.forks.append(Forks())
-        with stop_on_signal() as self.stop, ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(self._run_one, grid_run) for grid_run in waiting]
+        self._waiting = [each for each in self.grid_runs if self._state(each) == "waiting"]
+        done = self._count("finished")
+        self.say(
+            f"{len(self.grid_runs)} cells, {done} finished before, {len(self._waiting)} to run"
+        )
+        if self._waiting:
+            self.say(self.executor.about(len(self._waiting)))
+        with stop_on_signal() as self.stop:
             try:
-                self._watch(futures)
+                self._work()
             except BaseException:  # a second signal, or a fault of our own: nothing is left behind
                 self.stop.name = self.stop.name or "SIGTERM"
-                self._signal(signal.SIGKILL)
+                self._waiting = []
+                self.executor.stop(signal.SIGKILL)
+                while self._given:
+                    self._take(self.executor.events())
                 raise
         return GridResult(
             tuple(self._outcome(grid_run) for grid_run in self.grid_runs),
-            tuple(self._ran),
+            tuple(dict.fromkeys(self._ran)),
             self.stop.name,
         )
 
-    def _watch(self, futures: list[Future[None]]) -> None:
-        """Waits for all runs, and passes on a signal to those that run."""
-        left, passed_on = set(futures), False
-        while left:
-            ended, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
-            for future in ended:
-                future.result()
-            if self.stop.name is not None and not passed_on:
-                passed_on = True
-                self.say(f"{self.stop.name}: the running cells write a checkpoint and end")
-                self._signal(signal.SIGTERM)
+    def _work(self) -> None:
+        """Gives out what is waiting until all has ended, and passes on a signal to what runs."""
+        passed_on = False
+        while self._waiting or self._given:
+            if self.stop.name is None:
+                self._give()
+            elif not passed_on:
+                passed_on, self._waiting = True, []
+                if self._given:
+                    self.say(f"{self.stop.name}: the running cells write a checkpoint and end")
+                self.executor.stop(signal.SIGTERM)
+            self._take(self.executor.events())
 
-    def _signal(self, number: signal.Signals) -> None:
-        with self._lock:
-            for process in self._processes.values():
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(number)
+    def _give(self) -> None:
+        """Gives cells to the executor, as many as it takes."""
+        most = self.executor.at_a_time
+        for grid_run in list(self._waiting):
+            if most is not None and len(self._given) >= most:
+                break
+            if self._still_locked(grid_run):
+                continue
+            self._waiting.remove(grid_run)
+            self._given[grid_run.name] = grid_run
+            arguments = tuple(self._prepare(grid_run))
+            self.executor.begin(Cell(grid_run.name, arguments, grid_run.log))
 
-    def _run_one(self, grid_run: GridRun) -> None:
-        """Runs one run to its end, in a thread."""
-        arguments = self._prepare(grid_run)
-        began = time.monotonic()
-        with self._lock:
-            if self.stop.name is not None:
-                return
-            self._ran.append(grid_run.name)
-            self._record(grid_run, state="running")
-            process = self._processes[grid_run.name] = self._begin(arguments, grid_run.log)
-        code = process.wait()
-        with self._lock:
-            del self._processes[grid_run.name]
-            if self.forks is not None and isinstance(process, Forks):
-                self.forks.append(process if process.alive else Forks())
-            state = _state_after(grid_run, code, killed=self.stop.name is not None)
-            tail = _last_lines(grid_run.log) if state == "failed" else []
-            self._record(grid_run, state=state, exit_code=code, log_tail=tail)
-        self.say(f"{grid_run.name}: {state} after {time.monotonic() - began:.0f} s")
+    def _still_locked(self, grid_run: GridRun) -> bool:
+        """Whether a cell that was lost has a process all the same, which holds the lock of its folder."""
+        until = self._locked_until.get(grid_run.name)
+        if until is None or not grid_run.folder.exists() or time.monotonic() > until:
+            return False
+        try:
+            lock_folder(grid_run.folder, error=GridError).close()
+        except GridError:
+            return True
+        return False
 
-    def _begin(self, arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes] | Forks:
-        """The process that makes a run."""
-        if self.forks is not None:
-            process = self.forks.pop()
-            process.begin(arguments, log)
-            return process
-        with log.open("ab") as file:
-            # A session of its own: Ctrl-C in the terminal reaches the grid alone, which passes
-            # on one SIGTERM; a second signal would end the run without its checkpoint.
-            return subprocess.Popen(
-                [*launcher(), *self.command, *arguments],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                env=environment_of_runs(), start_new_session=True,
-            )  # fmt: skip
+    def _take(self, events: Sequence[Event]) -> None:
+        """Records what has happened, and says it."""
+        for event in events:
+            if isinstance(event, Started):
+                self._ran.append(event.name)
+                self._began[event.name] = time.monotonic()
+                node = {"node": event.node} if event.node else {}
+                self._record(event.name, state="running", **node)
+                self.say(f"{event.name}: started{f' on {event.node}' if event.node else ''}")
+            elif isinstance(event, Ended):
+                self._end(event)
+            elif isinstance(event, Lost):
+                self._lose(event)
+            else:
+                self.say(event.text)
+
+    def _end(self, event: Ended) -> None:
+        grid_run = self._given.pop(event.name)
+        state = state_after(grid_run, event.exit_code, killed=self.stop.name is not None)
+        tail = last_lines(grid_run.log) if state == "failed" else []
+        self._record(event.name, state=state, exit_code=event.exit_code, log_tail=tail)
+        seconds = time.monotonic() - self._began.pop(event.name, time.monotonic())
+        self.say(f"{event.name}: {state} after {seconds:.0f} s; {self._counts()}")
+        for line in tail:
+            self.say(f"    {line}")
+
+    def _lose(self, event: Lost) -> None:
+        grid_run = self._given.pop(event.name)
+        self._began.pop(event.name, None)
+        self._losses[event.name] += 1
+        if self.stop.name is not None:
+            ran = event.name in self._ran
+            self._record(event.name, state="stopped" if ran else "waiting")
+        elif self._losses[event.name] >= MOST_LOSSES:
+            why = f"lost {MOST_LOSSES} times, at last because {event.why}"
+            self._record(event.name, state="failed", log_tail=[why])
+            self.say(f"{event.name}: failed, {why}; {self._counts()}")
+        else:
+            self._record(event.name, state="waiting")
+            self._locked_until[event.name] = time.monotonic() + LOCK_S
+            self._waiting.append(grid_run)
+            self.say(f"{event.name}: lost, {event.why}; it runs again")
+
+    def _counts(self) -> str:
+        """How far the grid is."""
+        found = [f"{self._count(state)} {state}" for state in ("finished", "failed", "running")]
+        return f"{', '.join(found)} of {len(self.grid_runs)}"
+
+    def _count(self, state: State) -> int:
+        return sum(self._state(grid_run) == state for grid_run in self.grid_runs)
 
     def _prepare(self, grid_run: GridRun) -> list[str]:
         """What the command is given; the folder of a run that starts anew is removed before."""
-        result = ["--json", str(grid_run.folder / RESULT_FILE)]
-        if grid_run.resume and _has_checkpoint(grid_run.folder):
+        rest = ["--json", str(grid_run.folder / RESULT_FILE)]
+        rest += grid_run.with_engines(self.executor.engines)
+        if grid_run.resume and has_checkpoint(grid_run.folder):
             again = [grid_run.arguments[0], *grid_run.said_again]
-            return [*again, "--resume", str(grid_run.folder), *result]
+            return [*again, "--resume", str(grid_run.folder), *rest]
         if grid_run.folder.exists():
             shutil.rmtree(grid_run.folder)
         grid_run.folder.parent.mkdir(parents=True, exist_ok=True)
-        return [*grid_run.arguments, "--run-dir", str(grid_run.folder), *result]
+        return [*grid_run.arguments, "--run-dir", str(grid_run.folder), *rest]
 
     def _state(self, grid_run: GridRun) -> State:
         state: State = self.records[grid_run.name]["state"]
@@ -227,18 +267,16 @@ class _Grid:
         tail = tuple(record.get("log_tail", ()))
         return Outcome(grid_run, record["state"], record.get("exit_code"), tail)
 
-    def _record(self, grid_run: GridRun, **values: Any) -> None:
-        kept = {key: self.records[grid_run.name][key] for key in ("folder", "arguments")}
-        self.records[grid_run.name] = kept | values
+    def _record(self, name: str, **values: Any) -> None:
+        kept = {key: self.records[name][key] for key in ("folder", "arguments")}
+        self.records[name] = kept | values
         self._save()
 
     def _save(self) -> None:
         replace_json(self.out / CELLS_FILE, self.records)
 
 
-def _check(grid_runs: Sequence[GridRun], out: Path, jobs: int) -> None:
-    if jobs < 1:
-        raise ValueError(f"jobs is {jobs}: set it to the number of processes at a time, at least 1")
+def _check(grid_runs: Sequence[GridRun], out: Path) -> None:
     for what, values in (
         ("names", [grid_run.name for grid_run in grid_runs]),
         ("folders", [str(grid_run.folder.resolve()) for grid_run in grid_runs]),
@@ -252,25 +290,3 @@ def _check(grid_runs: Sequence[GridRun], out: Path, jobs: int) -> None:
             raise ValueError(
                 f"{grid_run.name}: {grid_run.folder} is not below {out}: set it to one that is"
             )
-
-
-def _state_after(grid_run: GridRun, code: int, *, killed: bool) -> State:
-    """What an ended process leaves: a run that was asked to stop is no failure, it can be continued."""
-    if code == 0 and grid_run.result() is not None:
-        return "finished"
-    asked = [*SIGNALS, *([signal.SIGKILL] if killed else [])]
-    return "stopped" if code in {s for each in asked for s in (-each, 128 + each)} else "failed"
-
-
-def _last_lines(path: Path) -> list[str]:
-    """Last lines of a log, without colours and empty lines."""
-    text = path.read_text(encoding="utf-8", errors="replace")[-20_000:]
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in text.splitlines()]
-    return [line for line in lines if line][-TAIL_LINES:]
-
-
-def _has_checkpoint(folder: Path) -> bool:
-    """Whether a run can be continued: a kill may fall into the writing of its config.json."""
-    return any((folder / "checkpoints").glob("update-*")) and bool(
-        read_json(folder / "config.json")
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +11,13 @@ from typing import Any, Literal
 
 from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK, NetworkConfig
 from algorithms.run_folder.files import read_json
+from algorithms.run_folder.stopping import SIGNALS
 
 RESULT_FILE = "result.json"
+TAIL_LINES = 8
+
+ENGINES_OPTIONS = {"train": "--env.num-engines", "causes": "--num-engines"}
+"""Command -> its option for the number of engines, which changes no score."""
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
 
@@ -22,7 +28,8 @@ class GridRun:
 
     Attributes:
         name: unique in the grid.
-        arguments: of `chess-lab`, without --run-dir, --json and --resume, which the grid adds.
+        arguments: of `chess-lab`, without --run-dir, --json and --resume, which the grid adds. So it does with the
+            number of engines, where they name none.
         folder: its run folder, below the grid's own.
         resume: whether an unfinished one can be continued from a checkpoint.
         said_again: arguments to repeat where it is continued: the names that are not taken from the folder.
@@ -37,6 +44,11 @@ class GridRun:
     def asks_for(self, recorded: Sequence[str]) -> bool:
         """Whether arguments recorded earlier, maybe by an older version, ask for this run."""
         return _asked(recorded) == _asked(self.arguments)
+
+    def with_engines(self, number: int) -> list[str]:
+        """The words that give a process of the run its engines; none where its arguments do."""
+        option = ENGINES_OPTIONS.get(self.arguments[0])
+        return [] if option is None or option in self.arguments else [option, str(number)]
 
     @property
     def log(self) -> Path:
@@ -54,13 +66,16 @@ def _asked(arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """{flag: its values}, "" for what stands before the first, of `chess-lab` arguments.
 
     A training run that names no network is one of before there were several, which was resnet. A run that names no
-    step size has its network's own, which is the same run as one that names that number.
+    step size has its network's own, which is the same run as one that names that number. The number of
+    engines and the file of scores change nothing either.
     """
     flag, found = "", dict[str, tuple[str, ...]]()
     for text in arguments:
         if text.startswith("--"):
             flag = text
         found[flag] = found.get(flag, ()) + ((text,) if text != flag else ())
+    for option in (*ENGINES_OPTIONS.values(), "--env.cache"):
+        found.pop(option, None)
     if arguments[:1] and arguments[0] == "train":
         (network,) = found.setdefault("--policy.network", (ONCE_THE_ONLY_NETWORK,))
         rate = NetworkConfig(network=network).learning_rate
@@ -124,3 +139,25 @@ class GridResult:
             elif each.state != "finished":
                 found.append(f"unfinished: {each.grid_run.name}")
         return found
+
+
+def state_after(grid_run: GridRun, code: int, *, killed: bool) -> State:
+    """What an ended process leaves: a run that was asked to stop is no failure, it can be continued."""
+    if code == 0 and grid_run.result() is not None:
+        return "finished"
+    asked = [*SIGNALS, *([signal.SIGKILL] if killed else [])]
+    return "stopped" if code in {s for each in asked for s in (-each, 128 + each)} else "failed"
+
+
+def last_lines(path: Path) -> list[str]:
+    """Last lines of a log, without colours and empty lines."""
+    text = path.read_text(encoding="utf-8", errors="replace")[-20_000:]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in text.splitlines()]
+    return [line for line in lines if line][-TAIL_LINES:]
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run can be continued: a kill may fall into the writing of its config.json."""
+    return any((folder / "checkpoints").glob("update-*")) and bool(
+        read_json(folder / "config.json")
+    )

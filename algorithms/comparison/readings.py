@@ -101,7 +101,11 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
     if config is not None and own is not None:
         wanted = dataclasses.replace(config, seed=seed, run_dir=own.run_dir)
         others = config_file.differences(_in_numbers(wanted), _in_numbers(own))
-        others.pop("env.cache", None)  # where scores are kept is no setting of the run
+        for name in (
+            "env.cache",
+            "env.num_engines",
+        ):  # where scores are kept, and who computes them
+            others.pop(name, None)
         if others:
             listed = ", ".join(f"{k} {new!r}, not {old!r}" for k, (old, new) in others.items())
             raise UnreadableError(f"it was run with other settings: {listed}; remove its folder")

@@ -146,8 +146,7 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
     settings |= {f"algorithm.{k}": v for k, v in of_algorithm.items() if k in fields}
     if plan.smoke:
         settings |= {"policy.size": "tiny"}
-    # One engine for each run: the grid already fills the cores with runs.
-    env = EnvConfig(evaluator=plan.evaluator, num_engines=1)
+    env = EnvConfig(evaluator=plan.evaluator)
     return applied(dataclasses.replace(start, env=env), settings)
 
 

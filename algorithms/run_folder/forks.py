@@ -36,6 +36,10 @@ _LOADED = (
 )
 _PR_SET_PDEATHSIG = 1
 
+# Pools of libraries, which would have a thread for each core of the machine in every run. The network's threads are
+# a setting of the run, because their number decides how sums are rounded.
+_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
 # A grid that is killed outright cannot tell its children, so the kernel does (Linux only; elsewhere
 # they train on to their end, and the lock of their run folder keeps a second process out). It is set
 # in a process between, because code run between fork and exec of a threaded process may hang.
@@ -55,10 +59,13 @@ def launcher() -> list[str]:
 
 
 def environment_of_runs() -> dict[str, str]:
-    """Environment variables of the runs, which find this package wherever the grid was started."""
+    """Environment variables of the runs, which find this package wherever the grid was started.
+
+    Each pool of a library has one thread, unless its variable is set.
+    """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**dict.fromkeys(_POOLS, "1"), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class Forks:

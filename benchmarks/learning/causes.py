@@ -15,7 +15,6 @@ arguments runs what is not finished. A broken run is named, and its predicates c
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from typing import Any
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
+from algorithms.comparison.executors.choice import add_options, jobs_of, open_executor
+from algorithms.comparison.executors.nodes import ClusterError
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json
@@ -35,12 +36,6 @@ from benchmarks.records.report import machine, print_table
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3, 4, 5)
 NUM_SEEDS = 5
-THREAD_SETTINGS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 ELAPSED = "elapsed.json"
 
 
@@ -118,7 +113,7 @@ def measured(
             "seeds": options.seeds,
             "seeds_from": options.seeds_from,
             "composite_seeds": (options.composites or options.seeds) if wanted else [],
-            "jobs": options.jobs,
+            "jobs": jobs_of(options),
             "smoke": options.smoke,
             "commit": ", ".join(commits) or None,
         },
@@ -149,13 +144,13 @@ def report(found: Mapping[str, Any], grid: GridResult) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Exit code of the grid: 0, 1 with a broken run, 128 + number of the signal that stopped it."""
-    for name in THREAD_SETTINGS:
-        os.environ[name] = "1"
     plan = planned(options)
     began = time.monotonic()
-    grid = run_grid(
-        list(plan.values()), options.runs, jobs=options.jobs, retry_failed=options.retry_failed
-    )
+    with open_executor(
+        options.runs.resolve(), jobs=jobs_of(options), ray=options.ray, cell_cpus=options.cell_cpus
+    ) as executor:
+        runs = list(plan.values())
+        grid = run_grid(runs, options.runs, executor, retry_failed=options.retry_failed)
     # All calls of an interrupted matrix together.
     spent = read_json(options.runs / ELAPSED).get("elapsed_s", 0.0) + time.monotonic() - began
     replace_json(options.runs / ELAPSED, {"elapsed_s": spent})
@@ -182,7 +177,7 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     which.add_argument("--seeds-from", metavar="COMMIT", help="derive five seeds from its SHA-1")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    add_options(parser, jobs=2)
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs; continued")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--smoke", action="store_true", help="tiny runs: do the parts work?")
@@ -193,7 +188,7 @@ def main() -> int:
             options.seeds_from = full_hash(options.seeds_from)
             options.seeds = seeds_of(options.seeds_from)
         return run(options)
-    except (ValueError, GridError) as error:
+    except (ValueError, ClusterError, GridError) as error:
         print(f"benchmarks.learning.causes: {error}", file=sys.stderr)
         return 2
 

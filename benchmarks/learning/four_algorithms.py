@@ -12,10 +12,10 @@ docs.pages findings` writes docs/findings.md from both JSON files, which are the
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.executors.choice import add_options, jobs_of
 from algorithms.comparison.plan import Plan
 from benchmarks.records.causes import write
 from benchmarks.records.four_algorithms import tuning_runs
@@ -51,15 +51,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--network", choices=FOLDERS, default="resnet", help="of all runs")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    add_options(parser, jobs=2)
     parser.add_argument("--out", type=Path, required=True, help="folder of the comparison")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(command(options.network), flush=True)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = "1"
     try:
-        result = compare(plan(options.network), options.out, jobs=options.jobs)
+        result = compare(
+            plan(options.network), options.out, jobs=jobs_of(options), ray=options.ray,
+            cell_cpus=options.cell_cpus,
+        )  # fmt: skip
     except StoppedError as stopped:
         print(f"{stopped}: the same command continues; nothing is written")
         return stopped.exit_code

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.executors.choice import add_options, jobs_of
+from algorithms.comparison.executors.nodes import ClusterError
 from algorithms.comparison.grid import GridError
 from algorithms.comparison.plan import Plan, Treatment
 from benchmarks.records.causes import write
@@ -202,13 +203,11 @@ def main() -> int:
     )
     names = [question.name for question in QUESTIONS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    add_options(parser, jobs=2)
     parser.add_argument("--runs", type=Path, required=True, help="folder of the runs; continued")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--smoke", action="store_true", help="tiny runs: do the parts work?")
     options = parser.parse_args()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = "1"
     answers = {}
     for question in QUESTIONS:
         if question.name not in options.only:
@@ -216,12 +215,13 @@ def main() -> int:
         print(f"== {question.asked}", flush=True)
         try:
             result = compare(
-                question.plan(smoke=options.smoke), options.runs / question.name, jobs=options.jobs
-            )
+                question.plan(smoke=options.smoke), options.runs / question.name,
+                jobs=jobs_of(options), ray=options.ray, cell_cpus=options.cell_cpus,
+            )  # fmt: skip
         except StoppedError as stopped:
             print(f"{stopped}: the same command continues; nothing is written")
             return stopped.exit_code
-        except (ValueError, GridError) as error:
+        except (ValueError, ClusterError, GridError) as error:
             print(f"benchmarks.learning.questions: {question.name}: {error}", file=sys.stderr)
             return 2
         answers[question.name] = question.about() | answer(

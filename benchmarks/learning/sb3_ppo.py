@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.collapse.causes.cause import applied
+from algorithms.comparison.executors.choice import add_options, jobs_of, open_executor
 from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.readings import RunSummary, mixed_readings, read_run
@@ -131,7 +131,7 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, help="seeds of each column (6; 2 in a smoke run)")
     parser.add_argument("--only", choices=tuple(MODES), help="one of the comparisons")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    add_options(parser, jobs=2)
     parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that it works")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "runs" / "sb3_ppo", help="folder of the runs"
@@ -140,14 +140,16 @@ def main() -> int:
     options = parser.parse_args()
     count = options.seeds or (2 if options.smoke else 6)
     modes = [options.only] if options.only else list(MODES)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = "1"
     jobs = {
         mode: grid_runs_of(mode, range(1, count + 1), options.out.resolve(), smoke=options.smoke)
         for mode in modes
     }
     every = [grid_run for own in jobs.values() for _, _, grid_run in own]
-    grid = run_grid(every, options.out.resolve(), jobs=options.jobs)
+    out = options.out.resolve()
+    with open_executor(
+        out, jobs=jobs_of(options), ray=options.ray, cell_cpus=options.cell_cpus
+    ) as executor:
+        grid = run_grid(every, out, executor)
     print("\n".join(grid.lines()))
     if grid.exit_code:
         return grid.exit_code  # the same command continues, and names what broke

@@ -11,6 +11,7 @@ from typing import Any
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.cause import applied
+from algorithms.comparison.executors.executor import Executor
 from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
@@ -58,11 +59,10 @@ class FakeGrid:
         self,
         grid_runs: Sequence[GridRun],
         out: Path,
+        executor: Executor,
         *,
-        jobs: int,
         say: Any,
         retry_failed: bool,
-        forks: Any,
     ) -> GridResult:
         outcomes = []
         out.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.comparison.executors.local import LocalProcesses
 from algorithms.comparison.grid import GridError, lock_grid, run_grid
-from algorithms.comparison.grid_runs import GridRun
+from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json
 
 ROOT = Path(__file__).parents[2]
@@ -22,11 +23,12 @@ FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
 DRIVER = """
 import sys
 from pathlib import Path
+from algorithms.comparison.executors.local import LocalProcesses
+from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
-from algorithms.comparison.grid import GridError, lock_grid, run_grid
 out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
 cells = [GridRun(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
-sys.exit(run_grid(cells, out, jobs=2, command=command).exit_code)
+sys.exit(run_grid(cells, out, LocalProcesses(2, command=command)).exit_code)
 """
 
 
@@ -43,6 +45,13 @@ def starts(out: Path, name: str) -> list[str]:
 
 def quiet(line: str) -> None:
     pass
+
+
+def ran(
+    asked: list[GridRun], out: Path, *, jobs: int = 1, retry_failed: bool = False
+) -> GridResult:
+    executor = LocalProcesses(jobs, command=FAKE)
+    return run_grid(asked, out, executor, say=quiet, retry_failed=retry_failed)
 
 
 def drive(out: Path, *pairs: str) -> subprocess.Popen[bytes]:
@@ -95,7 +104,7 @@ def test_finished_cells_are_not_repeated_and_a_failure_stops_nothing_and_is_told
     tmp_path: Path,
 ) -> None:
     asked = grid_runs(tmp_path, "fails:a", "ends:b", "is-unfinished-at-exit-0:c", "is-killed:d")
-    first = run_grid(asked, tmp_path, jobs=2, command=FAKE, say=quiet)
+    first = ran(asked, tmp_path, jobs=2)
     assert [each.state for each in first.outcomes] == ["failed", "finished", "failed", "failed"]
     assert first.exit_code == 1 and first.stopped_by is None
     assert first.outcomes[3].exit_code == -signal.SIGKILL
@@ -104,10 +113,10 @@ def test_finished_cells_are_not_repeated_and_a_failure_stops_nothing_and_is_told
     told = "\n".join(first.lines())
     assert "FAILED a: exit code 3" in told and "is here" in told and "b" not in told.split()
 
-    again = run_grid([*asked, *grid_runs(tmp_path, "ends:e")], tmp_path, command=FAKE, say=quiet)
+    again = ran([*asked, *grid_runs(tmp_path, "ends:e")], tmp_path)
     assert again.ran == ("e",) and again.exit_code == 1
     assert "is here" in "\n".join(again.lines())
-    run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True)
+    ran(asked, tmp_path, retry_failed=True)
     assert [len(starts(tmp_path, name)) for name in "abc"] == [2, 1, 2]
     assert list(read_json(tmp_path / "cells.json")) == ["a", "b", "c", "d", "e"]
 
@@ -129,7 +138,7 @@ def test_after_sigkill_the_children_are_dead_and_the_rest_is_continued(tmp_path:
             os.kill(child, signal.SIGKILL)
 
     (tmp_path / "go").write_text("")
-    result = run_grid(grid_runs(tmp_path, *pairs), tmp_path, jobs=2, command=FAKE, say=quiet)
+    result = ran(grid_runs(tmp_path, *pairs), tmp_path, jobs=2)
     assert result.exit_code == 0 and set(result.ran) == {"half", "begun", "later"}
     assert starts(tmp_path, "done") == ["begun"]
     assert starts(tmp_path, "half") == ["begun", "resumed"]
@@ -146,25 +155,25 @@ def test_sigterm_reaches_the_children_and_the_same_call_continues(tmp_path: Path
     states = {name: each["state"] for name, each in read_json(tmp_path / "cells.json").items()}
     assert states == {"a": "stopped", "b": "stopped", "c": "waiting"}
     assert starts(tmp_path, "c") == []
-    result = run_grid(grid_runs(tmp_path, *pairs), tmp_path, command=FAKE, say=quiet)
+    result = ran(grid_runs(tmp_path, *pairs), tmp_path)
     assert result.exit_code == 0 and starts(tmp_path, "a") == ["begun", "resumed"]
 
 
 def test_a_cell_that_failed_stays_failed_whatever_it_wrote(tmp_path: Path) -> None:
     asked = grid_runs(tmp_path, "fails-with-a-result:a")
     for _ in range(2):
-        (outcome,) = run_grid(asked, tmp_path, command=FAKE, say=quiet).outcomes
+        (outcome,) = ran(asked, tmp_path).outcomes
         assert (outcome.state, outcome.exit_code) == ("failed", 1)
     assert len(starts(tmp_path, "a")) == 1
-    assert run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True).ran == ("a",)
+    assert ran(asked, tmp_path, retry_failed=True).ran == ("a",)
 
 
 def test_a_cell_that_cannot_be_resumed_starts_anew_without_what_it_left(tmp_path: Path) -> None:
     asked = grid_runs(tmp_path, "fails:a", resume=False)
-    run_grid(asked, tmp_path, command=FAKE, say=quiet)
+    ran(asked, tmp_path)
     (tmp_path / "a" / "checkpoints" / "update-00000001").mkdir(parents=True)
     (tmp_path / "a" / "config.json").write_text('{"a": 1}')
-    run_grid(asked, tmp_path, command=FAKE, say=quiet, retry_failed=True)
+    ran(asked, tmp_path, retry_failed=True)
     assert starts(tmp_path, "a") == ["begun", "begun"]
     assert not (tmp_path / "a" / "checkpoints").exists()
 
@@ -186,28 +195,28 @@ def test_a_result_that_a_kill_cut_or_that_tells_of_a_signal_is_no_end(
 
 def test_a_config_that_a_kill_cut_makes_the_cell_start_anew(tmp_path: Path) -> None:
     asked = grid_runs(tmp_path, "ends:a")
-    run_grid(asked, tmp_path, command=FAKE, say=quiet)
+    ran(asked, tmp_path)
     for name, text in (("result.json", ""), ("config.json", '{"algo')):
         (tmp_path / "a" / name).write_text(text)
     (tmp_path / "a" / "checkpoints" / "update-00000001").mkdir(parents=True)
-    assert run_grid(asked, tmp_path, command=FAKE, say=quiet).exit_code == 0
+    assert ran(asked, tmp_path).exit_code == 0
     assert starts(tmp_path, "a") == ["begun", "begun"]
 
 
 def test_other_settings_in_the_same_folder_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
-    run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
+    ran(grid_runs(tmp_path, "ends:a"), tmp_path)
     with pytest.raises(GridError, match="then: ends\n  now:  fails"):
-        run_grid(grid_runs(tmp_path, "fails:a"), tmp_path, command=FAKE, say=quiet)
+        ran(grid_runs(tmp_path, "fails:a"), tmp_path)
     (tmp_path / "mine").mkdir()
     with pytest.raises(GridError, match="does not know it: move it away"):
-        run_grid(grid_runs(tmp_path, "ends:mine"), tmp_path, command=FAKE, say=quiet)
+        ran(grid_runs(tmp_path, "ends:mine"), tmp_path)
     assert (tmp_path / "mine").is_dir() and grid_runs(tmp_path, "ends:a")[0].result() is not None
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with lock_grid(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
-        run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet)
-    assert run_grid(grid_runs(tmp_path, "ends:a"), tmp_path, command=FAKE, say=quiet).exit_code == 0
+        ran(grid_runs(tmp_path, "ends:a"), tmp_path)
+    assert ran(grid_runs(tmp_path, "ends:a"), tmp_path).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -224,7 +233,7 @@ def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(ValueError, match=message):
-        run_grid(grid_runs(out, *pairs), out, jobs=jobs, command=FAKE, say=quiet)
+        ran(grid_runs(out, *pairs), out, jobs=jobs)
     assert not out.exists()
 
 
@@ -246,8 +255,8 @@ def test_a_real_cell_trains_once(tmp_path: Path) -> None:
         "--device", "cpu", "--total-moves", "1024",
     )  # fmt: skip
     grid_run = GridRun("grpo", arguments, tmp_path / "grpo")
-    assert run_grid([grid_run], tmp_path, say=quiet).exit_code == 0
+    assert run_grid([grid_run], tmp_path, LocalProcesses(1), say=quiet).exit_code == 0
     result = grid_run.result()
     assert result is not None and result["scored_moves"] == 1024
     assert (tmp_path / "grpo" / "metrics.jsonl").exists() and "regret" in grid_run.log.read_text()
-    assert run_grid([grid_run], tmp_path, say=quiet).ran == ()
+    assert run_grid([grid_run], tmp_path, LocalProcesses(1), say=quiet).ran == ()

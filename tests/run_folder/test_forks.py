@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.comparison.executors.local import LocalProcesses
 from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.reports.run_files import read_metrics
@@ -51,7 +52,7 @@ def test_runs_in_forks_are_those_in_processes_of_their_own(
         runs = [GridRun(each, (*SMOKE, "--seed", seed), out / each) for each, seed in
                 (("a", "1"), ("b", "2"))]  # fmt: skip
         bad = GridRun("bad", ("train", "grpoo"), out / "bad")
-        grid = run_grid([*runs, bad], out, say=lambda line: None, forks=kept)
+        grid = run_grid([*runs, bad], out, LocalProcesses(1, forks=kept), say=lambda line: None)
         assert [each.state for each in grid.outcomes] == ["finished", "finished", "failed"]
         assert grid.outcomes[-1].exit_code == 2
         assert "did you mean 'grpo'?" in " ".join(bad.log.read_text().split())

@@ -97,6 +97,7 @@ def run_cause(
     run_dir: Path | None = None,
     preflight: bool = True,
     smoke: bool = False,
+    num_engines: int | None = None,
 ) -> Outcome:
     """The outcome of a run of the cause, or of its cured twin.
 
@@ -107,6 +108,7 @@ def run_cause(
         run_dir: a new folder; None makes one under runs/.
         preflight: let the preflight stop a run with a fault.
         smoke: a few seconds, to see that the parts work; predicates are not judged then.
+        num_engines: threads of the evaluator, which change no score; None: as the cause has it.
 
     Raises:
         PreflightError: the preflight found the fault, as it should.
@@ -116,6 +118,9 @@ def run_cause(
     config = dataclasses.replace(
         config, run_dir=run_dir, preflight=preflight, checkpoint_keep=SNAPSHOTS
     )
+    if num_engines is not None:
+        env = dataclasses.replace(config.env, num_engines=num_engines)
+        config = dataclasses.replace(config, env=env)
     if smoke:
         config = smaller(config)
     fault = cause.fault if cause.fault_in_twin or not cured else None

@@ -1,0 +1,178 @@
+"""Whoever runs the cells, a grid divides the cores, says what happens, and runs lost cells again."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from algorithms.comparison.executors.choice import open_executor
+from algorithms.comparison.executors.connection import reach
+from algorithms.comparison.executors.executor import Cell, Event, Lost, Started
+from algorithms.comparison.executors.local import LocalProcesses, share
+from algorithms.comparison.executors.nodes import ClusterError, Report, Wanted, refusal, report
+from algorithms.comparison.grid import MOST_LOSSES, run_grid
+from algorithms.comparison.grid_runs import GridRun
+from tests.comparison.test_grid import FAKE, grid_runs, quiet, starts
+
+HERE = Report("here", {"Python": "3.11.9", "ray": "2.60.0"}, True, None)
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "engines"), [(16, 1, 16), (16, 4, 4), (16, 5, 3), (2, 2, 1), (2, 8, 1)]
+)
+def test_the_engines_of_cells_side_by_side_are_at_most_the_cores(
+    cores: int, jobs: int, engines: int
+) -> None:
+    assert share(cores, jobs) == engines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("train grpo --seed 1", ["--env.num-engines", "3"]),
+        ("causes run kl_trap", ["--num-engines", "3"]),
+        ("train grpo --env.num-engines 2", []),
+        ("ends", []),
+    ],
+)
+def test_a_run_gets_its_engines_unless_it_names_them(arguments: str, words: list[str]) -> None:
+    assert GridRun("a", tuple(arguments.split()), Path("a")).with_engines(3) == words
+
+
+def test_another_number_of_engines_and_another_file_of_scores_make_the_same_run() -> None:
+    run = GridRun("a", ("train", "grpo", "--seed", "1"), Path("a"))
+    assert run.asks_for(
+        ["train", "grpo", "--seed", "1", "--env.num-engines", "1", "--env.cache", "x.sqlite"]
+    )
+    assert not run.asks_for(["train", "grpo", "--seed", "2", "--env.num-engines", "1"])
+
+
+def test_each_start_and_end_is_said_and_the_reason_of_a_failure_with_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    asked = grid_runs(tmp_path, "ends:a", "fails:b")
+    run_grid(asked, tmp_path, LocalProcesses(1, command=FAKE), say=said.append)
+    assert said[0] == "2 cells, 0 finished before, 2 to run"
+    assert said[1].startswith("1 at a time on ") and " engine" in said[1]
+    assert said[2:] == [
+        "a: started",
+        "a: finished after 0 s; 1 finished, 0 failed, 0 running of 2",
+        "b: started",
+        "b: failed after 0 s; 1 finished, 1 failed, 0 running of 2",
+        "    the reason",
+        "    is here",
+    ]
+
+
+@dataclasses.dataclass
+class Losing:
+    """Real processes, some of which are lost when they have written their checkpoint."""
+
+    local: LocalProcesses
+    times: int
+    at_a_time: int | None = 2
+    engines: int = 1
+
+    def about(self, num_cells: int) -> str:
+        return "2 at a time on 2 nodes: 1 CPU and 1 engine each"
+
+    def begin(self, cell: Cell) -> None:
+        self.local.begin(cell)
+
+    def events(self) -> list[Event]:
+        found = self.local.events()
+        for place, event in enumerate(found):
+            if isinstance(event, Started):
+                found[place] = Started(event.name, "far")
+            elif event.name == "lost" and self.times:  # type: ignore[union-attr]
+                self.times -= 1
+                found[place] = Lost("lost", "node far is gone")
+        return found
+
+    def stop(self, number: signal.Signals) -> None:
+        self.local.stop(number)
+
+
+def test_a_lost_cell_runs_again_from_its_checkpoint_and_no_other_does(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "go").write_text("")
+    asked = grid_runs(tmp_path, "waits-with-checkpoint:lost", "ends:b")
+    grid = run_grid(asked, tmp_path, Losing(LocalProcesses(2, command=FAKE), 1), say=said.append)
+    assert grid.exit_code == 0 and set(grid.ran) == {"lost", "b"}
+    assert starts(tmp_path, "lost") == ["begun", "resumed"] and starts(tmp_path, "b") == ["begun"]
+    assert "lost: lost, node far is gone; it runs again" in said and "b: started on far" in said
+
+
+def test_a_cell_that_loses_its_node_every_time_is_given_up(tmp_path: Path) -> None:
+    asked = grid_runs(tmp_path, "ends:lost", "ends:b")
+    grid = run_grid(asked, tmp_path, Losing(LocalProcesses(2, command=FAKE), 9), say=quiet)
+    assert [each.state for each in grid.outcomes] == ["failed", "finished"]
+    assert len(starts(tmp_path, "lost")) == MOST_LOSSES
+    assert "node far is gone" in "\n".join(grid.lines())
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (HERE, None),
+        (dataclasses.replace(HERE, versions={"Python": "3.12.1", "ray": "2.60.0"}),
+         "node there has Python 3.12.1 and this machine 3.11.9"),
+        (dataclasses.replace(HERE, sees_marker=False), "node there does not see /shared/out"),
+        (dataclasses.replace(HERE, evaluator="stockfish-17"), "node there has the evaluator stock"),
+    ],
+)  # fmt: skip
+def test_a_node_that_differs_is_refused_by_name(found: Report, says: str | None) -> None:
+    why = refusal(dataclasses.replace(found, host="there"), HERE, Path("/shared/out"))
+    assert why is None if says is None else why is not None and why.startswith(says)
+
+
+def test_a_machine_does_not_differ_from_itself_and_sees_only_the_marker_that_is_there(
+    tmp_path: Path,
+) -> None:
+    marker = tmp_path / "marker"
+    marker.write_text("abc")
+    here = report(Wanted(str(marker), "abc", None))
+    assert here.sees_marker and refusal(here, here, tmp_path) is None
+    assert not report(Wanted(str(marker), "other", None)).sees_marker
+    unknown = report(Wanted(str(marker), "abc", "stockfish:path=/nowhere/engine"))
+    assert "cannot be made there" in str(unknown.evaluator)
+
+
+def test_without_ray_the_error_names_the_extra_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with (
+        pytest.raises(ClusterError, match=r'pip install -e "\.\[ray\]"'),
+        open_executor(tmp_path, jobs=None, ray=True, cell_cpus=None),
+    ):
+        pass
+
+
+def test_an_address_at_which_nothing_answers_is_refused_with_the_commands() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(
+        ClusterError, match=rf"127\.0\.0\.1:{port}, and nothing answers.*\n  ray st"
+    ):
+        reach(f"127.0.0.1:{port}")
+    with pytest.raises(ClusterError, match="expected HOST:PORT"):
+        reach("ray://head:10001")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cell_cpus", "message"), [(0, None, "jobs is 0"), (2, 4, "--cell-cpus is for --ray")]
+)
+def test_numbers_that_make_no_sense_are_refused(
+    tmp_path: Path, jobs: int, cell_cpus: int | None, message: str
+) -> None:
+    with (
+        pytest.raises(ValueError, match=message),
+        open_executor(tmp_path, jobs=jobs, ray=False, cell_cpus=cell_cpus),
+    ):
+        pass
