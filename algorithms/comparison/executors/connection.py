@@ -27,6 +27,8 @@ def connected() -> Iterator[ModuleType]:
     Raises:
         ClusterError: Ray is not installed, there is no cluster, or it does not take this machine.
     """
+    # Ray asks a head node that answers something else 20 times, a second apart; read when it is imported.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")
     try:
         import ray
     except ImportError as error:
