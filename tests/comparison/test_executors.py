@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import signal
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from algorithms.comparison.executors.choice import open_executor
-from algorithms.comparison.executors.connection import reach
 from algorithms.comparison.executors.executor import Cell, Event, Lost, Started
 from algorithms.comparison.executors.local import LocalProcesses, share
 from algorithms.comparison.executors.nodes import ClusterError, Report, Wanted, refusal, report
@@ -151,18 +149,6 @@ def test_without_ray_the_error_names_the_extra_before_anything_starts(
         open_executor(tmp_path, jobs=None, ray=True, cell_cpus=None),
     ):
         pass
-
-
-def test_an_address_at_which_nothing_answers_is_refused_with_the_commands() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(
-        ClusterError, match=rf"127\.0\.0\.1:{port}, and nothing answers.*\n  ray st"
-    ):
-        reach(f"127.0.0.1:{port}")
-    with pytest.raises(ClusterError, match="expected HOST:PORT"):
-        reach("ray://head:10001")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import platform
 import socket
 import time
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from algorithms.run_folder import environment
+from chess_env.evaluators.cluster.nodes import source_hash
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("chess_env", "algorithms")
@@ -89,16 +89,8 @@ def refusal(found: Report, here: Report, out: Path) -> str | None:
 def _versions() -> dict[str, str | None]:
     """Version of all that decides the numbers of a run, this project's code included."""
     found = environment.versions(("ray", *environment.PACKAGES))
-    return {"Python": platform.python_version(), **found, "this project's code": _code()}
-
-
-def _code() -> str:
-    """The start of a hash over the project's modules."""
-    digest = hashlib.sha256()
-    for package in _PACKAGES:
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            digest.update(str(path.relative_to(_ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
+    code = source_hash(*(_ROOT / package for package in _PACKAGES))
+    return {"Python": platform.python_version(), **found, "this project's code": code}
 
 
 def _sees(wanted: Wanted) -> bool:

@@ -1,4 +1,4 @@
-"""The connection of this process to a Ray cluster: one for all its evaluators, closed with the last of them."""
+"""The connection of this process to a Ray cluster: one for all that use it, closed with the last of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SETTINGS, _KIND = 4, 3  # the first frame of a gRPC server, and where a frame s
 _REMEDY = (
     "Start a cluster with `ray start --head --include-dashboard=false` on one machine and "
     "`ray start --address=HOST:6379` on the others, and set RAY_ADDRESS=HOST:6379 here "
-    "(docs/scaling.md). On one machine, evaluator names without `ray:` need no cluster."
+    "(docs/scaling.md). Without `ray:` in an evaluator's name, and without --ray, no cluster is needed."
 )
 _lock = threading.Lock()
 _users = 0
@@ -30,12 +30,13 @@ def import_ray() -> Any:
     Raises:
         EngineError: it is not installed.
     """
+    # Ray asks a head node that does not let it in 20 times, a second apart; read when it is imported.
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")
     try:
         import ray
     except ImportError as error:
         raise EngineError(
-            f"An evaluator `ray:...` needs Ray, which cannot be imported ({error}): "
-            'pip install -e ".[ray]"'
+            f'A cluster needs Ray, which cannot be imported ({error}): pip install -e ".[ray]"'
         ) from error
     return ray
 

@@ -30,14 +30,21 @@ class NodeReport:
     fault: str = ""
 
 
+def source_hash(*folders: Path) -> str:
+    """Hash of the source in these folders, 12 hexadecimal digits: equal on two machines with the same version."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            name = path.relative_to(folder.parent).as_posix()
+            found.update(name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
 def project_hash() -> str:
-    """Hash of the source of `chess_env`, 12 hexadecimal digits: equal on two machines with the same version."""
+    """The hash of `chess_env`."""
     import chess_env
 
-    folder, found = Path(chess_env.__file__).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:12]
+    return source_hash(Path(chess_env.__file__).parent)
 
 
 def report_of(evaluator: Evaluator) -> NodeReport:
