@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.records.command_line import ROOT
+from benchmarks.records.contestant import Contestant
 from benchmarks.records.report import print_table, save
 
 
@@ -59,30 +60,12 @@ COMPARISONS = {
 }
 
 
-class Contestant:
-    """A process that plays when asked."""
-
-    def __init__(self, root: Path, num_envs: int, form: Form) -> None:
-        task = {"num_envs": num_envs, "options": form.options, "caller": form.caller}
-        player = ROOT / "benchmarks" / "forms" / "player.py"
-        self._process = subprocess.Popen(
-            [sys.executable, str(player), json.dumps(task)],
-            cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def play(self, plies: int) -> dict[str, Any]:
-        """What `player.py` answers."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{plies}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
-        return json.loads(line)
-
-    def close(self) -> None:
-        self._process.communicate()
+def started(root: Path, num_envs: int, form: Form) -> Contestant:
+    """A process that plays when asked for a number of plies, with the code in `root`."""
+    task = {"num_envs": num_envs, "options": form.options, "caller": form.caller}
+    player = ROOT / "benchmarks" / "forms" / "player.py"
+    command = [sys.executable, str(player), json.dumps(task)]
+    return Contestant(command, root, {**os.environ, "PYTHONPATH": str(root)})
 
 
 def compared(
@@ -93,15 +76,15 @@ def compared(
     contestants: list[Contestant] = []
     try:
         for form in forms:
-            contestants.append(Contestant(before if form.is_before else ROOT, num_envs, form))
+            contestants.append(started(before if form.is_before else ROOT, num_envs, form))
             # Compiles, one after the other, and ends the first games, which end together.
-            contestants[-1].play(400 * num_envs)
+            contestants[-1].ask(400 * num_envs)
         rates: list[list[float]] = [[] for _ in forms]
         for number in range(rounds):
             answers = {}
             order = range(len(forms)) if number % 2 == 0 else reversed(range(len(forms)))
             for index in order:
-                answers[index] = contestants[index].play(plies)
+                answers[index] = contestants[index].ask(plies)
                 rates[index].append(answers[index]["plies"] / answers[index]["cpu_s"])
             if len({answer["digest"] for answer in answers.values()}) > 1:
                 raise RuntimeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docs.pages import ROOT, result
@@ -22,6 +22,7 @@ def pages() -> dict[str, str]:
             "benchmarks",
             measured=measured,
             made_by=made_by,
+            peers=by_table("peers", ("games", "rewards", "ppo")),
             gpu=gpu(result("gpu")),
             before=result("train_speed")["settings"]["before"][:7],
             moves=f"{result('precision')['settings']['moves']:,}",
@@ -46,14 +47,30 @@ def measured(name: str, command: str) -> str:
         name: of the result.
         command: module below `benchmarks`, and its options.
     """
-    if not (ROOT / "benchmarks" / "results" / f"{name}.json").exists():
-        told = f"`python -m benchmarks.{command} --json benchmarks/results/{name}.json`"
-        return f"**Not measured yet**: {told}"
+    if not _is_measured(name):
+        return made_by(name, command)
     return f"{tables(result(name)['rows'])}\n\n{made_by(name, command)}"
 
 
+def by_table(name: str, names: Sequence[str]) -> Mapping[str, str]:
+    """The tables of a result whose rows have a column `table`, by that name; empty where it was not measured."""
+    if not _is_measured(name):
+        return dict.fromkeys(names, "")
+    rows = result(name)["rows"]
+    return {
+        table: tables(
+            {column: value for column, value in row.items() if column != "table"}
+            for row in rows
+            if row["table"] == table
+        )
+        for table in names
+    }
+
+
 def made_by(name: str, command: str) -> str:
-    """A sentence on the command, the commit and the machine of a result; arguments as of `measured`."""
+    """A sentence on the command, commit and machine of a result, or that there is none; arguments as of `measured`."""
+    if not _is_measured(name):
+        return f"**Not measured yet**: `python -m benchmarks.{command} --json benchmarks/results/{name}.json`"
     record = result(name)
     machine, settings = record["machine"], record["settings"]
     on_card = f" with an {settings['card']}, {settings['date']}" if "card" in settings else ""
@@ -62,6 +79,10 @@ def made_by(name: str, command: str) -> str:
         f"`{machine['commit']}` on {machine['processor']}, {machine['cores']} cores, Python {machine['python']}"
         f"{on_card}."
     )
+
+
+def _is_measured(name: str) -> bool:
+    return (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
 
 
 def gpu(record: Mapping[str, Any]) -> Mapping[str, str]:

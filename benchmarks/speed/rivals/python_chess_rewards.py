@@ -57,6 +57,11 @@ class PythonChessRewards:
             self._before = after
         return total
 
+    def engine_pid(self) -> int:
+        """Process id of the engine."""
+        pid: int = self._engine.transport.get_pid()
+        return pid
+
     def close(self) -> None:
         """Ends the engine."""
         self._engine.quit()
