@@ -107,7 +107,7 @@ class View:
             ((count, *shape), dtype) if name in names else None
             for name, (shape, dtype) in _ROWS.items()
         ]
-        self._places = {name: list(_ROWS).index(name) for name in names[1:]}
+        self._places = [(name, list(_ROWS).index(name)) for name in names[1:]]
         self._observation = list(_ROWS).index(shown.observation)
         self._now: Frame | None = None
         self._last: Frame | None = None
@@ -148,19 +148,21 @@ class View:
     def _frame(self, lent: Arrays) -> Frame:
         """Arrays still to be written, but for those that are `lent`."""
         arrays = [None if row is None else np.empty(*row) for row in self._written]
-        written = arrays.copy()
-        for name, array in lent.items():
-            place = list(_ROWS).index(name)
-            if arrays[place] is not None:
-                arrays[place], written[place] = array, None
-        info: Info = {name: arrays[place] for name, place in self._places.items()}
+        written = arrays
+        if lent:
+            written = arrays.copy()
+            for name, array in lent.items():
+                place = list(_ROWS).index(name)
+                if arrays[place] is not None:
+                    arrays[place], written[place] = array, None
+        info: Info = {name: arrays[place] for name, place in self._places}
         return Frame(arrays[self._observation], info, written)
 
     def _seen(self, index: Index, frame: Frame) -> tuple[NDArray[Any], Info]:
         """What is seen on the boards `index`, written to the frame."""
         games, boards = self._games, self._games.boards
         lockstep.show(boards.positions, boards.counters, boards.legal_ids, index, *frame.written)
-        info = frame.info.copy()
+        info = frame.info if self._now is None else frame.info.copy()
         if games.settings.move_facts:
             info["move_facts"] = boards.move_facts(games.everywhere, games.settings.fifty_move)
         if games.settings.evaluator is not None:
