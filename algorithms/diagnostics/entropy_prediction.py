@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -159,14 +160,26 @@ def sampled_pull(slots: Tensor, credit: Tensor) -> Callable[[Tensor], Tensor]:
     return pull
 
 
-def exact_rewards(probes: ProbeSet, reward: str | None) -> NDArray[np.float64]:
-    """Reward `[M, L]` of every legal move from the committed child scores; 0 on padding.
+class ScoredMoves(Protocol):
+    """Positions with a score for every legal move, as the probe set and a slice of the held-out table are."""
+
+    @property
+    def legal_ids(self) -> NDArray[np.int16]:
+        """int16 `[M, L]`, padded with -1."""
+
+    @property
+    def child_score_cp(self) -> NDArray[Any]:
+        """`[M, L]` score of every child from the mover's view, centipawns."""
+
+
+def exact_rewards(positions: ScoredMoves, reward: str | None) -> NDArray[np.float64]:
+    """Reward `[M, L]` of every legal move from the scores of the children; 0 on padding.
 
     Up to a constant of the position: the score before the move is not in the table, is taken as 0
     and falls out of A.
     """
-    after_cp = -probes.child_score_cp.astype(np.int64)
-    legal = probes.legal_ids >= 0
+    after_cp = -positions.child_score_cp.astype(np.int64)
+    legal = positions.legal_ids >= 0
     best = np.where(legal, -after_cp, -MATE_SCORE_CP).max(axis=1, keepdims=True)
     status = np.where(after_cp == -MATE_SCORE_CP, CHECKMATE, ONGOING)
     total, _ = make_reward(reward, has_evaluator=True)(

@@ -24,36 +24,50 @@ def optimum_logprobs(
 
         pi*(a) ~ (ref(a)^beta exp R(a))^(1 / (beta + c)),
 
-    which is ref exp(R / beta) without a bonus. The objective is concave, so there is no other. A
-    constant added to the rewards of a position falls out.
+    which is ref exp(R / beta) without a bonus, and the softmax of R / c without a KL. The objective is
+    concave, so there is no other. A constant added to the rewards of a position falls out.
 
     Args:
-        ref_logprobs: float64 `[M, L]` the reference policy; anything on padding.
+        ref_logprobs: float64 `[M, L]` the reference policy; anything on padding, and where beta is 0.
         rewards: float64 `[M, L]`.
         legal: bool `[M, L]`, a legal move in every row.
-        kl_ref_coef: beta, reward units per nat, > 0.
-        ent_coef: c, reward units per nat, >= 0.
+        kl_ref_coef: beta, reward units per nat, >= 0.
+        ent_coef: c, reward units per nat, >= 0; above 0 where beta is 0.
 
     Raises:
         ValueError: a coefficient is out of range.
     """
-    if not kl_ref_coef > 0 or not ent_coef >= 0:
+    if not (kl_ref_coef >= 0 and ent_coef >= 0 and kl_ref_coef + ent_coef > 0):
         raise ValueError(
-            f"kl_ref_coef is {kl_ref_coef} and ent_coef {ent_coef}: expected kl_ref_coef > 0 and "
-            "ent_coef >= 0; without a KL to a reference there is no such optimum"
+            f"kl_ref_coef is {kl_ref_coef} and ent_coef {ent_coef}: expected both to be >= 0 and one to "
+            "be > 0; without a KL to a reference and a bonus the optimum is the best move alone"
         )
-    score = (rewards + kl_ref_coef * np.where(legal, ref_logprobs, 0.0)) / (kl_ref_coef + ent_coef)
+    anchored = legal & (kl_ref_coef > 0)
+    score = (rewards + kl_ref_coef * np.where(anchored, ref_logprobs, 0.0)) / (
+        kl_ref_coef + ent_coef
+    )
     score = np.where(legal, score, -np.inf)
     score = score - score.max(-1, keepdims=True)
     return score - np.log(np.exp(score).sum(-1, keepdims=True))
 
 
 def has_closed_optimum(terms: Sequence[Term]) -> bool:
-    """Whether the regulariser pulls to `optimum_logprobs` and to nothing else.
+    """Whether the regulariser pulls to `optimum_logprobs` of a reference, and to nothing else.
 
     There must be a KL to the reference, and every term that is on must keep the optimum (`keeps_optimum`).
     """
+    return any(term.name == "kl_ref" and term.coef > 0 for term in terms) and pulls_to_optimum(
+        terms
+    )
+
+
+def pulls_to_optimum(terms: Sequence[Term]) -> bool:
+    """Whether the regulariser pulls to `optimum_logprobs`, of a reference or of the bonus alone.
+
+    Every term that is on must keep the optimum (`keeps_optimum`), and one must pull: the KL to the reference or
+    the entropy bonus.
+    """
     active = [term for term in terms if term.coef > 0]
-    return any(term.name == "kl_ref" for term in active) and all(
+    return any(term.name in ("kl_ref", "entropy") for term in active) and all(
         term.keeps_optimum for term in active
     )

@@ -33,7 +33,7 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
         UntrustedError: it names such a network and `trust` does not allow it.
     """
     weights = read_weights(source)
-    file = _config_of_run(Path(source))
+    file = config_of_run(Path(source))
     run = None if file is None else config_file.load_network(file, trust)
     config = config_of(weights, source) if run is None else run.policy
     critic = any(name.startswith("value_head.") for name in weights)
@@ -63,11 +63,11 @@ def run_temperature(source: str) -> float | None:
     Raises:
         ValueError: the config.json cannot be read.
     """
-    file = _config_of_run(Path(source))
+    file = config_of_run(Path(source))
     return None if file is None else config_file.load_temperature(file)
 
 
-def _config_of_run(path: Path) -> Path | None:
+def config_of_run(path: Path) -> Path | None:
     """The config.json of the run that `path` is or belongs to; None without one."""
     if (path / "manifest.json").exists():
         path = path.resolve().parent.parent

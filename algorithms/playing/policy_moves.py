@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 
+import chess
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing.position import GamePosition
 from algorithms.playing.position_sets import facts_of
 from algorithms.playing.requests import Answer, Request
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What a policy makes of one position.
+
+    Attributes:
+        actions: int16 `[L]`, ids of the legal moves, ascending.
+        moves: the same as moves.
+        dist: `[1, L]` over them, at the temperature asked for.
+        value: the critic's, reward units, side to move's view; None without a critic.
+    """
+
+    actions: NDArray[np.int16]
+    moves: tuple[chess.Move, ...]
+    dist: MaskedCategorical
+    value: float | None
+
+    @property
+    def ranked(self) -> list[int]:
+        """The slots, most probable first; of equally probable moves the lower action."""
+        return torch.sort(self.dist.logprobs[0], descending=True, stable=True).indices.tolist()
+
+
+@torch.inference_mode()
+def seen_by(policy: PolicyNet, position: GamePosition, temperature: float) -> Seen:
+    """What the policy makes of a position that has a legal move; one forward pass.
+
+    Args:
+        policy: in evaluation mode, on the CPU.
+        position: with what its game tells of it.
+        temperature: of the softmax, above 0.
+    """
+    board = position.board
+    actions = legal_actions(board)
+    outputs = policy.outputs(
+        torch.from_numpy(observation(board, position.repetitions))[None],
+        torch.from_numpy(actions)[None],
+        temperature,
+        torch.from_numpy(facts_of(position, actions)) if policy.reads_move_facts else None,
+    )
+    moves = tuple(action_to_move(int(action), board) for action in actions)
+    value = None if outputs.values is None else float(outputs.values[0])
+    return Seen(actions, moves, outputs.dist, value)
 
 
 class PolicyMoves:
@@ -21,29 +70,16 @@ class PolicyMoves:
     def __init__(self, policy: PolicyNet) -> None:
         self._policy = policy
 
-    @torch.inference_mode()
     def __call__(self, request: Request) -> Answer:
         """The policy's moves and one of them, chosen as the request says."""
-        board = request.position.board
-        actions = legal_actions(board)
-        if len(actions) == 0:
+        if not any(request.position.board.legal_moves):
             return Answer((), (), None)
-        planes = observation(board, request.position.repetitions)
-        facts = None
-        if self._policy.reads_move_facts:
-            facts = torch.from_numpy(facts_of(request.position, actions))
-        dist = self._policy.outputs(
-            torch.from_numpy(planes)[None],
-            torch.from_numpy(actions)[None],
-            request.temperature or 1.0,
-            facts,
-        ).dist
-        moves = [action_to_move(int(action), board) for action in actions]
-        ranked = torch.sort(dist.logprobs[0], descending=True, stable=True).indices.tolist()
+        seen = seen_by(self._policy, request.position, request.temperature or 1.0)
+        moves, ranked = seen.moves, seen.ranked
         if request.searchmoves is not None:
             ranked = [slot for slot in ranked if moves[slot] in request.searchmoves]
-        slot = _choose(dist.logprobs[0], ranked, request)
-        probs = dist.probs[0].tolist()
+        slot = _choose(seen.dist.logprobs[0], ranked, request)
+        probs = seen.dist.probs[0].tolist()
         return Answer(tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked), moves[slot])
 
 

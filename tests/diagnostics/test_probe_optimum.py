@@ -11,7 +11,11 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.diagnostics.probe_metrics import entropy
-from algorithms.diagnostics.probe_optimum import has_closed_optimum, optimum_logprobs
+from algorithms.diagnostics.probe_optimum import (
+    has_closed_optimum,
+    optimum_logprobs,
+    pulls_to_optimum,
+)
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
@@ -88,10 +92,19 @@ def test_a_weak_anchor_ends_at_the_best_move_and_a_strong_one_at_the_reference()
     np.testing.assert_allclose(shifted[legal], same[legal], atol=1e-12)
 
 
-@pytest.mark.parametrize(("beta", "bonus"), [(0.0, 0.1), (-1.0, 0.0), (math.nan, 0.0), (1.0, -0.1)])
-def test_without_a_kl_to_a_reference_there_is_no_optimum(beta: float, bonus: float) -> None:
+def test_without_a_kl_the_optimum_is_the_softmax_of_the_rewards_over_the_bonus() -> None:
     reference, rewards, legal = problem()
-    with pytest.raises(ValueError, match="expected kl_ref_coef > 0 and ent_coef >= 0"):
+    unknown = np.full_like(reference, -np.inf)  # it is not read
+    found = optimum_logprobs(unknown, rewards, legal, kl_ref_coef=0.0, ent_coef=0.5)
+    weights = np.where(legal, np.exp(2 * rewards), 0.0)
+    wanted = weights / weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(np.exp(found), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize(("beta", "bonus"), [(0.0, 0.0), (-1.0, 0.0), (math.nan, 0.0), (1.0, -0.1)])
+def test_without_a_kl_and_a_bonus_there_is_no_optimum(beta: float, bonus: float) -> None:
+    reference, rewards, legal = problem()
+    with pytest.raises(ValueError, match="expected both to be >= 0 and one to be > 0"):
         optimum_logprobs(reference, rewards, legal, kl_ref_coef=beta, ent_coef=bonus)
 
 
@@ -124,6 +137,21 @@ def test_an_optimum_is_claimed_only_where_nothing_else_pulls(
     settings: dict[str, object], closed: bool
 ) -> None:
     assert has_closed_optimum(terms_of(RegularizerConfig(**settings))) is closed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "pulls"),
+    [
+        ({}, False),
+        ({"ent_coef": 0.1}, True),
+        ({"ent_coef": 0.1, "ent_estimator": "sampled"}, False),
+        ({"ent_coef": 0.1, "repo_coef": 0.1}, False),
+        ({"kl_ref_coef": 0.1}, True),
+        ({"kl_old_coef": 0.1}, False),
+    ],
+)
+def test_a_bonus_alone_pulls_to_an_optimum_too(settings: dict[str, object], pulls: bool) -> None:
+    assert pulls_to_optimum(terms_of(RegularizerConfig(**settings))) is pulls  # type: ignore[arg-type]
 
 
 def reference_policy() -> PolicyNet:
