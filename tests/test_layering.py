@@ -28,6 +28,7 @@ FORBIDDEN: dict[str, set[str]] = {
     "algorithms.core": GAME,
     "algorithms.regularization": GAME,
     "algorithms.reports": {"torch", *GAME},
+    "algorithms.reports.page.boards": {"torch", *(GAME - {"chess"})},  # python-chess draws the men
     "algorithms.run_folder": {"torch"},
     "algorithms.run_folder.checkpoint": set(),
     "algorithms.run_folder.trackers": set(),  # TensorBoard's writer is torch's

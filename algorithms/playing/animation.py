@@ -21,9 +21,9 @@ from algorithms.playing.over_training import OverTraining
 from algorithms.reports.page.boards import (
     SIDE,
     PolicyPicture,
-    arrows_svg,
+    arrow_elements,
     definitions,
-    position_svg,
+    position_elements,
 )
 from algorithms.reports.page.svg import Scale, element, short
 from algorithms.reports.run_files import printable
@@ -39,8 +39,6 @@ _STYLE = """
 svg { font-family: system-ui, sans-serif; font-size: 14px; }
 .page { fill: #ffffff; } text { fill: #1d1f24; } .soft { fill: #5b606b; font-size: 12px; } .name { font-weight: 600; }
 .light { fill: #f1e3c8; } .dark { fill: #bd9469; } .square { font-size: 10px; fill: #4a3a28; }
-.white-man { fill: #fdfcf8; stroke: #26221d; stroke-width: 1.6; stroke-linejoin: round; }
-.black-man { fill: #26221d; stroke: #f3ede1; stroke-width: 1.2; stroke-linejoin: round; }
 .arrow line { stroke: #0b5fa5; stroke-linecap: round; } .arrow polygon { fill: #0b5fa5; }
 .axis { stroke: #d6d3cb; } .line { stroke: #0067a5; fill: none; stroke-width: 2; } .dot { fill: #0067a5; }
 .cursor { stroke: #c24a00; stroke-width: 1.5; }
@@ -200,7 +198,7 @@ def _panel(panel: Panel, places: Sequence[tuple[int, int | None]], clock: _Clock
         seen = "visible" if end == 1.0 else "hidden"
         moves = [] if still else [clock.shown(begin, end)]
         frames.append(element("g", *moves, *_frame(panel, place), visibility=seen))
-    board = element("g", position_svg(panel.fen), transform=f"translate(0 {_TITLE:g})")
+    board = element("g", position_elements(panel.fen), transform=f"translate(0 {_TITLE:g})")
     title = element("text", _fitting(panel.name), class_="name", x=0, y=_TITLE - 10)
     chart = element("g", *_chart(panel, clock), transform=f"translate(0 {_TITLE + SIDE + _TEXT:g})")
     return [title, board, *frames, chart]
@@ -217,7 +215,7 @@ def _frame(panel: Panel, place: int) -> list[Markup]:
     when = f"after {int(curves.scored_moves[place]):,} scored moves"
     if not math.isnan(regret_cp):
         when += f": regret {regret_cp:.0f} cp"
-    arrows = element("g", arrows_svg(picture), transform=f"translate(0 {_TITLE:g})")
+    arrows = element("g", arrow_elements(picture.moves), transform=f"translate(0 {_TITLE:g})")
     y = _TITLE + SIDE
     return [
         arrows,

@@ -14,6 +14,7 @@ from algorithms.reports.page.boards import (
     Probe,
     board_svg,
     definitions,
+    position_svg,
     side_to_move,
 )
 from algorithms.reports.page.charts import (
@@ -198,19 +199,36 @@ def probe(fen: str, *moves: MoveChance) -> tuple[Probe, PolicyPicture]:
 def test_men_and_arrows_stand_on_their_squares() -> None:
     shown = probe("7k/8/8/8/8/8/8/R7 b - - 0 1", MoveChance(0, 56, "a1a8", 1.0))
     svg = str(board_svg(*shown))
-    assert '<use class="white-man" href="#man-r" x="0" y="315"/>' in svg
-    assert '<use class="black-man" href="#man-k" x="315" y="0"/>' in svg
+    assert '<use href="#white-rook" x="0" y="315"/>' in svg
+    assert '<use href="#black-king" x="315" y="0"/>' in svg
     assert 'points="22.5,22.5 ' in svg  # the arrow's head is in the middle of a8
     assert "<title>a1a8 100.0%</title>" in svg
     assert side_to_move(shown[0].fen) == "Black"
 
 
+def test_from_black_s_side_every_square_is_turned() -> None:
+    fen, a8 = "7k/8/8/8/8/8/8/R7 w - - 0 1", MoveChance(0, 56, "a1a8", 1.0)
+    svg = str(position_svg(fen, [a8], label="x", black_below=True, marks={0: "last"}))
+    assert '<use href="#white-rook" x="315" y="0"/>' in svg
+    assert '<use href="#black-king" x="0" y="315"/>' in svg
+    assert '<rect class="mark last" x="315" y="0" width="45" height="45"/>' in svg
+    assert 'points="337.5,337.5 ' in svg and 'href="#names-black"' in svg
+
+
 def test_every_man_of_a_board_is_defined_once() -> None:
-    svg = str(board_svg(*probe("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1")))
+    fen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+    both = [str(position_svg(fen, [], label="x", black_below=below)) for below in (False, True)]
     ids = re.findall(r'id="([^"]+)"', str(definitions()))
-    assert len(set(ids)) == len(ids) == 7
-    assert set(re.findall(r'href="#([^"]+)"', svg)) == set(ids)
-    assert svg.count("white-man") == svg.count("black-man") == 16
+    assert len(set(ids)) == len(ids) == 12 + 3
+    assert set(re.findall(r'href="#([^"]+)"', "".join(both))) == set(ids)
+    assert both[0].count("#white-") == both[0].count("#black-") == 16
+
+
+def test_the_drawings_are_well_formed_and_have_no_style_that_a_security_policy_refuses() -> None:
+    drawn = str(definitions())
+    assert len(ET.fromstring(drawn)[0]) == 12 + 3
+    assert "style=" not in drawn and "class=" not in drawn.partition("white-pawn")[2]
+    assert drawn.count('fill="#000000" stroke="#000000"') >= 3
 
 
 @pytest.mark.parametrize("fen", ["", "8/8 w", "9/8/8/8/8/8/8/8 w", "<x>/8/8/8/8/8/8/8 w"])

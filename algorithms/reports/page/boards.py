@@ -1,14 +1,16 @@
-"""Pictures of probe positions with the policy's likeliest moves as arrows, before and after training.
+"""Pictures of positions with a policy's likeliest moves as arrows: on the report page, and on the board.
 
-Plain data in (`Probe`), SVG out: the caller says what a packed position and an action id mean,
-because this package knows no chess. White stands below; square 0 is a1, square 63 is h8.
+Plain data in (`Probe`), SVG out: the caller says what a packed position and an action id mean. The men are
+python-chess's drawings; nothing else of chess is known here. Square 0 is a1, square 63 is h8.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from markupsafe import Markup
 
@@ -17,21 +19,8 @@ from algorithms.reports.page.svg import element
 SQUARE = 45.0
 SIDE = 8 * SQUARE
 
-# Outlines of the men on a square of 45 x 45; drawn for this page.
-_MEN = {
-    "p": "M22.5 9a5.5 5.5 0 0 1 3.6 9.7c3.2 1.8 4.4 5 3.4 8.3h-2.2c2.8 2.2 5 5.5 5.2 10.5h-20"
-    "c.2-5 2.4-8.3 5.2-10.5h-2.2c-1-3.3.2-6.5 3.4-8.3A5.5 5.5 0 0 1 22.5 9z",
-    "r": "M10.5 38v-4.5h3l2-13.5h-3v-9.5h4.5v3h3.3v-3h4.4v3H28v-3h4.5v9.5h-3l2 13.5h3V38z",
-    "b": "M22.5 5.5a2.7 2.7 0 0 1 1.8 4.7c4.5 3.3 6.9 7.2 6.9 11.3 0 3-1.4 5.3-3.7 6.9"
-    "l1.6 4.6h4.4v5h-22v-5h4.4l1.6-4.6c-2.3-1.6-3.7-3.9-3.7-6.9 0-4.1 2.4-8 6.9-11.3"
-    "a2.7 2.7 0 0 1 1.8-4.7zM22.5 15.5v8M18.5 19.5h8",
-    "n": "M13.5 38c0-8 8.5-9.5 8.5-16-2.5 2.5-6 2.5-7.5 5l-3.5-.5-2-4 6-9.5c.5-2.5 2-4 4-5"
-    "l.5-3.5 3 3c8.5.5 13.5 9 13.5 30.5zM18 15.2v1",
-    "q": "M11.5 38v-4.5L7 14.5l7.3 8.5L17 9.5l5.5 12.5L28 9.5l2.7 13.5L38 14.5l-4.5 19V38z"
-    "M12 33.5h21",
-    "k": "M21 4.5h3v3h3v3h-3v4c1.5.6 2.5 2 3 3.5 5-2.5 10.5.5 10.5 5.5 0 4-3.5 7-5 9.5V38h-20"
-    "v-5c-1.5-2.5-5-5.5-5-9.5 0-5 5.5-8 10.5-5.5.5-1.5 1.5-2.9 3-3.5v-4h-3v-3h3zM12.5 33h20",
-}
+_NAMES = {"p": "pawn", "n": "knight", "b": "bishop", "r": "rook", "q": "queen", "k": "king"}
+_STYLE = re.compile(r'style="fill: ?(#?\w+); stroke: ?(#?\w+);"')
 
 
 @dataclass(frozen=True)
@@ -86,29 +75,34 @@ class Probe:
 
 
 def definitions() -> Markup:
-    """SVG that every board of the page refers to: the empty board, six men, nothing visible itself."""
+    """SVG that every board of a page refers to: squares, their names, python-chess's men; nothing visible itself."""
+    import chess.svg  # a page without boards does not need it
+
     dark = "".join(
         f"M{file * SQUARE:g} {rank * SQUARE:g}h45v45h-45z"
         for rank in range(8)
         for file in range(8)
         if (rank + file) % 2
     )
-    names = [
-        element(
-            "text", "abcdefgh"[i], class_="square", x=i * SQUARE + 41, y=SIDE - 3, text_anchor="end"
-        )
-        for i in range(8)
-    ] + [element("text", str(8 - i), class_="square", x=2, y=i * SQUARE + 10) for i in range(8)]
-    board = element(
+    squares = element(
         "g",
         element("rect", class_="light", width=SIDE, height=SIDE),
         element("path", class_="dark", d=dark),
-        *names,
-        id="board",
+        id="squares",
     )
-    men = [element("path", id=f"man-{letter}", d=outline) for letter, outline in _MEN.items()]
-    return element("svg", element("defs", board, *men), class_="defs", width=0, height=0,
-                   aria_hidden="true")  # fmt: skip
+    # As attributes, because the pages' security policy lets no style attribute pass.
+    men = [
+        Markup(_STYLE.sub(r'fill="\1" stroke="\2"', re.sub(r' class="[^"]*"', "", drawn)))
+        for drawn in chess.svg.PIECES.values()
+    ]
+    return element(
+        "svg",
+        element("defs", squares, _square_names("white"), _square_names("black"), *men),
+        class_="defs",
+        width=0,
+        height=0,
+        aria_hidden="true",
+    )
 
 
 def board_svg(probe: Probe, policy: PolicyPicture) -> Markup:
@@ -118,27 +112,67 @@ def board_svg(probe: Probe, policy: PolicyPicture) -> Markup:
         ValueError: the FEN's board has not 8 ranks of 8 squares.
     """
     label = f"{probe.kind}, after update {policy.step}: {summary(policy)}"
-    return element("svg", position_svg(probe.fen), arrows_svg(policy), class_="board",
-                   viewBox=f"0 0 {SIDE:g} {SIDE:g}", role="img", aria_label=label)  # fmt: skip
+    return position_svg(probe.fen, policy.moves, label=label)
 
 
-def position_svg(fen: str) -> Markup:
-    """SVG elements of a board with its men, `SIDE` wide; they refer to `definitions`.
+def position_svg(
+    fen: str,
+    arrows: Sequence[MoveChance],
+    *,
+    label: str,
+    black_below: bool = False,
+    marks: Mapping[int, str] = MappingProxyType({}),
+) -> Markup:
+    """SVG of a position; it refers to `definitions`, which must be on the page once.
+
+    Args:
+        fen: its first field is read.
+        arrows: moves, likeliest first; wider and stronger when likelier.
+        label: the picture in words.
+        black_below: Black's side is below, not White's.
+        marks: square 0 .. 63 -> class of the mark on it.
 
     Raises:
         ValueError: the FEN's board has not 8 ranks of 8 squares.
     """
+    inside = Markup("").join(
+        [
+            position_elements(fen, black_below=black_below, marks=marks),
+            arrow_elements(arrows, black_below),
+        ]
+    )
+    return element(
+        "svg",
+        inside,
+        class_="board",
+        viewBox=f"0 0 {SIDE:g} {SIDE:g}",
+        role="img",
+        aria_label=label,
+    )
+
+
+def position_elements(
+    fen: str, *, black_below: bool = False, marks: Mapping[int, str] = MappingProxyType({})
+) -> Markup:
+    """SVG elements of a board with its men, `SIDE` wide; arguments and errors as of `position_svg`."""
     men = [
-        element("use", class_="white-man" if letter.isupper() else "black-man",
-                href=f"#man-{letter.lower()}", x=square % 8 * SQUARE, y=(7 - square // 8) * SQUARE)
-        for square, letter in _men_of(fen)
+        element("use", href=f"#{man}", x=x - SQUARE / 2, y=y - SQUARE / 2)
+        for square, man in _men_of(fen)
+        for x, y in [_middle(square, black_below)]
+    ]
+    marked = [
+        element("rect", class_=f"mark {kind}", x=x - SQUARE / 2, y=y - SQUARE / 2, width=SQUARE, height=SQUARE)
+        for square, kind in marks.items()
+        for x, y in [_middle(square, black_below)]
     ]  # fmt: skip
-    return Markup("").join([element("use", href="#board"), *men])
+    names = f"#names-{'black' if black_below else 'white'}"
+    board = [element("use", href="#squares"), *marked, element("use", href=names)]
+    return Markup("").join([*board, *men])
 
 
-def arrows_svg(policy: PolicyPicture) -> Markup:
-    """SVG elements of an arrow for each move, the likeliest on top."""
-    return Markup("").join(_arrow(move) for move in reversed(policy.moves))
+def arrow_elements(moves: Sequence[MoveChance], black_below: bool = False) -> Markup:
+    """SVG elements of an arrow for each move, the likeliest, which comes first, on top."""
+    return Markup("").join(_arrow(move, black_below) for move in reversed(moves))
 
 
 def summary(policy: PolicyPicture) -> str:
@@ -151,8 +185,22 @@ def side_to_move(fen: str) -> str:
     return "Black" if fen.split()[1:2] == ["b"] else "White"
 
 
+def _square_names(below: str) -> Markup:
+    """The letters of the files and the numbers of the ranks, for the side that is below."""
+    files, ranks = ("abcdefgh", "87654321") if below == "white" else ("hgfedcba", "12345678")
+    letters = [
+        element("text", name, class_="square", x=i * SQUARE + 41, y=SIDE - 3, text_anchor="end")
+        for i, name in enumerate(files)
+    ]
+    numbers = [
+        element("text", name, class_="square", x=2, y=i * SQUARE + 10)
+        for i, name in enumerate(ranks)
+    ]
+    return element("g", *letters, *numbers, id=f"names-{below}")
+
+
 def _men_of(fen: str) -> list[tuple[int, str]]:
-    """(square, letter) of every man."""
+    """(square, name of the drawing) of every man."""
     ranks = fen.split()[0].split("/") if fen.split() else []
     men, widths = [], []
     for place, rank in enumerate(ranks):
@@ -160,8 +208,9 @@ def _men_of(fen: str) -> list[tuple[int, str]]:
         for letter in rank:
             if letter in "12345678":
                 file += int(letter)
-            elif letter.lower() in _MEN:
-                men.append(((7 - place) * 8 + file, letter))
+            elif letter.lower() in _NAMES:
+                side = "white" if letter.isupper() else "black"
+                men.append(((7 - place) * 8 + file, f"{side}-{_NAMES[letter.lower()]}"))
                 file += 1
             else:
                 file = 99
@@ -171,10 +220,10 @@ def _men_of(fen: str) -> list[tuple[int, str]]:
     return men
 
 
-def _arrow(move: MoveChance) -> Markup:
+def _arrow(move: MoveChance, black_below: bool) -> Markup:
     """A shaft and a head from the middle of one square to the middle of another."""
-    x0, y0 = _middle(move.start)
-    x1, y1 = _middle(move.end)
+    x0, y0 = _middle(move.start, black_below)
+    x1, y1 = _middle(move.end, black_below)
     length = math.hypot(x1 - x0, y1 - y0)
     along_x, along_y = (x1 - x0) / length, (y1 - y0) / length
     width = 3.0 + 9.0 * move.probability
@@ -195,5 +244,7 @@ def _arrow(move: MoveChance) -> Markup:
     )
 
 
-def _middle(square: int) -> tuple[float, float]:
-    return (square % 8 + 0.5) * SQUARE, (7 - square // 8 + 0.5) * SQUARE
+def _middle(square: int, black_below: bool) -> tuple[float, float]:
+    file, rank = square % 8, square // 8
+    column, row = (7 - file, rank) if black_below else (file, 7 - rank)
+    return (column + 0.5) * SQUARE, (row + 0.5) * SQUARE
