@@ -14,11 +14,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.installed-docs
 RAY_INSTALLED := $(VENV)/.installed-ray
+BROWSER_INSTALLED := $(VENV)/.installed-browser
 
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-ray test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-ray test-browser test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
@@ -27,6 +28,7 @@ help:
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
 	@echo "make test-ray   those that start a Ray cluster on this machine (installs ray first)"
 	@echo "make test-fuzz  100,000 damaged inputs to everything that reads files or UCI"
+	@echo "make test-browser  the board in a real Chromium, which must be installed"
 	@echo "make test-soak  half an hour of training under faults;  ARGS=\"--minutes 240\" four hours"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
@@ -52,12 +54,12 @@ train: setup
 	@$(BIN)/chess-lab train grpo $(ARGS)
 
 test: setup
-	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu and not ray"; \
-	else marks="not slow and not gpu and not ray and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
+	@if bash .ci/setup find-engine >/dev/null; then marks="not slow and not gpu and not ray and not browser"; \
+	else marks="not slow and not gpu and not ray and not browser and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$$marks" $(ARGS)
 
 test-slow: setup trl-env
-	@marks="slow and not gpu and not ray"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
+	@marks="slow and not gpu and not ray and not browser"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
 	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -m "$$marks" --timeout 1800 $(ARGS)
 
@@ -69,6 +71,12 @@ test-ray: setup $(RAY_INSTALLED)
 	@marks="ray"; bash .ci/setup find-engine >/dev/null || { marks="$$marks and not stockfish"; \
 	  echo "test-ray: leaving out the tests that need Stockfish"; }; \
 	$(BIN)/python -m pytest -n 0 -m "$$marks" --timeout 900 $(ARGS)
+
+# Playwright drives the Chromium that is installed; it downloads none of its own.
+test-browser: setup $(BROWSER_INSTALLED)
+	@chromium=$$(bash .ci/setup find-chromium) || { \
+	  echo "test-browser: no Chromium found: sudo apt-get install chromium" >&2; exit 1; }; \
+	CHROMIUM="$$chromium" $(BIN)/python -m pytest -n 0 -m browser --timeout 600 $(ARGS)
 
 test-soak: setup
 	@$(BIN)/python -m benchmarks.reliability.soak --minutes 30 --json benchmarks/results/soak.json $(ARGS)
@@ -106,6 +114,9 @@ bench: setup
 	@for name in vector_env evaluators match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m "benchmarks.speed.$$name" || exit 1; \
 	done
+
+$(BROWSER_INSTALLED): $(INSTALLED)
+	@bash .ci/setup browser
 
 $(DOCS_INSTALLED): $(INSTALLED)
 	@bash .ci/setup docs

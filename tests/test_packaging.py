@@ -59,7 +59,15 @@ def least_cpu_seconds(code: str, runs: int = 5) -> float:
 
 @pytest.mark.parametrize("code", ["import chess_env", HELP], ids=["import chess_env", "--help"])
 def test_a_light_entrance_loads_no_torch_and_takes_under_one_second(code: str) -> None:
-    heavy = {"torch", "stable_baselines3", "wandb", "tensorboard", "matplotlib"}
+    heavy = {
+        "torch",
+        "stable_baselines3",
+        "wandb",
+        "tensorboard",
+        "matplotlib",
+        "starlette",
+        "uvicorn",
+    }
     report = "\nimport sys\nprint('loaded:', *sys.modules)"
     loaded = run_python(code + report).stdout.rpartition("loaded:")[2].split()
     assert heavy.isdisjoint(loaded)
@@ -138,7 +146,8 @@ def test_the_wheel_has_every_module_and_data_file_of_the_packages(wheel_names: l
         if path.is_file() and path.parent.name != "__pycache__"
     }
     assert expected - set(wheel_names) == set()
-    assert {"chess_env/py.typed", "chess_env/positions/heldout.npz"} <= expected
+    page = {"algorithms/board/static/board.js", "algorithms/board/templates/board.html.j2"}
+    assert {"chess_env/py.typed", "chess_env/positions/heldout.npz", *page} <= expected
 
 
 def test_the_wheel_has_the_policies_that_come_with_the_project(wheel_names: list[str]) -> None:

@@ -9,6 +9,7 @@ COMMANDS = {
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",
     "diagnose": "say what a run's record shows: its outcome and its causes",
+    "board": "play in the browser, and see what a policy makes of a position",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "eval": "measure a policy's strength in games against a ladder of opponents",
     "check": "say what is installed and how to fix what is missing",

@@ -76,7 +76,7 @@ def after_training(
     def on(command: str, *words: str) -> list[str]:
         return [command, *words, run, *(["--trust"] if command in trusting else [])]
 
-    report, play = (("report", run), "one HTML page"), (on("uci"), "a player for a chess GUI")
+    report, play = (("report", run), "one HTML page"), (on("board"), "play it in the browser")
     if resume:
         goes_on = on("train", "--resume"), "goes on"
         return next_commands(goes_on, (("diagnose", run), "how it does so far"), report)

@@ -114,7 +114,7 @@ def trusting_commands(values: Mapping[str, Any]) -> set[str]:
     """The commands of `chess-lab` that are refused a run with these settings unless it is trusted."""
     settings = {name.setting for name in foreign_names(values)}
     goes_on = {"train", "pretrain"} if settings else set()
-    return goes_on | ({"eval", "uci"} if "policy.network" in settings else set())
+    return goes_on | ({"board", "eval", "uci"} if "policy.network" in settings else set())
 
 
 @dataclasses.dataclass(frozen=True)

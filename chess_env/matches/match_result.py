@@ -165,10 +165,10 @@ def to_pgn(match: MatchResult, event: str) -> Iterable[str]:
         names = (match.first, match.second)
         white, black = names if game.first_is_white else names[::-1]
         record.headers.update(
-            Event=_one_line(event),
+            Event=one_line(event),
             Round=f"{game.pair + 1}.{number % 2 + 1}",
-            White=_one_line(white),
-            Black=_one_line(black),
+            White=one_line(white),
+            Black=one_line(black),
             Result=game.result,
         )
         record.headers["Termination"] = game.ending
@@ -180,6 +180,6 @@ def to_pgn(match: MatchResult, event: str) -> Iterable[str]:
         yield str(record) + "\n\n"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """The text as the value of a PGN tag, which python-chess writes as it is: names of folders may hold anything."""
     return "".join(c if c.isprintable() else "?" for c in text).replace('"', "'")

@@ -28,7 +28,7 @@ def test_the_next_commands_fit_the_kind_of_run() -> None:
         lines = run_end.after_training(RUN, ["rloo"], resume=resume, smoke=smoke)
         return [line.removeprefix("chess-lab ") for line in commands(lines)]
 
-    whole = [f"report {RUN}", f"eval {RUN}", f"uci {RUN}"]
+    whole = [f"report {RUN}", f"eval {RUN}", f"board {RUN}"]
     assert after() == whole
     assert after(resume=True) == [f"train --resume {RUN}", f"diagnose {RUN}", f"report {RUN}"]
     assert after(smoke=True) == ["train rloo", f"report {RUN}", f"eval {RUN} --positions"]
@@ -36,19 +36,19 @@ def test_the_next_commands_fit_the_kind_of_run() -> None:
 
 def test_the_next_commands_of_a_run_with_own_parts_ask_for_the_trust_that_they_need() -> None:
     after = functools.partial(
-        run_end.after_training, RUN, ["rloo"], trusting={"train", "uci", "eval"}
+        run_end.after_training, RUN, ["rloo"], trusting={"train", "board", "eval"}
     )
     assert commands(after(resume=True, smoke=False))[0] == f"chess-lab train --resume {RUN} --trust"
     assert (
         commands(after(resume=False, smoke=True))[2] == f"chess-lab eval {RUN} --trust --positions"
     )
-    assert commands(after(resume=False, smoke=False))[2] == f"chess-lab uci {RUN} --trust"
+    assert commands(after(resume=False, smoke=False))[2] == f"chess-lab board {RUN} --trust"
     stopped = run_end.after_pretraining(RUN, stopped=True, smoke=False, trusting={"pretrain"})
     assert commands(stopped)[0] == f"chess-lab pretrain --resume {RUN} --trust"
     grpo = to_dict(named_run("grpo"))
     assert trusting_commands(grpo) == set()
     own = grpo | {"policy": {"network": "mine:Net"}}
-    assert trusting_commands(own) == {"train", "pretrain", "eval", "uci"}
+    assert trusting_commands(own) == {"train", "pretrain", "board", "eval", "uci"}
 
 
 def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:

@@ -226,7 +226,10 @@ def _arrow(move: MoveChance, black_below: bool) -> Markup:
     x1, y1 = _middle(move.end, black_below)
     length = math.hypot(x1 - x0, y1 - y0)
     along_x, along_y = (x1 - x0) / length, (y1 - y0) / length
-    width = 3.0 + 9.0 * move.probability
+    weight = math.sqrt(
+        move.probability
+    )  # of the probability itself, most of a broad policy would look alike
+    width = 2.0 + 10.0 * weight
     head = 8.0 + 1.3 * width
     neck_x, neck_y = x1 - along_x * head, y1 - along_y * head
     half = head * 0.55
@@ -240,7 +243,7 @@ def _arrow(move: MoveChance, black_below: bool) -> Markup:
         element("line", x1=x0, y1=y0, x2=neck_x, y2=neck_y, stroke_width=width),
         element("polygon", points=corners),
         class_="arrow",
-        opacity=f"{0.45 + 0.5 * move.probability:.2f}",
+        opacity=f"{0.25 + 0.7 * weight:.2f}",
     )
 
 

@@ -1,0 +1,200 @@
+"""The application: a page, and answers to what it asks. No state but the policies; a game lives in the address."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from algorithms.board.pgn import read_pgn, write_pgn
+from algorithms.board.pictures import picture
+from algorithms.board.policies import BusyError, NoPolicyError, Policies
+from algorithms.board.positions import (
+    MAX_BODY_BYTES,
+    BadRequestError,
+    Game,
+    body_of,
+    facts_of,
+    game_at,
+    game_of,
+    temperature_of,
+    text_of,
+)
+from algorithms.board.security import Guard
+from algorithms.playing.view import PositionView
+from algorithms.reports.page.boards import definitions
+
+_HERE = Path(__file__).parent
+_BODY_TIMEOUT_S = 10.0
+
+Values = dict[str, Any]
+
+
+def make_app(policies: Policies, known: Callable[[str], bool]) -> ASGIApp:
+    """The ASGI application.
+
+    Args:
+        policies: that the page offers.
+        known: whether a Host header is one of the server's names.
+    """
+    templates = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
+    )
+    page = templates.get_template("board.html.j2").render(definitions=definitions())
+    answers = Answers(policies)
+
+    def index(request: Request) -> Response:
+        return HTMLResponse(page)
+
+    async def states(request: Request) -> Response:
+        found = {"policies": policies.states(), "evaluator": policies.evaluator_id}
+        return JSONResponse(found)
+
+    app = Starlette(
+        routes=[
+            Route("/", index),
+            Route("/api/policies", states),
+            Route("/api/view", _endpoint(answers.view), methods=["POST"]),
+            Route("/api/reply", _endpoint(answers.reply), methods=["POST"]),
+            Route("/api/pgn/read", _endpoint(answers.read), methods=["POST"]),
+            Route("/api/pgn/write", _endpoint(answers.write), methods=["POST"]),
+            Mount("/static", StaticFiles(directory=_HERE / "static")),
+        ],
+        exception_handlers={
+            HTTPException: _http_error,
+            BadRequestError: _told(400),
+            BusyError: _told(503),
+            NoPolicyError: _told(409),
+            Exception: _unexpected,
+        },
+        max_body_size=MAX_BODY_BYTES,
+    )
+    return Guard(app, known)  # outermost: also around the answer to an unexpected failure
+
+
+class Answers:
+    """The answers to the page's questions, as JSON values.
+
+    Args:
+        policies: that can be asked about.
+    """
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+
+    async def view(self, values: Values) -> Values:
+        """A place in a game: the rules' facts, the policy's view of it, and the picture."""
+        game = await self._game(values)
+        return await self._answer(game, values)
+
+    async def reply(self, values: Values) -> Values:
+        """As `view`, after the policy has moved.
+
+        Raises:
+            BadRequestError: the game is over, or the place is not its end.
+        """
+        game, temperature = await self._game(values), temperature_of(values)
+        if not facts_of(game)["legal"]:
+            raise BadRequestError("The game is over: no move is made.")
+        if game.at != len(game.moves):
+            raise BadRequestError(
+                "The policy moves at the end of the game alone: `at` is before it."
+            )
+        name, policies = text_of(values, "policy"), self._policies
+        policies.loaded(name)
+        move = await asyncio.wrap_future(
+            policies.ask(lambda: policies.move(name, game.position, temperature))
+        )
+        moves = (*game.moves, str(move))
+        return await self._answer(game_at(game.fen, moves, len(moves)), values)
+
+    async def read(self, values: Values) -> Values:
+        """The game in a PGN text."""
+        text = text_of(values, "pgn")
+        return await asyncio.wrap_future(self._policies.ask(lambda: read_pgn(text)))
+
+    async def write(self, values: Values) -> Values:
+        """A game as PGN text."""
+        game, white, black = (
+            await self._game(values),
+            text_of(values, "white"),
+            text_of(values, "black"),
+        )
+        return {"pgn": write_pgn(game, white=white[:200] or "?", black=black[:200] or "?")}
+
+    async def _game(self, values: Values) -> Game:
+        return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
+
+    async def _answer(self, game: Game, values: Values) -> Values:
+        view, problem = await self._view(game, text_of(values, "policy"), temperature_of(values))
+        return {
+            "moves": game.moves,
+            "sans": game.sans,
+            "at": game.at,
+            "position": facts_of(game),
+            "view": None if view is None else dataclasses.asdict(view),
+            "problem": problem,
+            "picture": picture(game, view, black_below=text_of(values, "below") == "black"),
+        }
+
+    async def _view(
+        self, game: Game, name: str, temperature: float
+    ) -> tuple[PositionView | None, str]:
+        """(the policy's view, or None; a sentence on what is missing)."""
+        policies = self._policies
+        try:
+            policies.loaded(name)
+            return await asyncio.wrap_future(
+                policies.ask(lambda: policies.view(name, game.position, temperature))
+            )
+        except NoPolicyError as error:  # the board can be used without
+            return None, str(error)
+
+
+def _endpoint(
+    answer: Callable[[Values], Awaitable[Values]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint that answers a JSON object with one."""
+
+    async def endpoint(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPException(415, "A question is application/json.")
+        try:
+            raw = await asyncio.wait_for(request.body(), _BODY_TIMEOUT_S)
+        except TimeoutError:
+            raise HTTPException(408, "The question did not arrive in time.") from None
+        return JSONResponse(await answer(dict(body_of(raw))))
+
+    return endpoint
+
+
+def _told(code: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """A handler that answers with the error's own sentence."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, status_code=code)
+
+    return handle
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    code = error.status_code if isinstance(error, HTTPException) else 500
+    said = error.detail if isinstance(error, HTTPException) else "It did not work."
+    return JSONResponse({"error": said}, status_code=code)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return JSONResponse(
+        {"error": "The server failed at this question: its terminal says more."}, status_code=500
+    )

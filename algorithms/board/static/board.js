@@ -1,0 +1,334 @@
+// The page: its state is in the address, the server says what is shown of it.
+
+import {START, readAddress, writeAddress} from "./address.js";
+import {savePgn, showGame, spoken} from "./game.js";
+import {showNumbers} from "./numbers.js";
+import {LostError, RefusedError, ask, pause, waitForServer} from "./server.js";
+import {Squares, man} from "./squares.js";
+
+const POLL_LOADING_MS = 300, POLL_MS = 3000;
+const byId = (id) => document.getElementById(id);
+
+let state = readAddress(location.hash);
+let policies = [];
+let shown = null; // the last answer
+let running = false, again = false, replying = false;
+
+const squares = new Squares(byId("squares"), choose);
+
+// --- from the state to the page ---
+
+function blackBelow() {
+  return (state.you === "black") !== state.turned;
+}
+
+function chosen() {
+  return policies.find((policy) => policy.name === state.policy);
+}
+
+function temperature() {
+  if (state.temperature !== null) return state.temperature;
+  const known = chosen();
+  return known && known.temperature ? known.temperature : 1;
+}
+
+function question() {
+  const {policy, fen, moves, at} = state;
+  return {policy, fen, moves, at, temperature: temperature(), below: blackBelow() ? "black" : "white"};
+}
+
+/** Changes the state and its address, and shows what follows. */
+function change(changes) {
+  state = {...state, ...changes};
+  history.replaceState(null, "", writeAddress(state));
+  showControls();
+  return refresh();
+}
+
+/** Asks for what the state shows; while an answer is on its way, only the last of the changes is asked for. */
+async function refresh() {
+  again = true;
+  if (running) return;
+  running = true;
+  try {
+    while (again) {
+      again = false;
+      await step();
+    }
+  } finally {
+    running = false;
+  }
+}
+
+async function step() {
+  try {
+    const answer = await ask("/api/view", question());
+    if (again) return;
+    show(answer);
+    if (policyMovesNext() && chosen()?.state === "ready") await reply();
+  } catch (error) {
+    if (error instanceof LostError) {
+      showPolicies(await waitForServer());
+      again = true;
+    } else if (error instanceof RefusedError) {
+      say(error.message);
+    } else {
+      throw error;
+    }
+  }
+}
+
+function policyMovesNext() {
+  const {turn, over} = shown.position;
+  return !over && state.you !== "both" && turn !== state.you && state.at === state.moves.length;
+}
+
+/** Lets the policy move; an answer to an older state is dropped. */
+async function reply() {
+  const asked = writeAddress(state);
+  replying = true;
+  try {
+    const answer = await ask("/api/reply", question());
+    if (asked !== writeAddress(state)) return;
+    state = {...state, moves: answer.moves, at: answer.at};
+    history.replaceState(null, "", writeAddress(state));
+    show(answer);
+  } finally {
+    replying = false;
+  }
+}
+
+function show(answer) {
+  shown = answer;
+  const {position, view, problem} = answer;
+  const drawn = new DOMParser().parseFromString(
+    answer.picture.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"'), "image/svg+xml");
+  byId("picture").replaceChildren(document.importNode(drawn.documentElement, true));
+  const mine = !position.over && (state.you === "both" || state.you === position.turn || state.at < state.moves.length);
+  squares.show(position.men, mine ? position.legal : [], blackBelow());
+  showNumbers(view);
+  showGame(answer, (at) => change({at}));
+  const side = position.turn === "white" ? "White" : "Black";
+  byId("turn").textContent = position.over ? "" : `${side} to move${position.check ? ", in check" : ""}`;
+  byId("result").hidden = !position.over;
+  byId("result").textContent = position.over ? `${position.over.result} · ${position.over.reason}` : "";
+  byId("fen").value = position.fen;
+  byId("announce").textContent = spoken(answer);
+  say(problem);
+  showControls();
+}
+
+function showControls() {
+  const value = temperature();
+  byId("temperature").value = value;
+  byId("temperature-value").textContent = value.toFixed(2);
+  const known = chosen();
+  const learned = known && known.temperature ? ` The run learns at ${known.temperature.toFixed(2)}.` : "";
+  byId("temperature-says").textContent =
+    (value === 0 ? "The policy always plays its most probable move." : "The policy draws its moves at this temperature.") + learned;
+  byId("no-optimum").textContent = (known && known.no_optimum) || (known && known.ent_coef !== undefined && known.ent_coef !== null
+    ? `“Pulled to” is the optimum of the run’s reward, its entropy bonus (${known.ent_coef.toPrecision(3)}) and its KL to the ` +
+      `reference (${known.kl_ref_coef.toPrecision(3)}), at the run’s own temperature.` : "");
+  for (const radio of document.querySelectorAll("[name=you]")) radio.checked = radio.value === state.you;
+  byId("back").disabled = state.moves.length === 0;
+  byId("first").disabled = byId("previous").disabled = state.at === 0;
+  byId("next").disabled = byId("last").disabled = state.at === state.moves.length;
+  const over = !shown || shown.position.over;
+  byId("policy-move").disabled = Boolean(over) || !known || known.state !== "ready";
+}
+
+function say(problem) {
+  byId("problem").textContent = problem;
+  byId("problem").hidden = !problem;
+}
+
+// --- the list of policies ---
+
+function showPolicies(answer) {
+  policies = answer.policies;
+  const select = byId("policy");
+  const labels = policies.map((policy) => policy.label);
+  select.replaceChildren(...policies.map((policy) => {
+    const option = document.createElement("option");
+    const twice = labels.filter((label) => label === policy.label).length > 1;
+    const suffix = {loading: " (loading …)", failed: " (cannot be opened)", ready: ""}[policy.state];
+    option.value = policy.name;
+    option.textContent = (twice ? policy.name : policy.label) + suffix;
+    return option;
+  }));
+  if (!chosen()) state.policy = policies[0].name;
+  select.value = state.policy;
+  byId("judged").textContent = answer.evaluator
+    ? `Scores and regret in centipawns, from the side to move, after each move. ★ has no regret. Scored by ${answer.evaluator}.`
+    : "No evaluator scores the moves.";
+}
+
+/** Keeps the list current: often while a policy is loaded, and now and then to see that the server is there. */
+async function watchPolicies() {
+  for (;;) {
+    let answer;
+    try {
+      answer = await fetchPolicies();
+    } catch (error) {
+      if (!(error instanceof LostError)) throw error;
+      answer = await waitForServer();
+      byId("announce").textContent = "The server is back.";
+      refresh();
+    }
+    const before = chosen()?.state;
+    if (JSON.stringify(answer.policies) !== JSON.stringify(policies)) {
+      showPolicies(answer);
+      showControls();
+      if (chosen().state !== before) refresh();
+    }
+    await pause(policies.some((policy) => policy.state === "loading") ? POLL_LOADING_MS : POLL_MS);
+  }
+}
+
+async function fetchPolicies() {
+  const loading = policies.length === 0 || policies.some((policy) => policy.state === "loading");
+  byId("busy-text").textContent = chosen()?.state === "loading" ? "loading the policy …" : "computing …";
+  if (loading && policies.length) byId("busy").hidden = chosen().state !== "loading";
+  return ask("/api/policies");
+}
+
+// --- what a player does ---
+
+async function choose(moves) {
+  const move = moves.length === 1 ? moves[0] : await promotion(moves);
+  if (move) play(move);
+}
+
+function play(move) {
+  if (replying) return;
+  const moves = [...state.moves.slice(0, state.at), move.uci];
+  byId("typed-says").textContent = "";
+  change({moves, at: moves.length});
+}
+
+/** The legal move that promotes to the man that the player chooses, or null. */
+function promotion(moves) {
+  const dialog = byId("promotion"), colour = shown.position.turn;
+  return new Promise((done) => {
+    let taken = null;
+    dialog.querySelector(".men").replaceChildren(...moves.map((move) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.setAttribute("aria-label", move.promotion);
+      button.append(man(`${colour} ${move.promotion}`));
+      button.addEventListener("click", () => {
+        taken = move;
+        dialog.close();
+      });
+      return button;
+    }));
+    dialog.addEventListener("close", () => done(taken), {once: true});
+    dialog.showModal();
+  });
+}
+
+/** The legal moves that a typed text means: its UCI name, its SAN with or without signs, or a promotion's squares. */
+function meant(text) {
+  const plain = (name) => name.replace(/[+#=x!?\s-]/g, "").replaceAll("0", "O");
+  const legal = shown.position.legal;
+  const exact = legal.filter((move) => plain(move.san) === plain(text));
+  if (exact.length) return exact;
+  const lower = plain(text).toLowerCase();
+  return legal.filter((move) => move.uci === lower || (move.promotion && move.uci.slice(0, 4) === lower) ||
+    plain(move.san).toLowerCase() === lower);
+}
+
+function listen() {
+  byId("policy").addEventListener("change", (event) => change({policy: event.target.value}));
+  byId("temperature").addEventListener("input", (event) => change({temperature: Number(event.target.value)}));
+  for (const radio of document.querySelectorAll("[name=you]")) {
+    radio.addEventListener("change", () => change({you: radio.value, turned: false}));
+  }
+  byId("back").addEventListener("click", () => {
+    // With the policy as the opponent its answer goes too, so that it is the player's turn again.
+    const moverIsPolicy = shown.position.turn === state.you && state.at === state.moves.length;
+    const moves = state.moves.slice(0, Math.max(0, state.moves.length - (moverIsPolicy ? 2 : 1)));
+    change({moves, at: moves.length});
+  });
+  byId("new").addEventListener("click", () => change({fen: "", moves: [], at: 0}));
+  byId("turn-board").addEventListener("click", () => change({turned: !state.turned}));
+  byId("policy-move").addEventListener("click", async () => {
+    if (replying) return;
+    await change({moves: state.moves.slice(0, state.at)});
+    await guarded(reply);
+  });
+  byId("first").addEventListener("click", () => change({at: 0}));
+  byId("previous").addEventListener("click", () => change({at: state.at - 1}));
+  byId("next").addEventListener("click", () => change({at: state.at + 1}));
+  byId("last").addEventListener("click", () => change({at: state.moves.length}));
+  byId("typed").addEventListener("submit", typed);
+  byId("set-fen").addEventListener("submit", setFen);
+  byId("load-pgn").addEventListener("submit", loadPgn);
+  byId("save-pgn").addEventListener("click", () => guarded(() => savePgn(state, chosen()?.label || "policy")));
+  byId("pgn-file").addEventListener("change", async (event) => {
+    byId("pgn").value = (await event.target.files[0].text()).slice(0, 200000);
+  });
+  addEventListener("hashchange", () => {
+    state = readAddress(location.hash);
+    if (!chosen()) state.policy = policies[0].name;
+    byId("policy").value = state.policy;
+    refresh();
+  });
+}
+
+async function typed(event) {
+  event.preventDefault();
+  const field = byId("typed-move"), text = field.value.trim(), moves = meant(text);
+  const mine = squares.legal.length > 0;
+  if (!text || !mine || !moves.length) {
+    byId("typed-says").textContent = !text ? "Type a move, such as e4." : mine ? `“${text}” is no legal move here.`
+      : "It is not your turn.";
+    return;
+  }
+  field.value = "";
+  await choose(moves);
+}
+
+async function setFen(event) {
+  event.preventDefault();
+  await guarded(async () => {
+    const fen = byId("fen").value.trim();
+    await ask("/api/view", {...question(), fen, moves: [], at: 0, policy: ""}); // refused before anything is lost
+    await change({fen, moves: [], at: 0});
+  });
+}
+
+async function loadPgn(event) {
+  event.preventDefault();
+  await guarded(async () => {
+    const {fen, moves, note} = await ask("/api/pgn/read", {pgn: byId("pgn").value});
+    await change({fen, moves, at: moves.length, you: "both"});
+    byId("files-say").textContent = note;
+  });
+}
+
+/** Does what a form asks for; a refusal is said beside the form. */
+async function guarded(action) {
+  byId("files-say").textContent = "";
+  try {
+    await action();
+  } catch (error) {
+    if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
+    byId("files-say").textContent = error instanceof LostError ? "The server does not answer." : error.message;
+  }
+}
+
+async function begin() {
+  listen();
+  showControls();
+  try {
+    showPolicies(await ask("/api/policies"));
+  } catch (error) {
+    if (!(error instanceof LostError)) throw error;
+    showPolicies(await waitForServer());
+  }
+  await refresh();
+  await watchPolicies();
+}
+
+begin();

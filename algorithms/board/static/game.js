@@ -1,0 +1,53 @@
+// The game beside the board: its moves, its end, and the files that hold it.
+
+import {ask} from "./server.js";
+
+/** Shows the moves; go(at) is called with the ply that was chosen. */
+export function showGame(answer, go) {
+  const list = document.getElementById("game"), items = [];
+  const black = answer.position.root_turn === "black" ? 1 : 0;
+  answer.sans.forEach((san, index) => {
+    const item = document.createElement("li"), button = document.createElement("button");
+    const ply = index + black, number = answer.position.root_number + Math.floor(ply / 2);
+    if (ply % 2 === 0 || index === 0) {
+      const text = document.createElement("span");
+      text.className = "number";
+      text.textContent = `${number}${ply % 2 ? "…" : "."}`;
+      item.append(text);
+    }
+    button.type = "button";
+    button.textContent = san;
+    button.addEventListener("click", () => go(index + 1));
+    if (index + 1 === answer.at) button.setAttribute("aria-current", "step");
+    item.append(button);
+    items.push(item);
+  });
+  list.replaceChildren(...items);
+  const current = list.querySelector("[aria-current]");
+  if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
+}
+
+/** The last moves in words, for a screen reader. */
+export function spoken(answer) {
+  const {position, sans, at} = answer;
+  const parts = [];
+  if (at > 0) parts.push(`${position.turn === "white" ? "Black" : "White"} played ${sans[at - 1]}.`);
+  if (position.over) parts.push(`${position.over.result}. ${position.over.reason}`);
+  else parts.push(`${position.turn === "white" ? "White" : "Black"} to move${position.check ? ", in check" : ""}.`);
+  const best = answer.view && answer.view.moves[0];
+  if (best) parts.push(`Likeliest: ${best.san}, ${Math.round(100 * best.probability)} percent.`);
+  return parts.join(" ");
+}
+
+/** Saves the game as a file. */
+export async function savePgn(state, label) {
+  const sides = {white: [label, "You"], black: ["You", label], both: ["?", "?"]}[state.you];
+  const [black, white] = sides;
+  const {pgn} = await ask("/api/pgn/write", {fen: state.fen, moves: state.moves, white, black});
+  document.getElementById("pgn").value = pgn;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([pgn], {type: "application/x-chess-pgn"}));
+  link.download = "game.pgn";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

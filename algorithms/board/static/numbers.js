@@ -1,0 +1,63 @@
+// What the policy makes of the position, in numbers. All text goes in as text.
+
+const MINUS = "−";
+
+/** A score or regret in centipawns: whole, with its sign where it may have one. */
+export function centipawns(value, signed) {
+  const sign = value < 0 ? MINUS : signed && value > 0 ? "+" : "";
+  return sign + Math.abs(Math.round(value)).toLocaleString("en");
+}
+
+function percent(share) {
+  return share > 0 && share < 0.0005 ? "<0.1 %" : (100 * share).toFixed(1) + " %";
+}
+
+function put(id, value, unit) {
+  const place = document.getElementById(id), small = document.createElement("small");
+  small.textContent = " " + unit;
+  place.replaceChildren(value, small);
+}
+
+/** Shows a view; null empties the list. */
+export function showNumbers(view) {
+  const moves = view ? view.moves : [];
+  put("entropy", view ? view.entropy.toFixed(2) : "–", "nats");
+  put("effective", view ? view.effective_moves.toFixed(1) : "–", `of ${moves.length} legal`);
+  put("regret", view && view.regret_cp !== null ? view.regret_cp.toFixed(1) : "–", "centipawns");
+  const [value, optimum] = [view && view.value, view && view.optimum_entropy];
+  document.getElementById("value-box").hidden = value === null;
+  document.getElementById("optimum-box").hidden = optimum === null;
+  if (value !== null) put("value", value.toFixed(3).replace("-", MINUS), "reward");
+  if (optimum !== null) put("optimum", optimum.toFixed(2), "nats");
+  const pulled = optimum !== null;
+  document.querySelector("#moves .pulled").hidden = !pulled;
+  document.querySelector("#moves tbody").replaceChildren(...moves.map((move) => row(move, pulled)));
+}
+
+function row(move, pulled) {
+  const line = document.createElement("tr"), bar = document.createElement("td"), filled = document.createElement("span");
+  const texts = [
+    move.san,
+    percent(move.probability),
+    move.score_cp === null ? "–" : centipawns(move.score_cp, true),
+    move.regret_cp === null ? "–" : centipawns(move.regret_cp, false),
+  ];
+  if (pulled) texts.push(percent(move.optimum));
+  const cells = texts.map((text) => {
+    const cell = document.createElement("td");
+    cell.textContent = text;
+    return cell;
+  });
+  filled.style.width = `${100 * move.probability}%`;
+  bar.className = "bar";
+  bar.setAttribute("aria-hidden", "true");
+  bar.append(filled);
+  if (move.regret_cp !== null) {
+    line.classList.toggle("best", move.regret_cp === 0);
+    cells[3].classList.toggle("regret-low", move.regret_cp <= 20);
+    cells[3].classList.toggle("regret-high", move.regret_cp >= 100);
+  }
+  line.dataset.uci = move.uci;
+  line.append(cells[0], bar, ...cells.slice(1));
+  return line;
+}

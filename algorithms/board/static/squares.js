@@ -1,0 +1,186 @@
+// The board as a grid of 64 buttons over the picture: a man is moved by clicks, by dragging, or by keys.
+
+const FILES = "abcdefgh";
+const KEYS = {ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]};
+const DRAG_PIXELS = 5;
+
+/** The name of a square 0 .. 63, a1 first. */
+export function squareName(square) {
+  return FILES[square % 8] + (Math.floor(square / 8) + 1);
+}
+
+/**
+ * Makes the grid.
+ *
+ * grid: its element. moved(moves): called with the legal moves between two squares, one or, for a promotion, more.
+ */
+export class Squares {
+  constructor(grid, moved) {
+    this.grid = grid;
+    this.moved = moved;
+    this.taken = null;
+    this.place = [0, 7];
+    this.buttons = [];
+    this.legal = [];
+    this.men = [];
+    this.black = false;
+    this.drag = null;
+    for (let row = 0; row < 8; row += 1) {
+      const line = document.createElement("div");
+      line.setAttribute("role", "row");
+      for (let column = 0; column < 8; column += 1) line.append(this.#button(column, row));
+      grid.append(line);
+    }
+    grid.addEventListener("keydown", (event) => this.#key(event));
+    grid.addEventListener("pointerdown", (event) => this.#down(event));
+    grid.addEventListener("pointermove", (event) => this.#drag(event));
+    grid.addEventListener("pointerup", (event) => this.#up(event));
+    grid.addEventListener("pointercancel", () => this.#drop());
+    this.#focusable();
+  }
+
+  /** Shows a position: men by square, legal moves of whoever may move by hand, and which side is below. */
+  show(men, legal, black) {
+    const same = this.black === black && this.men.join() === men.join();
+    this.men = men;
+    this.legal = legal;
+    this.black = black;
+    if (!same) this.taken = null;
+    this.#draw();
+  }
+
+  #button(column, row) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.setAttribute("role", "gridcell");
+    button.dataset.column = column;
+    button.dataset.row = row;
+    button.addEventListener("click", (event) => {
+      if (event.detail === 0 || !this.clicked) this.#choose(this.#square(column, row));
+      this.clicked = false;
+    });
+    this.buttons.push(button);
+    return button;
+  }
+
+  #square(column, row) {
+    return this.black ? row * 8 + 7 - column : (7 - row) * 8 + column;
+  }
+
+  #of(event) {
+    const under = document.elementFromPoint(event.clientX, event.clientY);
+    const button = under && under.closest("#squares button");
+    return button && this.#square(Number(button.dataset.column), Number(button.dataset.row));
+  }
+
+  #draw() {
+    const targets = new Set(this.legal.filter((move) => move.from === this.taken).map((move) => move.to));
+    const own = new Set(this.legal.map((move) => move.from));
+    for (const button of this.buttons) {
+      const square = this.#square(Number(button.dataset.column), Number(button.dataset.row));
+      const man = this.men[square];
+      const notes = [squareName(square), man || "empty"];
+      if (square === this.taken) notes.push("taken up");
+      if (targets.has(square)) notes.push("can be reached");
+      button.dataset.square = squareName(square);
+      button.setAttribute("aria-label", notes.join(", "));
+      button.setAttribute("aria-selected", String(square === this.taken));
+      button.classList.toggle("own", own.has(square));
+      button.classList.toggle("man", Boolean(man));
+      button.classList.toggle("taken", square === this.taken);
+      button.classList.toggle("target", targets.has(square));
+    }
+  }
+
+  #choose(square) {
+    const moves = this.legal.filter((move) => move.from === this.taken && move.to === square);
+    if (moves.length) {
+      this.taken = null;
+      this.#draw();
+      this.moved(moves);
+      return;
+    }
+    const own = this.legal.some((move) => move.from === square);
+    this.taken = own && square !== this.taken ? square : null;
+    this.#draw();
+  }
+
+  #key(event) {
+    if (event.key === "Escape") {
+      this.taken = null;
+      this.#draw();
+      return;
+    }
+    const step = KEYS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const inside = (number) => Math.min(7, Math.max(0, number));
+    const {column, row} = event.target.dataset;
+    this.place = [inside(Number(column) + step[0]), inside(Number(row) + step[1])];
+    this.#focusable().focus();
+  }
+
+  #focusable() {
+    const at = this.place[1] * 8 + this.place[0];
+    this.buttons.forEach((button, index) => { button.tabIndex = index === at ? 0 : -1; });
+    return this.buttons[at];
+  }
+
+  #down(event) {
+    const button = event.target.closest("button");
+    if (!button || event.button !== 0) return;
+    this.place = [Number(button.dataset.column), Number(button.dataset.row)];
+    this.#focusable();
+    const square = this.#square(...this.place);
+    if (this.legal.some((move) => move.from === square)) {
+      this.drag = {square, x: event.clientX, y: event.clientY, ghost: null, size: button.clientWidth};
+    }
+  }
+
+  #drag(event) {
+    const drag = this.drag;
+    if (!drag) return;
+    if (!drag.ghost) {
+      if (Math.hypot(event.clientX - drag.x, event.clientY - drag.y) < DRAG_PIXELS) return;
+      this.grid.setPointerCapture(event.pointerId);
+      this.taken = drag.square;
+      this.#draw();
+      drag.ghost = man(this.men[drag.square]);
+      drag.ghost.classList.add("ghost");
+      drag.ghost.setAttribute("width", drag.size);
+      drag.ghost.setAttribute("height", drag.size);
+      document.body.append(drag.ghost);
+    }
+    const [x, y] = [event.clientX - drag.size / 2, event.clientY - drag.size / 2];
+    drag.ghost.style.transform = `translate(${x}px, ${y}px)`;
+  }
+
+  #up(event) {
+    const drag = this.drag;
+    this.#drop();
+    if (!drag || !drag.ghost) return;
+    this.clicked = true; // the click that may follow belongs to the drag
+    setTimeout(() => { this.clicked = false; }, 0);
+    const square = this.#of(event);
+    if (square !== null && square !== drag.square) this.#choose(square);
+    else {
+      this.taken = null;
+      this.#draw();
+    }
+  }
+
+  #drop() {
+    if (this.drag && this.drag.ghost) this.drag.ghost.remove();
+    this.drag = null;
+  }
+}
+
+/** An SVG with one man, such as "white pawn"; the page has its drawing. */
+export function man(name) {
+  const [svg, use] = ["svg", "use"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  svg.setAttribute("viewBox", "0 0 45 45");
+  svg.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", "#" + name.replace(" ", "-"));
+  svg.append(use);
+  return svg;
+}

@@ -1,0 +1,66 @@
+"""Fixtures of the board's tests: one application for all of them, since it keeps no state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from starlette.testclient import TestClient
+
+from algorithms.board.policies import Policies
+from algorithms.run_folder import checkpoint
+from chess_env.evaluators import Evaluator, make_evaluator
+from tests.board.served import serving
+from tests.evaluation.policies import saved_run, small_policy
+from tests.networks.facts_net import FACTS
+from tests.playing.test_pull import run_folder
+
+
+class Board(NamedTuple):
+    """Attributes: the policies, a client, and the names of a run with a known optimum, and of broken folders."""
+
+    policies: Policies
+    client: TestClient
+    run: str
+    other: str
+    empty: str
+    damaged: str
+    own_network: str
+    newer: str
+
+
+@pytest.fixture(scope="session")
+def builtin() -> Iterator[Evaluator]:
+    made = make_evaluator("builtin", 1, "memory")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def board(tmp_path_factory: pytest.TempPathFactory, builtin: Evaluator) -> Iterator[Board]:
+    folder = tmp_path_factory.mktemp("runs")
+    names = {
+        "run": run_folder(folder / "run", reference=small_policy(7), ent_coef=0.5, kl_ref_coef=0.8),
+        "other": str(saved_run(folder / "other", 1, critic=False)),
+        "empty": str(folder / "empty"),
+        "damaged": str(saved_run(folder / "damaged", 2)),
+        "own_network": str(folder / "own"),
+        "newer": str(folder / "newer"),
+    }
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
+        saved_run(folder / "newer", 3)
+    Path(names["empty"], "checkpoints").mkdir(parents=True)
+    weights = folder / "damaged" / "checkpoints" / "update-00000001" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    own = saved_run(folder / "own", 4)
+    config = own / "config.json"
+    settings = json.loads(config.read_text())
+    del settings["sha256"]  # it is none that was written: without a checksum it is used as it is
+    settings["policy"]["network"] = FACTS.network
+    config.write_text(json.dumps(settings))
+    with serving([*names.values()], builtin) as (policies, client):
+        yield Board(policies, client, **names)

@@ -1,0 +1,182 @@
+"""The page's answers are the library's, and what is wrong is said in a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import xml.etree.ElementTree as ET
+
+import chess
+import pytest
+
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.playing.position import reached
+from algorithms.playing.pull import load_pull
+from algorithms.playing.view import view_of
+from chess_env.evaluators import Evaluator
+from tests.board.conftest import Board
+from tests.board.served import answer, refusal
+from tests.playing.test_view import random_positions
+
+FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
+SHUFFLE = ["g1f3", "g8f6", "f3g1", "f6g8"]
+
+
+def test_every_number_of_100_random_positions_is_the_library_s(
+    board: Board, builtin: Evaluator
+) -> None:
+    policy, pull = load_policy(board.run), load_pull(board.run)
+    for number, moves in enumerate(random_positions(100, seed=4)):
+        temperature = (0.0, 0.3, 1.0, 1.7)[number % 4]
+        found = answer(
+            board.client, "/api/view", policy=board.run, moves=moves, temperature=temperature
+        )
+        view = view_of(
+            policy, reached(None, moves), temperature=temperature, evaluator=builtin, pull=pull
+        )
+        wanted = dataclasses.asdict(view) | {"moves": [*map(dataclasses.asdict, view.moves)]}
+        assert found["view"] == wanted and found["problem"] == ""
+        assert found["view"]["optimum_entropy"] is not None
+
+
+def test_the_position_is_told_in_full(board: Board) -> None:
+    found = answer(board.client, "/api/view", policy=board.other, moves=["e2e4", "e7e5"])
+    position = found["position"]
+    there = chess.Board()
+    there.push_san("e4")
+    there.push_san("e5")
+    assert position["fen"] == there.fen() and position["turn"] == "white"
+    assert position["men"][chess.E4] == "white pawn" and position["men"][chess.E2] == ""
+    assert {move["uci"] for move in position["legal"]} == {m.uci() for m in there.legal_moves}
+    assert {move["san"] for move in position["legal"]} == {there.san(m) for m in there.legal_moves}
+    assert (position["last"], position["check"], position["over"]) == ([52, 36], False, None)
+    assert found["sans"] == ["e4", "e5"] and found["at"] == 2
+
+
+def test_an_earlier_place_in_a_game_is_shown_with_all_of_its_moves(board: Board) -> None:
+    found = answer(board.client, "/api/view", policy=board.other, moves=FOOLS_MATE, at=1)
+    assert found["sans"] == ["f3", "e5", "g4", "Qh4#"]
+    assert found["position"]["turn"] == "black" and found["position"]["over"] is None
+
+
+@pytest.mark.parametrize(
+    ("fen", "moves", "result", "reason"),
+    [
+        ("", FOOLS_MATE, "0-1", "Black wins: checkmate."),
+        ("", SHUFFLE * 2, "1/2-1/2", "A draw: the position has occurred three times."),
+        ("7k/5Q2/8/8/8/8/8/K7 w - - 98 80", ["f7e6", "h8g7"], "1/2-1/2", "A draw: fifty moves"),
+        ("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1", ["g1g6"], "1/2-1/2", "A draw: stalemate."),
+        ("7k/8/5K2/6p1/8/8/8/8 w - - 0 1", ["f6g5"], "1/2-1/2", "A draw: neither side can mate."),
+    ],
+)
+def test_the_end_of_a_game_has_its_result_and_reason(
+    board: Board, fen: str, moves: list[str], result: str, reason: str
+) -> None:
+    found = answer(board.client, "/api/view", policy=board.other, fen=fen, moves=moves)
+    over = found["position"]["over"]
+    assert over["result"] == result and over["reason"].startswith(reason)
+    assert found["position"]["legal"] == []
+    said = refusal(board.client, "/api/reply", 400, policy=board.other, fen=fen, moves=moves)
+    assert said == "The game is over: no move is made."
+
+
+def test_the_policy_s_reply_is_drawn_at_the_temperature(board: Board) -> None:
+    policy = load_policy(board.other)
+    view = view_of(policy, reached(None, ()), temperature=1.0, evaluator=None, pull=None)
+    asked = {"policy": board.other, "moves": []}
+    cold = {
+        answer(board.client, "/api/reply", **asked, temperature=0)["moves"][0] for _ in range(5)
+    }
+    assert cold == {view.moves[0].uci}
+    warm = {
+        answer(board.client, "/api/reply", **asked, temperature=5)["moves"][0] for _ in range(40)
+    }
+    assert len(warm) > 3 and warm <= {move.uci for move in view.moves}
+
+
+def test_the_picture_has_the_men_and_an_arrow_for_each_likely_move(board: Board) -> None:
+    asked = {"policy": board.other, "moves": ["e2e4"], "temperature": 1.0}
+    found = answer(board.client, "/api/view", **asked)
+    svg = ET.fromstring(found["picture"])
+    shares = [move["probability"] for move in found["view"]["moves"]]
+    arrows = [one for one in svg.iter("g") if one.get("class") == "arrow"]
+    assert len(arrows) == min(12, sum(share >= 0.01 for share in shares))
+    assert sum(one.get("href", "").startswith("#white-") for one in svg.iter("use")) == 16
+    turned = answer(board.client, "/api/view", **asked, below="black")["picture"]
+    assert "#names-black" in turned and "#names-white" in found["picture"]
+
+
+def test_promotions_between_two_squares_are_one_arrow(board: Board) -> None:
+    found = answer(
+        board.client, "/api/view", policy=board.other, fen="8/P6k/8/8/8/8/7K/8 w - - 0 1",
+        temperature=5.0,
+    )  # fmt: skip
+    (title,) = re.findall(r"<title>(a7a8[^<]*)</title>", found["picture"])
+    share = sum(m["probability"] for m in found["view"]["moves"] if m["uci"].startswith("a7a8"))
+    assert title.count("a7a8") == 4 and title.endswith(f" {share:.1%}")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("empty", "no intact checkpoint"),
+        ("damaged", "model.safetensors is damaged: "),
+        ("own_network", "names what is not part of this project"),
+        ("newer", "open it with the version of the project that wrote it"),
+    ],
+)
+def test_a_run_that_cannot_be_opened_says_so_and_the_board_still_works(
+    board: Board, name: str, why: str
+) -> None:
+    source = getattr(board, name)
+    states = {
+        state["name"]: state for state in board.client.get("/api/policies").json()["policies"]
+    }
+    assert states[source]["state"] == "failed" and why in states[source]["says"]
+    assert states[board.run]["state"] == "ready"
+    found = answer(board.client, "/api/view", policy=source, moves=["e2e4"])
+    assert found["view"] is None and why in found["problem"]
+    assert len(found["position"]["legal"]) == 20 and found["sans"] == ["e4"]
+    assert why in refusal(board.client, "/api/reply", 409, policy=source, moves=["e2e4"])
+
+
+def test_the_list_says_what_pulls_and_what_is_not_known(board: Board) -> None:
+    found = board.client.get("/api/policies").json()
+    states = {state["name"]: state for state in found["policies"]}
+    assert found["evaluator"].startswith("builtin")
+    run, other = states[board.run], states[board.other]
+    assert (run["ent_coef"], run["kl_ref_coef"]) == (pytest.approx(0.05), pytest.approx(0.08))
+    assert run["temperature"] == 0.7 and run["label"] == "run" and run["no_optimum"] == ""
+    assert other["ent_coef"] is None and other["no_optimum"].startswith("grpo divides")
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ({"fen": "8/8/8/8/8/8/8/8 w - - 0 1"}, "illegal FEN"),
+        ({"fen": "<script>alert(1)</script>"}, "illegal FEN"),
+        ({"fen": "k" * 5000}, "a FEN has at most"),
+        ({"fen": 3}, "expected a text"),
+        ({"moves": ["e2e5"]}, "move 1, 'e2e5', is not legal"),
+        ({"moves": ["0000"]}, "is not legal"),
+        ({"moves": ["e2e4", "<b>"]}, "move 2, '<b>', is not legal"),
+        ({"moves": "e2e4"}, "moves is no list"),
+        ({"moves": ["g1f3"] * 1001}, "at most 1,000 are shown"),
+        ({"at": 1}, "expected a number of plies, 0 to 0"),
+        ({"at": True}, "expected a number of plies"),
+        ({"moves": ["e2e4"], "at": 0, "temperature": -1}, "expected a number from 0 to 5"),
+        ({"temperature": True}, "expected a number from 0 to 5"),
+        ({"temperature": "1"}, "expected a number from 0 to 5"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_value(
+    board: Board, question: dict[str, object], said: str
+) -> None:
+    found = refusal(board.client, "/api/view", 400, policy=board.other, **question)
+    assert said in found and len(found) < 500
+
+
+def test_the_reply_is_asked_at_the_end_of_the_game(board: Board) -> None:
+    said = refusal(board.client, "/api/reply", 400, policy=board.other, moves=["e2e4"], at=0)
+    assert "moves at the end of the game alone" in said
+    assert "no policy" in refusal(board.client, "/api/reply", 409, policy="<b>x</b>", moves=[])

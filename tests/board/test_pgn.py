@@ -1,0 +1,77 @@
+"""Games as PGN: what is written is read again, and a damaged text is read as far as it goes."""
+
+from __future__ import annotations
+
+import io
+
+import chess.pgn
+import pytest
+
+from tests.board.conftest import Board
+from tests.board.served import answer, refusal
+
+PAWN = "8/P6k/8/8/8/8/7K/8 w - - 0 1"
+SCHOLAR = ["e2e4", "e7e5", "d1h5", "b8c6", "f1c4", "g8f6", "h5f7"]
+
+
+def test_a_saved_game_is_a_game_for_python_chess_with_result_and_reason(board: Board) -> None:
+    found = answer(
+        board.client,
+        "/api/pgn/write",
+        moves=SCHOLAR,
+        white='Me "the best"]\n[X "y"',
+        black="example",
+    )
+    game = chess.pgn.read_game(io.StringIO(found["pgn"]))
+    assert game is not None and game.errors == []
+    assert [move.uci() for move in game.mainline_moves()] == SCHOLAR
+    assert game.headers["Result"] == "1-0" and game.headers["Termination"] == "checkmate"
+    assert game.headers["White"] == "Me 'the best']?[X 'y'" and "X" not in game.headers
+    assert answer(board.client, "/api/pgn/read", pgn=found["pgn"])["moves"] == SCHOLAR
+
+
+def test_a_game_from_a_position_keeps_it_and_its_promotion(board: Board) -> None:
+    asked = {"fen": PAWN, "moves": ["a7a8n", "h7g6"]}
+    text = answer(board.client, "/api/pgn/write", **asked, white="a", black="b")["pgn"]
+    found = answer(board.client, "/api/pgn/read", pgn=text)
+    assert found == {**asked, "note": ""}
+
+
+def test_variations_and_comments_are_left_out(board: Board) -> None:
+    text = "1. e4 {<script>} (1. d4 d5 (1... Nf6)) e5 $1 2. Nf3 *\n\n1. c4 *"
+    assert answer(board.client, "/api/pgn/read", pgn=text)["moves"] == ["e2e4", "e7e5", "g1f3"]
+
+
+def test_variations_may_be_nested_as_deep_as_the_text_is_long(board: Board) -> None:
+    text = "1. e4 " + "(1. d4 " * 20_000
+    assert answer(board.client, "/api/pgn/read", pgn=text)["moves"] == ["e2e4"]
+
+
+def test_a_game_with_an_illegal_move_is_shown_up_to_there(board: Board) -> None:
+    found = answer(board.client, "/api/pgn/read", pgn="1. e4 e5 2. Ke3 Nc6 *")
+    assert found["moves"] == ["e2e4", "e7e5"] and "follows ply 2 cannot" in found["note"]
+
+
+def test_a_null_move_ends_what_is_shown(board: Board) -> None:
+    found = answer(board.client, "/api/pgn/read", pgn="1. e4 -- 2. d4 *")
+    assert found["moves"] == ["e2e4"] and "follows ply 1 cannot" in found["note"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no game in this text"),
+        ("<script>alert(1)</script>", "no move in this text"),
+        ('[Variant "Atomic"]\n\n1. e4 *', "another variant"),
+        ('[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n*', "illegal FEN"),
+        ('[FEN "<b>"]\n\n1. e4 *', "illegal FEN"),
+    ],
+)
+def test_a_text_without_a_game_of_chess_is_refused(board: Board, text: str, said: str) -> None:
+    assert said in refusal(board.client, "/api/pgn/read", 400, pgn=text)
+
+
+def test_a_long_game_is_cut_and_says_so(board: Board) -> None:
+    moves = " ".join(["Nf3 Nf6 Ng1 Ng8"] * 300)
+    found = answer(board.client, "/api/pgn/read", pgn=moves)
+    assert len(found["moves"]) == 1000 and found["note"] == "The first 1,000 plies are shown."
