@@ -88,7 +88,7 @@ def definitions() -> Markup:
         "g",
         element("rect", class_="light", width=SIDE, height=SIDE),
         element("path", class_="dark", d=dark),
-        id="squares",
+        id="board-squares",
     )
     # As attributes, because the pages' security policy lets no style attribute pass.
     men = [
@@ -166,7 +166,7 @@ def position_elements(
         for x, y in [_middle(square, black_below)]
     ]  # fmt: skip
     names = f"#names-{'black' if black_below else 'white'}"
-    board = [element("use", href="#squares"), *marked, element("use", href=names)]
+    board = [element("use", href="#board-squares"), *marked, element("use", href=names)]
     return Markup("").join([*board, *men])
 
 

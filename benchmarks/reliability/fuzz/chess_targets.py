@@ -82,7 +82,7 @@ GAMES = (
     b'[Event "z"]\n\n1. e4 c5 2. Nf3 d6 3. Bb5+ Bd7 4. O-O Nf6 5. e5 dxe5 0-1\n\n'
     b'[Event "z2"]\n\n1. Nf3 Nf6 2. -- e6 3. g3 1/2-1/2\n',
 )
-_PGN_WORDS = (
+PGN_WORDS = (
     *b"1. 1... e4 Nf3 O-O O-O-O 0-0 exd5 e8=Q a1=K Qxf7# -- Z0 @@@@ P@e4 1-0 0-1 1/2-1/2 *".split(),
     *b"{ } ( ) ; % $5 !? [ [%clk".split(),
     b'[Event "a"]\n',
@@ -129,7 +129,7 @@ def pgn(scratch: Path) -> Target:
 
     def make(choices: Choices) -> bytes:
         seeds = packed if choices.below(16) == 0 else GAMES
-        return damaged(seeds, choices, _PGN_WORDS)
+        return damaged(seeds, choices, PGN_WORDS)
 
     return Target(check, make)
 

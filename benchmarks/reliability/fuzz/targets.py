@@ -11,6 +11,7 @@ _HOMES = {
     "chess_targets": ("fen", "pgn"),
     "uci_targets": ("uci_engine", "uci_commands"),
     "folder_targets": ("metrics", "checkpoint", "config"),
+    "board_targets": ("board_question", "board_pgn"),
 }
 TARGETS = tuple(name for names in _HOMES.values() for name in names)
 
