@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,10 +13,15 @@ from starlette.testclient import TestClient
 from algorithms.board.policies import Policies
 from algorithms.run_folder import checkpoint
 from chess_env.evaluators import Evaluator, make_evaluator
+from tests.board.browser import Tab, chromium, tab
 from tests.board.served import serving
+from tests.board.test_command import board_process
 from tests.evaluation.policies import saved_run, small_policy
 from tests.networks.facts_net import FACTS
 from tests.playing.test_pull import run_folder
+
+EVIL = "<img src=x onerror=document.title=`got_in`>"
+"""The name of a run folder, and what hostile users type."""
 
 
 class Board(NamedTuple):
@@ -64,3 +69,39 @@ def board(tmp_path_factory: pytest.TempPathFactory, builtin: Evaluator) -> Itera
     config.write_text(json.dumps(settings))
     with serving([*names.values()], builtin) as (policies, client):
         yield Board(policies, client, **names)
+
+
+class Site(NamedTuple):
+    """Attributes: address of a running server, and the names of three of its policies."""
+
+    url: str
+    run: str
+    evil: str
+    broken: str
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("runs")
+    run = run_folder(folder / "run", reference=small_policy(7), ent_coef=0.5, kl_ref_coef=0.8)
+    evil = str(saved_run(folder / EVIL, 1, critic=True))
+    broken = str(folder / f"no {EVIL}")
+    names = (run, evil, broken)
+    with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
+        yield Site(url, *names)
+
+
+@pytest.fixture
+def page(browser: Any, site: Site) -> Iterator[Tab]:
+    """A tab that must end without an error and without a request elsewhere."""
+    with tab(browser, site.url) as opened:
+        yield opened
+        opened.page.wait_for_timeout(100)
+        assert opened.errors == [] and opened.elsewhere == []
+        assert opened.page.title() == "chess-lab board"

@@ -1,13 +1,9 @@
-"""The page in a real Chromium: games by mouse, touch and keyboard, hostile texts, a lost server, accessibility."""
+"""The page in a real Chromium: games by mouse and keyboard, the rules' special moves, numbers, hostile texts."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import chess.pgn
 import pytest
@@ -17,56 +13,15 @@ from algorithms.playing.position import reached
 from algorithms.playing.pull import load_pull
 from algorithms.playing.view import view_of
 from chess_env.evaluators import Evaluator
-from tests.board.browser import Tab, chromium, tab
-from tests.board.screenshots import FOLDER, take
-from tests.board.test_command import board_process
-from tests.evaluation.policies import saved_run, small_policy
-from tests.playing.test_pull import run_folder
+from tests.board.browser import Tab
+from tests.board.conftest import EVIL, Site
 
 pytestmark = pytest.mark.browser
 
-EVIL = "<img src=x onerror=document.title=`got_in`>"
 CASTLING = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
 EN_PASSANT = "4k3/8/8/8/5p2/8/4P3/4K3 w - - 0 1"
 PROMOTION = "8/P6k/8/8/8/8/7K/8 w - - 0 1"
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """Attributes: address of a running server, and the names of three of its policies."""
-
-    url: str
-    run: str
-    evil: str
-    broken: str
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("runs")
-    run = run_folder(folder / "run", reference=small_policy(7), ent_coef=0.5, kl_ref_coef=0.8)
-    evil = str(saved_run(folder / EVIL, 1, critic=True))
-    broken = str(folder / f"no {EVIL}")
-    names = (run, evil, broken)
-    with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
-        yield Site(url, *names)
-
-
-@pytest.fixture
-def page(browser: Any, site: Site) -> Iterator[Tab]:
-    """A tab that must end without an error and without a request elsewhere."""
-    with tab(browser, site.url) as opened:
-        yield opened
-        opened.page.wait_for_timeout(100)
-        assert opened.errors == [] and opened.elsewhere == []
-        assert opened.page.title() == "chess-lab board"
 
 
 def test_a_whole_game_by_mouse_against_the_policy(page: Tab, site: Site) -> None:
@@ -247,6 +202,12 @@ def test_hostile_texts_are_shown_as_text(page: Tab, site: Site) -> None:
         page.page.reload()
         page.page.wait_for_timeout(500)
         page.errors[:] = [each for each in page.errors if "status of 400" not in each]
+        page.page.fill("#typed-move", "e4")
+        page.page.keyboard.press("Enter")
+        page.page.click("#new")
+        page.page.get_by_label("both sides").check()
+        page.page.wait_for_selector("#squares button.own")
+        assert (EVIL in page.text("#problem")) == (f"policy={EVIL}" in state)
     assert page.page.locator("img, iframe, object, embed").count() == 0
 
 
@@ -289,88 +250,3 @@ def test_two_tabs_have_two_games(page: Tab, site: Site) -> None:
     other.settled()
     other.wait_for_plies(1)
     assert other.man("e4") == "white pawn"
-
-
-def test_a_lost_server_is_said_and_the_page_goes_on_when_it_is_back(
-    browser: Any, site: Site
-) -> None:
-    start = ("--evaluator", "none", site.run)
-    with board_process("--port", "0", *start) as (process, url), tab(browser, url) as page:
-        page.open(f"policy={site.run}&you=both")
-        page.click("e2e4")
-        page.wait_for_plies(1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        page.page.wait_for_selector("#lost:not([hidden])")
-        assert "The server does not answer" in page.text("#lost")
-        page.click("e7e5")  # while it is away
-        with board_process("--port", url.rstrip("/").rpartition(":")[2], *start):
-            page.page.wait_for_selector("#lost", state="hidden")
-            page.wait_for_plies(2)
-            assert page.moves() == ["e2e4", "e7e5"] and page.man("e5") == "black pawn"
-            page.page.wait_for_selector("#moves tbody tr")
-        unexpected = [each for each in page.errors if "Failed to load resource" not in each]
-        assert unexpected == [] and page.elsewhere == []
-
-
-def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> None:
-    phone = {"viewport": {"width": 375, "height": 667}, "has_touch": True, "is_mobile": True}
-    with tab(browser, site.url, **phone) as page:
-        page.open(f"policy={site.run}&you=both")
-        assert page.page.evaluate("document.documentElement.scrollWidth") == 375
-        page.square("e2").tap()
-        page.square("e4").tap()
-        page.wait_for_plies(1)
-        assert page.moves() == ["e2e4"] and page.square("a1").bounding_box()["width"] > 40
-        page.page.click("#files summary")
-        assert page.page.evaluate("document.documentElement.scrollWidth") == 375
-        small = page.page.evaluate(
-            "[...document.querySelectorAll('button, select, input, summary')].filter((one) => one.offsetParent "
-            "&& one.getBoundingClientRect().height < 24 && one.type !== 'radio').map((one) => one.id)"
-        )
-        assert small == [] and page.errors == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1200])
-def test_axe_finds_no_violation_of_level_a_or_aa(
-    browser: Any, site: Site, scheme: str, width: int
-) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    levels = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-    options = {"runOnly": {"type": "tag", "values": levels}}
-    view = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    with tab(browser, site.url, **view) as page:
-        page.open(f"policy={site.run}&you=both&moves=e2e4")
-        background = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
-
-        def check(what: str) -> None:
-            found = Axe().run(page.page, options=options)
-            assert found.violations_count == 0, f"{what}: {found.generate_report()}"
-            assert len(found.response["passes"]) > 8
-
-        check("a game")
-        page.page.click("#files summary")
-        page.page.fill("#fen", "x")
-        page.page.get_by_role("button", name="Set the position").click()
-        page.page.wait_for_selector("#files-say:not(:empty)")
-        check("a refusal")
-        page.open(f"policy={site.run}&you=both&moves={','.join(FOOLS_MATE)}")
-        check("a finished game")
-        page.open(f"policy={site.run}&you=both&fen={PROMOTION}")
-        page.square("a7").click()
-        check("a man taken up")
-        page.square("a8").click()
-        check("a promotion")
-        page.open(f"policy={site.broken}&you=both")
-        check("a policy that cannot be opened")
-
-
-def test_the_pictures_of_the_page_are_taken_and_small(browser: Any, tmp_path: Path) -> None:
-    with board_process("--port", "0", "--evaluator", "builtin", "example") as (_, url):
-        written = take(browser, url, tmp_path)
-    assert {path.name for path in written} == {path.name for path in FOLDER.iterdir()}
-    sizes = {path.name: path.stat().st_size for path in (*written, *FOLDER.iterdir())}
-    assert all(10_000 < size < 250_000 for size in sizes.values()), sizes

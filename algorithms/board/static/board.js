@@ -2,9 +2,10 @@
 
 import {START, readAddress, writeAddress} from "./address.js";
 import {savePgn, showGame, spoken} from "./game.js";
+import {meant, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
 import {LostError, RefusedError, ask, pause, waitForServer} from "./server.js";
-import {Squares, man} from "./squares.js";
+import {Squares} from "./squares.js";
 
 const POLL_LOADING_MS = 300, POLL_MS = 3000;
 const byId = (id) => document.getElementById(id);
@@ -12,6 +13,7 @@ const byId = (id) => document.getElementById(id);
 let state = readAddress(location.hash);
 let policies = [];
 let shown = null; // the last answer
+let missing = ""; // what the address asked for in vain
 let running = false, again = false, replying = false;
 
 const squares = new Squares(byId("squares"), choose);
@@ -114,7 +116,7 @@ function show(answer) {
   byId("result").textContent = position.over ? `${position.over.result} · ${position.over.reason}` : "";
   byId("fen").value = position.fen;
   byId("announce").textContent = spoken(answer);
-  say(problem);
+  say([missing, problem].filter(Boolean).join("\n"));
   showControls();
 }
 
@@ -156,11 +158,19 @@ function showPolicies(answer) {
     option.textContent = (twice ? policy.name : policy.label) + suffix;
     return option;
   }));
-  if (!chosen()) state.policy = policies[0].name;
-  select.value = state.policy;
+  takeKnownPolicy();
   byId("judged").textContent = answer.evaluator
     ? `Scores and regret in centipawns, from the side to move, after each move. ★ has no regret. Scored by ${answer.evaluator}.`
     : "No evaluator scores the moves.";
+}
+
+/** A link may name a policy that this server does not offer: the first one is shown, and that is said. */
+function takeKnownPolicy() {
+  if (!chosen()) {
+    missing = state.policy && `The address asks for the policy “${state.policy}”, which is not offered here.`;
+    state.policy = policies[0].name;
+  }
+  byId("policy").value = state.policy;
 }
 
 /** Keeps the list current: often while a policy is loaded, and now and then to see that the server is there. */
@@ -195,7 +205,7 @@ async function fetchPolicies() {
 // --- what a player does ---
 
 async function choose(moves) {
-  const move = moves.length === 1 ? moves[0] : await promotion(moves);
+  const move = moves.length === 1 ? moves[0] : await promotion(moves, shown.position.turn);
   if (move) play(move);
 }
 
@@ -206,47 +216,18 @@ function play(move) {
   change({moves, at: moves.length});
 }
 
-/** The legal move that promotes to the man that the player chooses, or null. */
-function promotion(moves) {
-  const dialog = byId("promotion"), colour = shown.position.turn;
-  return new Promise((done) => {
-    let taken = null;
-    dialog.querySelector(".men").replaceChildren(...moves.map((move) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.setAttribute("aria-label", move.promotion);
-      button.append(man(`${colour} ${move.promotion}`));
-      button.addEventListener("click", () => {
-        taken = move;
-        dialog.close();
-      });
-      return button;
-    }));
-    dialog.addEventListener("close", () => done(taken), {once: true});
-    dialog.showModal();
-  });
-}
-
-/** The legal moves that a typed text means: its UCI name, its SAN with or without signs, or a promotion's squares. */
-function meant(text) {
-  const plain = (name) => name.replace(/[+#=x!?\s-]/g, "").replaceAll("0", "O");
-  const legal = shown.position.legal;
-  const exact = legal.filter((move) => plain(move.san) === plain(text));
-  if (exact.length) return exact;
-  const lower = plain(text).toLowerCase();
-  return legal.filter((move) => move.uci === lower || (move.promotion && move.uci.slice(0, 4) === lower) ||
-    plain(move.san).toLowerCase() === lower);
-}
-
 function listen() {
-  byId("policy").addEventListener("change", (event) => change({policy: event.target.value}));
+  byId("policy").addEventListener("change", (event) => {
+    missing = "";
+    change({policy: event.target.value});
+  });
   byId("temperature").addEventListener("input", (event) => change({temperature: Number(event.target.value)}));
   for (const radio of document.querySelectorAll("[name=you]")) {
     radio.addEventListener("change", () => change({you: radio.value, turned: false}));
   }
   byId("back").addEventListener("click", () => {
     // With the policy as the opponent its answer goes too, so that it is the player's turn again.
-    const moverIsPolicy = shown.position.turn === state.you && state.at === state.moves.length;
+    const moverIsPolicy = shown?.position.turn === state.you && state.at === state.moves.length;
     const moves = state.moves.slice(0, Math.max(0, state.moves.length - (moverIsPolicy ? 2 : 1)));
     change({moves, at: moves.length});
   });
@@ -270,15 +251,14 @@ function listen() {
   });
   addEventListener("hashchange", () => {
     state = readAddress(location.hash);
-    if (!chosen()) state.policy = policies[0].name;
-    byId("policy").value = state.policy;
+    takeKnownPolicy();
     refresh();
   });
 }
 
 async function typed(event) {
   event.preventDefault();
-  const field = byId("typed-move"), text = field.value.trim(), moves = meant(text);
+  const field = byId("typed-move"), text = field.value.trim(), moves = meant(text, squares.legal);
   const mine = squares.legal.length > 0;
   if (!text || !mine || !moves.length) {
     byId("typed-says").textContent = !text ? "Type a move, such as e4." : mine ? `“${text}” is no legal move here.`
