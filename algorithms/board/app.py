@@ -25,6 +25,7 @@ from algorithms.board.positions import (
     BadRequestError,
     Game,
     body_of,
+    ending,
     facts_of,
     game_at,
     game_of,
@@ -99,18 +100,18 @@ class Answers:
         return await self._answer(game, values)
 
     async def reply(self, values: Values) -> Values:
-        """As `view`, after the policy has moved.
+        """As `view`, after the policy has moved where the game goes on.
 
         Raises:
-            BadRequestError: the game is over, or the place is not its end.
+            BadRequestError: the place is not the end of the game.
         """
         game, temperature = await self._game(values), temperature_of(values)
-        if not facts_of(game)["legal"]:
-            raise BadRequestError("The game is over: no move is made.")
         if game.at != len(game.moves):
             raise BadRequestError(
                 "The policy moves at the end of the game alone: `at` is before it."
             )
+        if ending(game) is not None:
+            return await self._answer(game, values)
         name, policies = text_of(values, "policy"), self._policies
         policies.loaded(name)
         move = await asyncio.wrap_future(
@@ -139,6 +140,7 @@ class Answers:
     async def _answer(self, game: Game, values: Values) -> Values:
         view, problem = await self._view(game, text_of(values, "policy"), temperature_of(values))
         return {
+            "fen": game.fen or "",
             "moves": game.moves,
             "sans": game.sans,
             "at": game.at,

@@ -52,7 +52,10 @@ def get(url: str, host: str | None = None) -> tuple[int, bytes]:
         return refused.code, refused.read()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_it_serves_on_this_machine_alone_until_a_signal_comes(
     number: signal.Signals, code: int
 ) -> None:

@@ -39,6 +39,38 @@ def test_a_lost_server_is_said_and_the_page_goes_on_when_it_is_back(
         assert unexpected == [] and page.elsewhere == []
 
 
+def test_what_takes_long_is_shown_while_it_does(browser: Any, site: Site) -> None:
+    with tab(browser, site.url) as page:
+        page.open(f"policy={site.run}&you=both")
+        busy = page.page.locator("#busy")
+        assert busy.is_hidden()
+
+        def slowly(route: Any) -> None:
+            page.page.wait_for_timeout(1500)
+            route.continue_()
+
+        page.page.route("**/api/view", slowly)
+        page.click("e2e4")
+        busy.wait_for(state="visible", timeout=1400)
+        assert page.text("#busy-text") == "computing …"
+        page.wait_for_plies(1)
+        busy.wait_for(state="hidden")
+
+
+def test_a_policy_that_is_still_loaded_is_waited_for(browser: Any, site: Site) -> None:
+    with (
+        board_process("--port", "0", "--evaluator", "builtin", "example") as (_, url),
+        tab(browser, url) as page,
+    ):
+        page.page.goto(url)
+        page.page.wait_for_selector("#squares button[aria-label='e2, white pawn']")
+        said = page.text("#problem"), page.text("#policy")
+        assert said in (("The policy is being loaded.", "example (loading …)"), ("", "example"))
+        page.page.wait_for_selector("#moves tbody tr")
+        assert page.page.locator("#problem").is_hidden() and page.text("#policy") == "example"
+        assert page.errors == []
+
+
 def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> None:
     phone = {"viewport": {"width": 375, "height": 667}, "has_touch": True, "is_mobile": True}
     with tab(browser, site.url, **phone) as page:

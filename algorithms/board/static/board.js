@@ -64,10 +64,12 @@ async function refresh() {
 
 async function step() {
   try {
-    const answer = await ask("/api/view", question());
-    if (again) return;
-    show(answer);
-    if (policyMovesNext() && chosen()?.state === "ready") await reply();
+    if (!policyMovesNext()) {
+      const answer = await ask("/api/view", question());
+      if (again) return;
+      show(answer);
+    }
+    if (policyMovesNext()) await reply(); // after a link it is not known before
   } catch (error) {
     if (error instanceof LostError) {
       showPolicies(await waitForServer());
@@ -80,9 +82,12 @@ async function step() {
   }
 }
 
+/** Whether the policy is to move at the place that the address says, as far as is known of where the game began. */
 function policyMovesNext() {
-  const {turn, over} = shown.position;
-  return !over && state.you !== "both" && turn !== state.you && state.at === state.moves.length;
+  if (!shown || shown.fen !== state.fen || chosen()?.state !== "ready" || state.at !== state.moves.length) return false;
+  if (shown.position.over && shown.moves.join() === state.moves.join()) return false;
+  const whiteMoves = (shown.position.root_turn === "white") === (state.moves.length % 2 === 0);
+  return state.you !== "both" && whiteMoves === (state.you === "black");
 }
 
 /** Lets the policy move; an answer to an older state is dropped. */

@@ -1,0 +1,135 @@
+"""Seconds until the page is shown, until the policy has answered a move, and until the slider shows its effect.
+
+    python -m benchmarks.board [--json benchmarks/results/board.json]
+
+A real Chromium on a real server that offers `example`, with the evaluator that the command takes by default. Times
+are those that a user waits, from the click to the picture on the page; the memory is the server's own at its highest
+(Linux). Run it beside a training run to see both on one machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.records.report import print_table, save
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LOADED = "() => document.querySelector('#moves tbody tr') !== null"
+PLIES = "(count) => document.querySelectorAll('#game button').length >= count"
+
+
+@contextmanager
+def served() -> Iterator[tuple[int, str]]:
+    """(process id of a server, address of its page)."""
+    command = [sys.executable, "-m", "algorithms.cli", "board", "example", "--port", "0"]
+    process = subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.pid, re.findall(r"http://\S+/", process.stdout.readline())[0]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def highest_memory_mb(pid: int) -> float:
+    """MB of a process at its highest; NaN where the system does not say."""
+    status = Path(f"/proc/{pid}/status")
+    found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+    return int(found[1]) / 1000 if found else float("nan")
+
+
+def page_s(browser: Any, url: str) -> float:
+    """Seconds from nothing to the policy's moves, in a browser that has nothing of the page."""
+    page = browser.new_context().new_page()
+    start = time.perf_counter()
+    page.goto(f"{url}#policy=example&you=both")
+    page.wait_for_function(LOADED, polling=5)
+    taken = time.perf_counter() - start
+    page.context.close()
+    return taken
+
+
+def moves_s(browser: Any, url: str, count: int) -> list[float]:
+    """Seconds from the second click of a move to the policy's answer on the page; first moves of many games."""
+    page, taken = browser.new_context().new_page(), []
+    for number in range(count):
+        page.goto(f"{url}#policy=example&t=1.{number:03}")
+        page.reload()
+        page.wait_for_function(LOADED, polling=5)
+        for ply in range(0, 8, 2):
+            move = page.locator("#moves tbody tr").first.get_attribute("data-uci")
+            page.locator(f'[data-square="{move[:2]}"]').click()
+            start = time.perf_counter()
+            page.locator(f'[data-square="{move[2:4]}"]').click()
+            page.wait_for_function(PLIES, arg=ply + 2, polling=5)
+            taken.append(time.perf_counter() - start)
+    page.context.close()
+    return taken
+
+
+def slider_s(browser: Any, url: str, count: int) -> list[float]:
+    """Seconds from a change of the temperature to another entropy on the page."""
+    page, taken = browser.new_context().new_page(), []
+    page.goto(f"{url}#policy=example&you=both&moves=e2e4")
+    page.wait_for_function(LOADED, polling=5)
+    for number in range(count):
+        before = page.locator("#entropy").inner_text()
+        start = time.perf_counter()
+        page.locator("#temperature").fill(str((0.5, 1.5)[number % 2]))
+        page.wait_for_function(
+            "(before) => document.getElementById('entropy').innerText !== before",
+            arg=before,
+            polling=5,
+        )
+        taken.append(time.perf_counter() - start)
+    page.context.close()
+    return taken
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.board", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
+    with sync_playwright() as playwright, served() as (pid, url):
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page_s(browser, url)  # the policy is loaded by then
+        figures = {
+            "page": [page_s(browser, url) for _ in range(options.repeats)],
+            "move answered": moves_s(browser, url, options.repeats),
+            "slider": slider_s(browser, url, options.repeats),
+        }
+        browser.close()
+        memory = highest_memory_mb(pid)
+    rows = [
+        {
+            "what": what,
+            "median_s": round(statistics.median(taken), 3),
+            "lowest_s": round(min(taken), 3),
+            "highest_s": round(max(taken), 3),
+            "times": len(taken),
+        }
+        for what, taken in figures.items()
+    ]
+    print_table(rows)
+    print(f"\nmemory of the server at its highest: {memory:.0f} MB")
+    save(options.json, "board", rows, server_mb=round(memory))
+
+
+if __name__ == "__main__":
+    main()
