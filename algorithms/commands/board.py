@@ -80,7 +80,11 @@ def make_parser() -> argparse.ArgumentParser:
         help='scores the moves, such as "builtin" or "stockfish:depth=8"; "none" shows no scores; default: auto, '
         "Stockfish where it is found",
     )
-    parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help=TRUST_HELP + ", and its terms and reward, for what they pull towards",
+    )
     return parser
 
 

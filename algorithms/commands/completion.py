@@ -67,7 +67,7 @@ def words(command: str, text: str) -> Words:
         from algorithms.config.names import NAMES
 
         names = NAMES
-    elif command in ("eval", "uci"):
+    elif command in ("board", "eval", "uci"):
         from algorithms.networks.weights import shipped_names
 
         names = tuple(shipped_names())

@@ -59,6 +59,7 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("causes run temperature_mismatch --size ", {"full", "half", "third", "harmless"}),
         ("compare grpo rlo", {"rloo"}),
         ("uci ", {"example", "warm", "warm_move_net"}),
+        ("board ", {"example", "warm", "warm_move_net"}),
         ("completion ", {"bash", "zsh", "fish"}),
     ],
 )
