@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from algorithms.playing.requests import Request
 from algorithms.playing.view import PositionView, view_of
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.reading import cut
 from chess_env.evaluators import EngineError, Evaluator
 
 MOST_WAITING = 32
@@ -126,33 +128,37 @@ class Policies:
         Raises:
             NoPolicyError: it is not loaded, or its answer is none.
         """
-        found = self.loaded(name)
-        try:
-            return self._view(found, position, temperature, self._evaluator), ""
-        except EngineError as error:
-            without = self._view(found, position, temperature, None)
-            return without, f"No scores: the evaluator failed ({error})."
+        return self._seen(self.loaded(name), position, temperature)
 
     def move(self, name: str, position: GamePosition, temperature: float) -> str | None:
         """The move that a policy makes, drawn at the temperature; None where none is legal. To be called by `ask`.
 
         Raises:
-            NoPolicyError: it is not loaded.
+            NoPolicyError: it is not loaded, or its answer is none.
         """
         player = PolicyMoves(self.loaded(name).policy)
-        best = player(Request(position, temperature, top_k=0, seed=None, searchmoves=None)).best
-        return None if best is None else best.uci()
+        asked = Request(position, temperature, top_k=0, seed=None, searchmoves=None)
+        try:
+            found = player(asked)
+        except (ValueError, RuntimeError) as error:  # of a user's own network
+            raise NoPolicyError(f"The policy cannot move here: {cut(error)}") from error
+        if not all(map(math.isfinite, found.probs)):
+            raise NoPolicyError(
+                "The policy cannot move here: its probabilities are not finite; use another checkpoint."
+            )
+        return None if found.best is None else found.best.uci()
 
     def close(self) -> None:
         """Ends the threads; what waits is not answered."""
         for pool in (self._loader, self._worker):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    @staticmethod
-    def _view(
-        found: Loaded, position: GamePosition, temperature: float, evaluator: Evaluator | None
-    ) -> PositionView:
-        try:
+    def _seen(
+        self, found: Loaded, position: GamePosition, temperature: float
+    ) -> tuple[PositionView, str]:
+        """As `view`, of a policy that is loaded; without scores where the evaluator fails."""
+
+        def seen(evaluator: Evaluator | None) -> PositionView:
             return view_of(
                 found.policy,
                 position,
@@ -160,10 +166,14 @@ class Policies:
                 evaluator=evaluator,
                 pull=found.pull,
             )
-        except EngineError:
-            raise
-        except ValueError as error:  # probabilities that are not finite
-            raise NoPolicyError(str(error)) from error
+
+        try:
+            try:
+                return seen(self._evaluator), ""
+            except EngineError as error:
+                return seen(None), f"No scores: the evaluator failed ({cut(error)})."
+        except (ValueError, RuntimeError) as error:  # of probabilities that are not finite
+            raise NoPolicyError(f"The policy cannot judge this position: {cut(error)}") from error
 
     def _answered(self, _: Future[Any]) -> None:
         with self._lock:
@@ -175,9 +185,7 @@ class Policies:
         try:
             answer = self._read(name)
             # The first question compiles what the others use: better now than when somebody plays.
-            self._worker.submit(
-                self._view, answer, reached(None, ()), 1.0, self._evaluator
-            ).result()
+            self._worker.submit(self._seen, answer, reached(None, ()), 1.0).result()
         except (ValueError, RuntimeError, OSError, ImportError, UntrustedError) as error:
             answer = f"{name} cannot be opened: {_newest_fault(name) or error}"
         finally:

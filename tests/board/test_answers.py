@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import xml.etree.ElementTree as ET
+from typing import NoReturn
 
 import chess
 import pytest
+import torch
 
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.playing.position import reached
 from algorithms.playing.pull import load_pull
 from algorithms.playing.view import view_of
-from chess_env.evaluators import Evaluator
+from chess_env.evaluators import EngineError, Evaluator
 from tests.board.conftest import Board
-from tests.board.served import answer, refusal
+from tests.board.served import answer, refusal, serving
 from tests.playing.test_view import random_positions
 
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
@@ -148,6 +151,40 @@ def test_the_list_says_what_pulls_and_what_is_not_known(board: Board) -> None:
     assert (run["ent_coef"], run["kl_ref_coef"]) == (pytest.approx(0.05), pytest.approx(0.08))
     assert run["temperature"] == 0.7 and run["label"] == "run" and run["no_optimum"] == ""
     assert other["ent_coef"] is None and other["no_optimum"].startswith("grpo divides")
+
+
+class Failing:
+    """An evaluator whose engine has died."""
+
+    id = "dead"
+
+    def evaluate(self, positions: object) -> NoReturn:
+        raise EngineError("the engine ended")
+
+    def close(self) -> None: ...
+
+
+def test_where_the_evaluator_fails_the_policy_is_shown_without_scores(board: Board) -> None:
+    with serving([board.run], Failing()) as (policies, client):
+        assert policies.states()[0]["state"] == "ready"
+        found = answer(client, "/api/view", policy=board.run, moves=["e2e4"])
+        assert found["problem"] == "No scores: the evaluator failed (the engine ended)."
+        move = found["view"]["moves"][0]
+        assert move["probability"] > 0 and move["score_cp"] is None
+        assert found["view"]["optimum_entropy"] is None
+
+
+def test_a_policy_whose_probabilities_are_not_finite_is_a_sentence(
+    board: Board, builtin: Evaluator
+) -> None:
+    with serving([board.other], builtin) as (policies, client):
+        with torch.no_grad():
+            policies.loaded(board.other).policy.action_bias.fill_(math.nan)
+        found = answer(client, "/api/view", policy=board.other, moves=[])
+        assert found["view"] is None and "use another checkpoint" in found["problem"]
+        assert found["position"]["turn"] == "white"
+        said = refusal(client, "/api/reply", 409, policy=board.other, moves=[])
+        assert "its probabilities are not finite" in said
 
 
 @pytest.mark.parametrize(
