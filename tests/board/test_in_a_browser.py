@@ -147,6 +147,7 @@ def test_the_numbers_are_the_library_s_and_follow_the_slider(
 ) -> None:
     policy, pull, moves = load_policy(site.run), load_pull(site.run), ("e2e4", "e7e5", "g1f3")
     page.open(f"policy={site.run}&you=both&moves={','.join(moves)}")
+    assert "its entropy bonus (0.05) and its KL to the reference (0.08)" in page.text("#no-optimum")
     for temperature in (0.7, 0.25, 0.0, 2.0):  # the first is the run's own, and the page's default
         if temperature != 0.7:
             page.page.fill("#temperature", str(temperature))

@@ -76,6 +76,8 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
     with tab(browser, site.url, **phone) as page:
         page.open(f"policy={site.run}&you=both")
         assert page.page.evaluate("document.documentElement.scrollWidth") == 375
+        inside = "() => document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
+        assert page.page.evaluate(inside) == 0  # all columns of the list are seen
         page.square("e2").tap()
         page.square("e4").tap()
         page.wait_for_plies(1)

@@ -133,15 +133,21 @@ function showControls() {
   const learned = known && known.temperature ? ` The run learns at ${known.temperature.toFixed(2)}.` : "";
   byId("temperature-says").textContent =
     (value === 0 ? "The policy always plays its most probable move." : "The policy draws its moves at this temperature.") + learned;
-  byId("no-optimum").textContent = (known && known.no_optimum) || (known && known.ent_coef !== undefined && known.ent_coef !== null
-    ? `“Pulled to” is the optimum of the run’s reward, its entropy bonus (${known.ent_coef.toPrecision(3)}) and its KL to the ` +
-      `reference (${known.kl_ref_coef.toPrecision(3)}), at the run’s own temperature.` : "");
+  byId("no-optimum").textContent = known ? known.no_optimum || pulledTo(known) : "";
   for (const radio of document.querySelectorAll("[name=you]")) radio.checked = radio.value === state.you;
   byId("back").disabled = state.moves.length === 0;
   byId("first").disabled = byId("previous").disabled = state.at === 0;
   byId("next").disabled = byId("last").disabled = state.at === state.moves.length;
   const over = !shown || shown.position.over;
   byId("policy-move").disabled = Boolean(over) || !known || known.state !== "ready";
+}
+
+/** What the optimum is made of; "" while the policy is not loaded. */
+function pulledTo(known) {
+  if (known.state !== "ready") return "";
+  const parts = [["entropy bonus", known.ent_coef], ["KL to the reference", known.kl_ref_coef]];
+  const named = parts.filter(([, coef]) => coef > 0).map(([name, coef]) => `its ${name} (${Number(coef.toPrecision(3))})`);
+  return `“Pulled to” is the optimum of the run’s reward with ${named.join(" and ")}, at the run’s own temperature.`;
 }
 
 function say(problem) {
