@@ -147,7 +147,7 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
     if runs and "--help" not in words:
         with pytest.raises(NothingRunsError):
             print(chess_lab(*words))
-    elif words[0] in ("check", "diagnose", "eval", "report", "uci"):
+    elif words[0] in ("board", "check", "diagnose", "eval", "report", "uci"):
         module = importlib.import_module(f"algorithms.commands.{words[0]}")
         assert vars(module.make_parser().parse_args(list(words[1:])))
     else:
