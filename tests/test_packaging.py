@@ -178,7 +178,6 @@ def test_the_version_is_the_same_everywhere() -> None:
     version = PROJECT["project"]["version"]
     assert chess_env.__version__ == version
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n  version = {{{version}}},\n" in (ROOT / "README.md").read_text()
 
 
 VERSION = "from algorithms.cli import main; main(['--version'])"

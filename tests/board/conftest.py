@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from algorithms.board.policies import Policies
-from algorithms.run_folder import checkpoint
+from algorithms.run_folder.checkpoint import manifest
 from chess_env.evaluators import Evaluator, make_evaluator
 from tests.board.browser import Tab, chromium, tab
 from tests.board.served import serving
@@ -56,7 +56,7 @@ def board(tmp_path_factory: pytest.TempPathFactory, builtin: Evaluator) -> Itera
         "newer": str(folder / "newer"),
     }
     with pytest.MonkeyPatch.context() as later:
-        later.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
+        later.setattr(manifest, "FORMAT", manifest.FORMAT + 1)
         saved_run(folder / "newer", 3)
     Path(names["empty"], "checkpoints").mkdir(parents=True)
     weights = folder / "damaged" / "checkpoints" / "update-00000001" / "model.safetensors"
