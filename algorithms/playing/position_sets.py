@@ -25,7 +25,7 @@ from chess_env.rules.packed import Positions
 from chess_env.rules.rules import hash_batch
 
 PROBES = "probe"
-MINIBATCH_SIZE = 512  # positions per forward pass; memory only
+MINIBATCH_SIZE = 64  # positions per forward pass; memory only
 
 
 @dataclass(frozen=True, eq=False)
