@@ -31,8 +31,11 @@ from algorithms.board.positions import (
     game_of,
     temperature_of,
     text_of,
+    update_of,
 )
 from algorithms.board.security import Guard
+from algorithms.board.training import Training
+from algorithms.board.training_answers import TrainingAnswers
 from algorithms.playing.view import PositionView
 from algorithms.reports.page.boards import definitions
 
@@ -42,18 +45,19 @@ _BODY_TIMEOUT_S = 10.0
 Values = dict[str, Any]
 
 
-def make_app(policies: Policies, known: Callable[[str], bool]) -> ASGIApp:
+def make_app(policies: Policies, training: Training, known: Callable[[str], bool]) -> ASGIApp:
     """The ASGI application.
 
     Args:
         policies: that the page offers.
+        training: the same over their training.
         known: whether a Host header is one of the server's names.
     """
     templates = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
     )
     page = templates.get_template("board.html.j2").render(definitions=definitions())
-    answers = Answers(policies)
+    answers, over_training = Answers(policies, training), TrainingAnswers(policies, training)
 
     def index(request: Request) -> Response:
         return HTMLResponse(page)
@@ -68,6 +72,10 @@ def make_app(policies: Policies, known: Callable[[str], bool]) -> ASGIApp:
             Route("/api/policies", states),
             Route("/api/view", _endpoint(answers.view), methods=["POST"]),
             Route("/api/reply", _endpoint(answers.reply), methods=["POST"]),
+            *(
+                Route(f"/api/training/{name}", _endpoint(answer), methods=["POST"])
+                for name, answer in over_training.every.items()
+            ),
             Route("/api/pgn/read", _endpoint(answers.read), methods=["POST"]),
             Route("/api/pgn/write", _endpoint(answers.write), methods=["POST"]),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
@@ -89,10 +97,11 @@ class Answers:
 
     Args:
         policies: that can be asked about.
+        training: the same over their training.
     """
 
-    def __init__(self, policies: Policies) -> None:
-        self._policies = policies
+    def __init__(self, policies: Policies, training: Training) -> None:
+        self._policies, self._training = policies, training
 
     async def view(self, values: Values) -> Values:
         """A place in a game: the rules' facts, the policy's view of it, and the picture."""
@@ -112,10 +121,12 @@ class Answers:
             )
         if ending(game) is not None:
             return await self._answer(game, values)
-        name, policies = text_of(values, "policy"), self._policies
-        policies.loaded(name)
+        name, update = text_of(values, "policy"), update_of(values)
+        policies, training = self._policies, self._training
         move = await asyncio.wrap_future(
-            policies.ask(lambda: policies.move(name, game.position, temperature))
+            policies.ask(
+                lambda: policies.move(training.loaded(name, update), game.position, temperature)
+            )
         )
         moves = (*game.moves, str(move))
         return await self._answer(game_at(game.fen, moves, len(moves)), values)
@@ -138,7 +149,7 @@ class Answers:
         return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
 
     async def _answer(self, game: Game, values: Values) -> Values:
-        view, problem = await self._view(game, text_of(values, "policy"), temperature_of(values))
+        view, problem = await self._view(game, values)
         return {
             "fen": game.fen or "",
             "moves": game.moves,
@@ -150,15 +161,17 @@ class Answers:
             "picture": picture(game, view, black_below=text_of(values, "below") == "black"),
         }
 
-    async def _view(
-        self, game: Game, name: str, temperature: float
-    ) -> tuple[PositionView | None, str]:
+    async def _view(self, game: Game, values: Values) -> tuple[PositionView | None, str]:
         """(the policy's view, or None; a sentence on what is missing)."""
-        policies = self._policies
+        name, update, temperature = (
+            text_of(values, "policy"),
+            update_of(values),
+            temperature_of(values),
+        )
+        ask, training = self._policies.ask, self._training
         try:
-            policies.loaded(name)
             return await asyncio.wrap_future(
-                policies.ask(lambda: policies.view(name, game.position, temperature))
+                ask(lambda: training.view(name, update, game, temperature))
             )
         except NoPolicyError as error:  # the board can be used without
             return None, str(error)

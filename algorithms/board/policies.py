@@ -85,6 +85,14 @@ class Policies:
         for name in self.names:
             self._loader.submit(self._load, name)
 
+    def load_again(self, name: str) -> None:
+        """Begins to load a policy anew if it could not be loaded: its run has written another one."""
+        with self._lock:
+            if not isinstance(self._found[name], str):
+                return
+            self._found[name] = None
+        self._loader.submit(self._load, name)
+
     def states(self) -> list[dict[str, Any]]:
         """Of each policy its name, "loading", "ready" or "failed", and what the page says of it."""
         return [_state(name, self._found[name]) for name in self.names]
@@ -121,42 +129,13 @@ class Policies:
         return future
 
     def view(
-        self, name: str, position: GamePosition, temperature: float
+        self, found: Loaded, position: GamePosition, temperature: float
     ) -> tuple[PositionView, str]:
         """(what a policy makes of a position, a sentence on what is missing or ""); to be called by `ask`.
 
         Raises:
-            NoPolicyError: it is not loaded, or its answer is none.
+            NoPolicyError: its answer is none.
         """
-        return self._seen(self.loaded(name), position, temperature)
-
-    def move(self, name: str, position: GamePosition, temperature: float) -> str | None:
-        """The move that a policy makes, drawn at the temperature; None where none is legal. To be called by `ask`.
-
-        Raises:
-            NoPolicyError: it is not loaded, or its answer is none.
-        """
-        player = PolicyMoves(self.loaded(name).policy)
-        asked = Request(position, temperature, top_k=0, seed=None, searchmoves=None)
-        try:
-            found = player(asked)
-        except (ValueError, RuntimeError) as error:  # of a user's own network
-            raise NoPolicyError(f"The policy cannot move here: {cut(error)}") from error
-        if not all(map(math.isfinite, found.probs)):
-            raise NoPolicyError(
-                "The policy cannot move here: its probabilities are not finite; use another checkpoint."
-            )
-        return None if found.best is None else found.best.uci()
-
-    def close(self) -> None:
-        """Ends the threads; what waits is not answered."""
-        for pool in (self._loader, self._worker):
-            pool.shutdown(wait=False, cancel_futures=True)
-
-    def _seen(
-        self, found: Loaded, position: GamePosition, temperature: float
-    ) -> tuple[PositionView, str]:
-        """As `view`, of a policy that is loaded; without scores where the evaluator fails."""
 
         def seen(evaluator: Evaluator | None) -> PositionView:
             return view_of(
@@ -167,6 +146,14 @@ class Policies:
                 pull=found.pull,
             )
 
+        return self.scored(seen)
+
+    def scored(self, seen: Callable[[Evaluator | None], PositionView]) -> tuple[PositionView, str]:
+        """As `view`, of what makes a view with an evaluator; without scores where the evaluator fails.
+
+        Raises:
+            NoPolicyError: there is no view.
+        """
         try:
             try:
                 return seen(self._evaluator), ""
@@ -174,6 +161,30 @@ class Policies:
                 return seen(None), f"No scores: the evaluator failed ({cut(error)})."
         except (ValueError, RuntimeError) as error:  # of probabilities that are not finite
             raise NoPolicyError(f"The policy cannot judge this position: {cut(error)}") from error
+
+    @staticmethod
+    def move(found: Loaded, position: GamePosition, temperature: float) -> str | None:
+        """The move that a policy makes, drawn at the temperature; None where none is legal. To be called by `ask`.
+
+        Raises:
+            NoPolicyError: its answer is none.
+        """
+        player = PolicyMoves(found.policy)
+        asked = Request(position, temperature, top_k=0, seed=None, searchmoves=None)
+        try:
+            answer = player(asked)
+        except (ValueError, RuntimeError) as error:  # of a user's own network
+            raise NoPolicyError(f"The policy cannot move here: {cut(error)}") from error
+        if not all(map(math.isfinite, answer.probs)):
+            raise NoPolicyError(
+                "The policy cannot move here: its probabilities are not finite; use another checkpoint."
+            )
+        return None if answer.best is None else answer.best.uci()
+
+    def close(self) -> None:
+        """Ends the threads; what waits is not answered."""
+        for pool in (self._loader, self._worker):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _answered(self, _: Future[Any]) -> None:
         with self._lock:
@@ -185,7 +196,7 @@ class Policies:
         try:
             answer = self._read(name)
             # The first question compiles what the others use: better now than when somebody plays.
-            self._worker.submit(self._seen, answer, reached(None, ()), 1.0).result()
+            self._worker.submit(self.view, answer, reached(None, ()), 1.0).result()
         except (ValueError, RuntimeError, OSError, ImportError, UntrustedError) as error:
             answer = f"{name} cannot be opened: {_newest_fault(name) or error}"
         finally:

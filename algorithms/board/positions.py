@@ -98,6 +98,20 @@ def temperature_of(values: Mapping[str, Any]) -> float:
     return float(value)
 
 
+def update_of(values: Mapping[str, Any]) -> int | None:
+    """The update whose policy is asked about; None where none is named.
+
+    Raises:
+        BadRequestError: it is no number of updates.
+    """
+    value = values.get("update")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12:
+        raise BadRequestError(f"update is {shown(value)}: expected a number of updates.")
+    return value
+
+
 def game_of(values: Mapping[str, Any]) -> Game:
     """The game asked about.
 

@@ -100,6 +100,7 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     from algorithms.board.policies import Policies
     from algorithms.board.security import known_hosts
     from algorithms.board.server import address, can_show_pages, open_page, serve
+    from algorithms.board.training import Training
     from algorithms.config.foreign import Trust
     from chess_env.evaluators import make_evaluator
 
@@ -107,7 +108,9 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     evaluator = None
     if options.evaluator != "none":
         evaluator = make_evaluator(options.evaluator, num_engines=1, cache="memory")
-    policies = Policies(options.runs or [SHIPPED], evaluator, Trust(options.trust))
+    trust = Trust(options.trust)
+    policies = Policies(options.runs or [SHIPPED], evaluator, trust)
+    training = Training(policies, trust)
 
     def ready() -> None:
         print("\n".join(message_lines(f"the board: {url} (Ctrl-C ends it)")), flush=True)
@@ -116,9 +119,10 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
 
     try:
         policies.load_all()
-        app = make_app(policies, known_hosts(options.host, listening.getsockname()[1]))
+        app = make_app(policies, training, known_hosts(options.host, listening.getsockname()[1]))
         serve(app, listening, ready=ready)
     finally:
+        training.close()
         policies.close()
         if evaluator is not None:
             evaluator.close()

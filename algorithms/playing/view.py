@@ -6,7 +6,9 @@ import dataclasses
 import math
 
 import numpy as np
+import torch
 
+from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.probe_metrics import Floats, entropy
 from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp
 from algorithms.evaluation.move_quality import measure
@@ -17,6 +19,7 @@ from algorithms.playing.position import GamePosition
 from algorithms.playing.pull import Pull
 from chess_env.evaluators.protocol import Evaluator
 from chess_env.games.reference_game import observation
+from chess_env.moves import action_to_move, legal_actions
 from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import children
 
@@ -91,6 +94,42 @@ def view_of(
     if not any(position.board.legal_moves):
         return PositionView((), temperature, 0.0, 1.0, None, None, None)
     seen = seen_by(policy, position, temperature or 1.0)
+    return _view(seen, position, temperature, evaluator, pull)
+
+
+def view_of_recorded(
+    logprobs: Floats, position: GamePosition, *, temperature: float, evaluator: Evaluator | None
+) -> PositionView:
+    """What a policy made of the position, by what was recorded of it; a critic's value is not.
+
+    Args:
+        logprobs: `[L]` of the legal moves in the order of their action ids, nats, at the temperature; at 1 for
+            `GREEDY`.
+        position: with a legal move.
+        temperature: `GREEDY` (0) or above.
+        evaluator: as of `view_of`.
+
+    Raises:
+        ValueError: there are not as many as legal moves, or one is not finite.
+        EngineError: the evaluator failed.
+    """
+    board = position.board
+    actions = legal_actions(board)
+    if len(logprobs) != len(actions):
+        raise ValueError(f"{len(logprobs)} log-probabilities for {len(actions)} legal moves")
+    logits = torch.from_numpy(np.asarray(logprobs, np.float64))[None]
+    dist = MaskedCategorical(logits, torch.ones_like(logits, dtype=torch.bool), 1.0)
+    moves = tuple(action_to_move(int(action), board) for action in actions)
+    return _view(Seen(actions, moves, dist, None), position, temperature, evaluator, None)
+
+
+def _view(
+    seen: Seen,
+    position: GamePosition,
+    temperature: float,
+    evaluator: Evaluator | None,
+    pull: Pull | None,
+) -> PositionView:
     probs = _probabilities(seen, temperature)
     scored = None if evaluator is None else _scored(position, seen, evaluator)
     optimum = None if pull is None or scored is None else pull.optimum(position, scored)

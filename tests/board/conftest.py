@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.testclient import TestClient
 
+from algorithms.board import following
 from algorithms.board.policies import Policies
 from algorithms.run_folder.checkpoint import manifest
+from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator, make_evaluator
 from tests.board.browser import Tab, chromium, tab
-from tests.board.served import serving
+from tests.board.served import answer, serving
 from tests.board.test_command import board_process
 from tests.evaluation.policies import saved_run, small_policy
 from tests.networks.facts_net import FACTS
 from tests.playing.test_pull import run_folder
+from tests.training.runs import Watcher, tiny
 
 EVIL = "<img src=x onerror=document.title=`got_in`>"
 """The name of a run folder, and what hostile users type."""
@@ -69,6 +72,38 @@ def board(tmp_path_factory: pytest.TempPathFactory, builtin: Evaluator) -> Itera
     config.write_text(json.dumps(settings))
     with serving([*names.values()], builtin) as (policies, client):
         yield Board(policies, client, **names)
+
+
+class Slider(NamedTuple):
+    """Attributes: a client, and two runs that it offers: one with snapshots, one with recorded probes besides."""
+
+    client: TestClient
+    run: str
+    other: str
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run with a policy of each update, and one with checkpoints alone and a record of its probes."""
+    folder = tmp_path_factory.mktemp("training")
+    train(tiny(folder / "run", checkpoint_keep="all"), display=Watcher())
+    recorded = tiny(folder / "other", 3, seed=1, diagnostics_interval_updates=1)
+    train(recorded, display=Watcher())
+    return folder / "run", folder / "other"
+
+
+@pytest.fixture(scope="session")
+def over(trained: tuple[Path, Path], builtin: Evaluator) -> Iterator[Slider]:
+    run, other = map(str, trained)
+    with serving([run, other], builtin) as (_, client):
+        for name in (run, other):
+            answer(client, "/api/training/look", policy=name)
+        yield Slider(client, run, other)
+
+
+@pytest.fixture
+def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK_INTERVAL_S", 0.0)
 
 
 class Site(NamedTuple):

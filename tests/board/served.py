@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from algorithms.board.app import make_app
 from algorithms.board.policies import Policies
 from algorithms.board.security import known_hosts
+from algorithms.board.training import Training
 from chess_env.evaluators import Evaluator
 
 PORT = 8300
@@ -31,12 +32,14 @@ def serving(
 ) -> Iterator[tuple[Policies, TestClient]]:
     """The loaded policies, and a client of their page."""
     policies = Policies(sources, evaluator)
+    training = Training(policies)
     policies.load_all()
     try:
         wait_until_loaded(policies)
-        app = make_app(policies, known_hosts("127.0.0.1", PORT))
+        app = make_app(policies, training, known_hosts("127.0.0.1", PORT))
         yield policies, TestClient(app, base_url=URL)
     finally:
+        training.close()
         policies.close()
 
 

@@ -15,6 +15,10 @@ PATHS = (
     "/api/reply",
     "/api/pgn/read",
     "/api/pgn/write",
+    "/api/training/look",
+    "/api/training/curve",
+    "/api/training/positions",
+    "/api/training/animation",
     "/api/policies",
     "/",
     "/static/board.js",
@@ -37,6 +41,7 @@ def question(rng: random.Random, source: str) -> bytes:
     values: dict[str, Any] = {
         "policy": source, "fen": "", "moves": moves, "at": len(moves), "temperature": 1.0, "below": "white",
         "pgn": "1. e4 e5 2. Nf3 *", "white": "a", "black": "b",
+        "update": None, "set": "probe", "beside": source, "tag": "",
     }  # fmt: skip
     for _ in range(rng.randrange(4)):
         values[rng.choice([*values])] = rng.choice(VALUES)
@@ -55,7 +60,7 @@ def ask_many(board: Board, count: int, seed: int) -> dict[int, int]:
     rng = random.Random(seed)
     codes: dict[int, int] = {}
     for _ in range(count):
-        path = rng.choice(PATHS[:4]) if rng.random() < 0.9 else rng.choice(PATHS)
+        path = rng.choice(PATHS[:8]) if rng.random() < 0.9 else rng.choice(PATHS)
         if rng.random() < 0.1:
             path += rng.choice(("/", "/..", "%00", "%ff", "?a=" + "b" * 500, "//", "%2e%2e/", ";x"))
         headers = {"content-type": "application/json"} | (

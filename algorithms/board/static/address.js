@@ -1,8 +1,14 @@
 // The state of the page lives in its address, so that a link shows the same place: #policy=..&moves=..&t=..
 
-const SIDES = ["white", "black", "both"];
+const SIDES = ["white", "black", "both"], SETS = ["probe", "heldout"];
 
-export const START = {policy: "", fen: "", moves: [], at: 0, temperature: null, you: "white", turned: false};
+export const START = {policy: "", fen: "", moves: [], at: 0, temperature: null, you: "white", turned: false,
+  cursor: null, beside: "", set: "", n: 0};
+
+/** A whole number of at least 0; another one where the text is none. */
+function count(text, otherwise) {
+  return /^\d{1,15}$/.test(text || "") ? Number(text) : otherwise;
+}
 
 /** The state that an address describes; what it leaves out is as at the start. */
 export function readAddress(hash) {
@@ -18,6 +24,10 @@ export function readAddress(hash) {
     temperature: temperature !== null && temperature >= 0 && temperature <= 5 ? temperature : null,
     you: SIDES.includes(given.get("you")) ? given.get("you") : START.you,
     turned: given.get("turned") === "1",
+    cursor: count(given.get("cursor"), null), // scored moves; null for the newest policy
+    beside: given.get("beside") || "",
+    set: SETS.includes(given.get("set")) ? given.get("set") : "",
+    n: count(given.get("n"), 0),
   };
 }
 
@@ -31,5 +41,11 @@ export function writeAddress(state) {
   if (state.temperature !== null) given.set("t", state.temperature);
   if (state.you !== START.you) given.set("you", state.you);
   if (state.turned) given.set("turned", "1");
+  if (state.beside) given.set("beside", state.beside);
+  if (state.cursor !== null) given.set("cursor", state.cursor);
+  if (state.set) {
+    given.set("set", state.set);
+    given.set("n", state.n);
+  }
   return "#" + given.toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
 }

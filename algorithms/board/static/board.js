@@ -4,8 +4,10 @@ import {START, readAddress, writeAddress} from "./address.js";
 import {savePgn, showGame, spoken} from "./game.js";
 import {meant, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
+import {drawn} from "./pictures.js";
 import {LostError, RefusedError, ask, pause, waitForServer} from "./server.js";
 import {Squares} from "./squares.js";
+import {Training} from "./training.js";
 
 const POLL_LOADING_MS = 300, POLL_MS = 3000;
 const byId = (id) => document.getElementById(id);
@@ -17,6 +19,7 @@ let missing = ""; // what the address asked for in vain
 let running = false, again = false, replying = false;
 
 const squares = new Squares(byId("squares"), choose);
+const training = new Training({state: () => state, policies: () => policies, change, question, refresh});
 
 // --- from the state to the page ---
 
@@ -36,7 +39,8 @@ function temperature() {
 
 function question() {
   const {policy, fen, moves, at} = state;
-  return {policy, fen, moves, at, temperature: temperature(), below: blackBelow() ? "black" : "white"};
+  const update = training.update();
+  return {policy, update, fen, moves, at, temperature: temperature(), below: blackBelow() ? "black" : "white"};
 }
 
 /** Changes the state and its address, and shows what follows. */
@@ -64,10 +68,14 @@ async function refresh() {
 
 async function step() {
   try {
+    await training.ready();
     if (!policyMovesNext()) {
-      const answer = await ask("/api/view", question());
-      if (again) return;
+      const asked = place();
+      const [answer, other] = await Promise.all([ask("/api/view", question()), training.askBeside()]);
+      if (again && asked !== place()) return; // while a slider moves, what is on its way is still worth a look
       show(answer);
+      training.showBeside(other, answer.view);
+      training.draw();
     }
     if (policyMovesNext()) await reply(); // after a link it is not known before
   } catch (error) {
@@ -80,6 +88,11 @@ async function step() {
       throw error;
     }
   }
+}
+
+/** What is shown, whatever the sliders say. */
+function place() {
+  return writeAddress({...state, cursor: null, temperature: null});
 }
 
 /** Whether the policy is to move at the place that the address says, as far as is known of where the game began. */
@@ -108,9 +121,7 @@ async function reply() {
 function show(answer) {
   shown = answer;
   const {position, view, problem} = answer;
-  const drawn = new DOMParser().parseFromString(
-    answer.picture.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"'), "image/svg+xml");
-  byId("picture").replaceChildren(document.importNode(drawn.documentElement, true));
+  byId("picture").replaceChildren(drawn(answer.picture));
   const mine = !position.over && (state.you === "both" || state.you === position.turn || state.at < state.moves.length);
   squares.show(position.men, mine ? position.legal : [], blackBelow());
   showNumbers(view);
@@ -140,6 +151,7 @@ function showControls() {
   byId("next").disabled = byId("last").disabled = state.at === state.moves.length;
   const over = !shown || shown.position.over;
   byId("policy-move").disabled = Boolean(over) || !known || known.state !== "ready";
+  training.showControls();
 }
 
 /** What the optimum is made of; "" while the policy is not loaded. */
@@ -170,6 +182,7 @@ function showPolicies(answer) {
     return option;
   }));
   takeKnownPolicy();
+  training.showPolicies();
   byId("judged").textContent = answer.evaluator
     ? `Scores and regret in centipawns, from the side to move, after each move. ★ has no regret. Scored by ${answer.evaluator}.`
     : "No evaluator scores the moves.";
@@ -263,6 +276,7 @@ function listen() {
   addEventListener("hashchange", () => {
     state = readAddress(location.hash);
     takeKnownPolicy();
+    training.showPolicies();
     refresh();
   });
 }
@@ -319,7 +333,7 @@ async function begin() {
     showPolicies(await waitForServer());
   }
   await refresh();
-  await watchPolicies();
+  await Promise.all([watchPolicies(), training.follow()]);
 }
 
 begin();

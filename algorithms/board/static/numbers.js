@@ -18,20 +18,20 @@ function put(id, value, unit) {
   place.replaceChildren(value, small);
 }
 
-/** Shows a view; null empties the list. */
-export function showNumbers(view) {
+/** Shows a view; null empties the list. prefix: of the ids of the elements. */
+export function showNumbers(view, prefix = "") {
   const moves = view ? view.moves : [];
-  put("entropy", view ? view.entropy.toFixed(2) : "–", "nats");
-  put("effective", view ? view.effective_moves.toFixed(1) : "–", `of ${moves.length} legal`);
-  put("regret", view && view.regret_cp !== null ? view.regret_cp.toFixed(1) : "–", "centipawns");
+  put(prefix + "entropy", view ? view.entropy.toFixed(2) : "–", "nats");
+  put(prefix + "effective", view ? view.effective_moves.toFixed(1) : "–", `of ${moves.length} legal`);
+  put(prefix + "regret", view && view.regret_cp !== null ? view.regret_cp.toFixed(1) : "–", "centipawns");
   const [value, optimum] = [view && view.value, view && view.optimum_entropy];
-  document.getElementById("value-box").hidden = value === null;
-  document.getElementById("optimum-box").hidden = optimum === null;
-  if (value !== null) put("value", value.toFixed(3).replace("-", MINUS), "reward");
-  if (optimum !== null) put("optimum", optimum.toFixed(2), "nats");
+  document.getElementById(prefix + "value-box").hidden = value === null;
+  document.getElementById(prefix + "optimum-box").hidden = optimum === null;
+  if (value !== null) put(prefix + "value", value.toFixed(3).replace("-", MINUS), "reward");
+  if (optimum !== null) put(prefix + "optimum", optimum.toFixed(2), "nats");
   const pulled = optimum !== null;
-  document.querySelector("#moves .pulled").hidden = !pulled;
-  document.querySelector("#moves tbody").replaceChildren(...moves.map((move) => row(move, pulled)));
+  document.querySelector(`#${prefix}moves .pulled`).hidden = !pulled;
+  document.querySelector(`#${prefix}moves tbody`).replaceChildren(...moves.map((move) => row(move, pulled)));
 }
 
 function row(move, pulled) {

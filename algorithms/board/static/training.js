@@ -1,0 +1,354 @@
+// Sliding through training: which policy of a run is shown, a second run beside it, curves, positions, a live run.
+
+import {drawCurves, moveCursor, tabulate} from "./curves.js";
+import {showNumbers} from "./numbers.js";
+import {drawn} from "./pictures.js";
+import {LostError, RefusedError, ask, pause} from "./server.js";
+
+const FOLLOW_MS = 2000, LIST_MS = 250, PLAY_MS = 8000, REDUCED_MS = 1500;
+const NOTHING = {tag: "", stops: [], row: "", health: "", notes: []};
+const byId = (id) => document.getElementById(id);
+
+export class Training {
+  /**
+   * page: state() and policies() of the page, change(changes), question() for the server, refresh().
+   */
+  constructor(page) {
+    this.page = page;
+    this.runs = {}; // name -> what the server told of it
+    this.lists = {}; // what was asked -> positions
+    this.curves = {}; // name -> its points
+    this.drawn = ""; // what the curves are of
+    this.drawing = this.playing = this.listing = false;
+    this.other = null; // the view of the run beside
+    this.#listen();
+  }
+
+  // --- which policies ---
+
+  #run(name) {
+    return this.runs[name] || NOTHING;
+  }
+
+  /** The policies of a run on the slider: those on disk, and those recorded of this position. */
+  #stops(name) {
+    const recorded = (this.curves[name] || []).filter((point) => point.recorded);
+    const stops = this.#run(name).stops, known = new Set(stops.map((stop) => stop.update));
+    return [...stops, ...recorded.filter((point) => !known.has(point.update))]
+      .sort((one, other) => one.scored_moves - other.scored_moves);
+  }
+
+  #names() {
+    const {policy, beside} = this.page.state();
+    return beside ? [policy, beside] : [policy];
+  }
+
+  /** The scored moves at which a run of those shown has a policy. */
+  frames() {
+    const all = this.#names().flatMap((name) => this.#stops(name).map((stop) => stop.scored_moves));
+    return [...new Set(all)].sort((one, other) => one - other);
+  }
+
+  /** Where the slider is. */
+  index() {
+    const frames = this.frames(), {cursor} = this.page.state();
+    if (cursor === null) return Math.max(0, frames.length - 1);
+    return Math.max(0, frames.findLastIndex((moves) => moves <= cursor));
+  }
+
+  /** The policy of a run at the slider: the last one at or before it; null where there is none yet. */
+  #stop(name) {
+    const at = this.frames()[this.index()];
+    return this.#stops(name).findLast((stop) => stop.scored_moves <= at) || null;
+  }
+
+  /** The update whose policy the page shows; null for the policy that was loaded. */
+  update() {
+    const stop = this.#stop(this.page.state().policy);
+    if (stop) return stop.update;
+    const [first] = this.#stops(this.page.state().policy);
+    return first ? first.update : null;
+  }
+
+  /** Waits until the runs that are shown are known. */
+  async ready() {
+    await Promise.all(this.#names().filter((name) => !this.runs[name]).map((name) => this.#look(name)));
+  }
+
+  async #look(name) {
+    try {
+      const told = await ask("/api/training/look", {policy: name, tag: this.#run(name).tag});
+      if (told.stops) this.runs[name] = told;
+      return Boolean(told.stops);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      this.runs[name] = NOTHING;
+      return false;
+    }
+  }
+
+  /** Follows the runs that are shown, for ever. */
+  async follow() {
+    for (;;) {
+      await pause(FOLLOW_MS);
+      try {
+        const names = this.#names(), before = this.update();
+        const news = await Promise.all(names.map((name) => this.#look(name)));
+        if (!news.some(Boolean)) continue;
+        this.showControls();
+        const {cursor} = this.page.state();
+        if (cursor === null && (this.update() !== before || names.length > 1)) this.page.refresh();
+        else this.draw();
+      } catch (error) {
+        if (!(error instanceof LostError)) throw error; // the page says so, and waits
+      }
+    }
+  }
+
+  // --- the run beside ---
+
+  /** Asks for the same place under the policy of the run beside. */
+  async askBeside() {
+    const {beside} = this.page.state(), stop = beside && this.#stop(beside);
+    if (!beside) return null;
+    if (!stop && this.#stops(beside).length) return {none: true};
+    return ask("/api/view", {...this.page.question(), policy: beside, update: stop ? stop.update : null});
+  }
+
+  /** Shows the answer to `askBeside`, beside a view of the page's own policy. */
+  showBeside(answer, view) {
+    const {beside} = this.page.state();
+    byId("beside-run").hidden = byId("main-name").hidden = !beside;
+    document.querySelector("main").classList.toggle("two", Boolean(beside));
+    if (!beside || !answer) return;
+    byId("main-name").textContent = heading(this.#label(this.page.state().policy), view);
+    byId("beside-name").textContent = heading(this.#label(beside), answer.view);
+    const problem = answer.none ? "This run has no policy yet at this point." : answer.problem;
+    byId("beside-problem").textContent = problem;
+    byId("beside-problem").hidden = !problem;
+    if (answer.picture) byId("beside-picture").replaceChildren(drawn(answer.picture));
+    byId("beside-picture").hidden = Boolean(answer.none);
+    showNumbers(answer.view || null, "beside-");
+  }
+
+  #label(name) {
+    const policies = this.page.policies(), own = policies.find((policy) => policy.name === name);
+    if (!own) return name;
+    return policies.filter((policy) => policy.label === own.label).length > 1 ? name : own.label;
+  }
+
+  // --- curves ---
+
+  /** Draws the curves of the place that is shown; an answer to an older place is dropped. */
+  async draw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    try {
+      for (let key = this.#key(); key !== this.drawn; key = this.#key()) {
+        const names = this.#names().filter((name) => this.#run(name).tag);
+        const asked = this.page.question();
+        const answers = await Promise.all(names.map((name) => ask("/api/training/curve", {...asked, policy: name})));
+        if (key !== this.#key()) continue;
+        this.drawn = key;
+        this.curves = Object.fromEntries(names.map((name, number) => [name, answers[number].points]));
+        const series = names.map((name) => ({label: this.#label(name), points: this.curves[name]}));
+        drawCurves(byId("charts"), series, (cursor) => this.page.change({cursor}));
+        byId("legend").hidden = series.length < 2;
+        byId("legend").replaceChildren(...series.map((run, number) => legend(run.label, number)));
+        tabulate(document.querySelector("#curve-table tbody"), series);
+        byId("curve-says").textContent = answers.flatMap((answer) => answer.notes).join("\n");
+        this.showControls();
+      }
+    } catch (error) {
+      if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
+      if (error instanceof RefusedError) byId("curve-says").textContent = error.message;
+    } finally {
+      this.drawing = false;
+    }
+  }
+
+  /** What the curves are of, as a text. */
+  #key() {
+    const {fen, moves, at, temperature} = this.page.question(), {set} = this.page.state();
+    const runs = this.#names().map((name) => [name, this.#run(name).stops, set === "probe" ? this.#run(name).tag : ""]);
+    return JSON.stringify([fen, moves.slice(0, at), temperature, runs]);
+  }
+
+  // --- controls ---
+
+  /** Shows where the slider is, and what is known of the runs. */
+  showControls() {
+    const frames = this.frames(), index = this.index(), names = this.#names(), {policy, beside} = this.page.state();
+    const known = names.some((name) => this.#run(name).tag && (this.#run(name).row || this.#run(name).stops.length));
+    const notes = names.flatMap((name) => this.#run(name).notes);
+    byId("training").hidden = !known;
+    byId("curves").hidden = frames.length < 1;
+    const slider = byId("cursor");
+    slider.max = Math.max(0, frames.length - 1);
+    slider.value = index;
+    slider.disabled = frames.length < 2;
+    const stop = this.#stop(policy);
+    const text = frames.length ? `${frames[index].toLocaleString("en")} scored moves` +
+      (stop ? `, update ${stop.update.toLocaleString("en")}` : ", no policy yet") : "no policies on disk";
+    slider.setAttribute("aria-valuetext", text);
+    byId("cursor-value").textContent = text;
+    if (frames.length) moveCursor(byId("charts"), frames[index]);
+    byId("play-training").disabled = frames.length < 2;
+    byId("play-training").textContent = this.playing ? "Stop" : "Play through training";
+    byId("save-animation").disabled = !names.every((name) => this.#run(name).stops.length);
+    byId("run-says").textContent = names.map((name) => {
+      const {row, health} = this.#run(name), said = [row, health].filter(Boolean).join(" · ");
+      return said && `${this.#label(name)}: ${said}`;
+    }).filter(Boolean).join("\n");
+    byId("training-notes").textContent = notes.join("\n");
+    byId("beside").value = beside;
+    this.#showSet();
+  }
+
+  /** Offers the policies for the place beside. */
+  showPolicies() {
+    const {beside} = this.page.state(), policies = this.page.policies();
+    const offered = policies.map((policy) => [policy.name, this.#label(policy.name)]);
+    byId("beside").replaceChildren(...[["", "no other run"], ...offered].map(([value, label]) => {
+      const option = document.createElement("option");
+      option.value = value;
+      option.textContent = label;
+      return option;
+    }));
+    byId("beside").disabled = policies.length < 2;
+    if (!beside || policies.some((policy) => policy.name === beside)) return;
+    byId("training-says").textContent = `The address asks for “${beside}” beside, which is not offered here.`;
+    this.page.state().beside = "";
+  }
+
+  // --- positions to step through ---
+
+  #positions() {
+    const {policy, set} = this.page.state();
+    return this.lists[JSON.stringify([policy, set])];
+  }
+
+  #showSet() {
+    const {set, n} = this.page.state(), positions = set && this.#positions();
+    byId("set").value = set;
+    byId("set-steps").hidden = !positions;
+    if (set && !positions && this.#run(this.page.state().policy).stops.length) this.#list();
+    if (!positions) return;
+    const here = positions[n];
+    byId("set-previous").disabled = n <= 0;
+    byId("set-next").disabled = n >= positions.length - 1;
+    byId("set-says").textContent = here
+      ? `${n + 1} of ${positions.length.toLocaleString("en")}: ${here.name}, changed by ${(100 * here.change).toFixed(1)} %` : "";
+  }
+
+  /** Asks for the list until it is made. */
+  async #list() {
+    if (this.listing) return;
+    this.listing = true;
+    const {policy, set} = this.page.state(), key = JSON.stringify([policy, set]), progress = byId("set-progress");
+    try {
+      for (;;) {
+        const answer = await ask("/api/training/positions", {policy, set});
+        if (answer.positions) {
+          this.lists[key] = answer.positions;
+          break;
+        }
+        if (answer.problem) throw new RefusedError(answer.problem);
+        progress.hidden = false;
+        progress.value = answer.progress;
+        await pause(LIST_MS);
+      }
+    } catch (error) {
+      if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
+      byId("training-says").textContent = error instanceof LostError ? "The server does not answer." : error.message;
+      this.lists[key] = [];
+    } finally {
+      progress.hidden = true;
+      this.listing = false;
+    }
+    const {fen, set: now, n} = this.page.state();
+    if (!fen && now === set) this.#goTo(n);
+    else this.showControls();
+  }
+
+  #goTo(n) {
+    const positions = this.#positions() || [];
+    if (positions[n]) this.page.change({n, fen: positions[n].fen, moves: [], at: 0, you: "both"});
+    else this.showControls();
+  }
+
+  // --- what a user does ---
+
+  #listen() {
+    byId("cursor").addEventListener("input", (event) => {
+      this.playing = false;
+      this.#slide(Number(event.target.value));
+    });
+    byId("play-training").addEventListener("click", () => this.#play());
+    byId("beside").addEventListener("change", (event) => {
+      byId("training-says").textContent = "";
+      this.page.change({beside: event.target.value});
+    });
+    byId("set").addEventListener("change", (event) => {
+      byId("training-says").textContent = "";
+      const set = event.target.value;
+      this.page.change(set ? {set, n: 0, fen: "", moves: [], at: 0, you: "both"} : {set, n: 0});
+      if (set && this.#positions()) this.#goTo(0);
+    });
+    byId("set-previous").addEventListener("click", () => this.#goTo(this.page.state().n - 1));
+    byId("set-next").addEventListener("click", () => this.#goTo(this.page.state().n + 1));
+    byId("save-animation").addEventListener("click", () => this.#save());
+  }
+
+  /** Goes to a frame; at the last one, new ones are followed. */
+  #slide(index) {
+    const frames = this.frames();
+    return this.page.change({cursor: index >= frames.length - 1 ? null : frames[index]});
+  }
+
+  async #play() {
+    if (this.playing) {
+      this.playing = false;
+      this.showControls();
+      return;
+    }
+    this.playing = true;
+    const count = this.frames().length, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const step = still ? REDUCED_MS : Math.min(500, Math.max(100, PLAY_MS / count));
+    const end = this.frames().length - 1, here = this.index();
+    for (let index = here >= end ? 0 : here + 1; this.playing && index <= end; index += 1) {
+      this.#slide(index);
+      await pause(step);
+    }
+    this.playing = false;
+    this.showControls();
+  }
+
+  async #save() {
+    byId("training-says").textContent = "";
+    try {
+      const {svg} = await ask("/api/training/animation", {...this.page.question(), beside: this.page.state().beside});
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([svg], {type: "image/svg+xml"}));
+      link.download = "training.svg";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    } catch (error) {
+      if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
+      byId("training-says").textContent = error instanceof LostError ? "The server does not answer." : error.message;
+    }
+  }
+}
+
+/** A run's name over its board, with what matters most there. */
+function heading(label, view) {
+  const best = view && view.moves[0];
+  return best ? `${label}: ${view.entropy.toFixed(2)} nats, ${best.san} ${(100 * best.probability).toFixed(0)} %` : label;
+}
+
+function legend(label, number) {
+  const item = document.createElement("li"), line = document.createElement("span");
+  line.className = `run${number}`;
+  item.append(line, label);
+  return item;
+}
