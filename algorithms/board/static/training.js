@@ -121,8 +121,8 @@ export class Training {
     byId("beside-run").hidden = byId("main-name").hidden = !beside;
     document.querySelector("main").classList.toggle("two", Boolean(beside));
     if (!beside || !answer) return;
-    byId("main-name").textContent = heading(this.#label(this.page.state().policy), view);
-    byId("beside-name").textContent = heading(this.#label(beside), answer.view);
+    byId("main-name").replaceChildren(...heading(this.#label(this.page.state().policy), view));
+    byId("beside-name").replaceChildren(...heading(this.#label(beside), answer.view));
     const problem = answer.none ? "This run has no policy yet at this point." : answer.problem;
     byId("beside-problem").textContent = problem;
     byId("beside-problem").hidden = !problem;
@@ -342,8 +342,10 @@ export class Training {
 
 /** A run's name over its board, with what matters most there. */
 function heading(label, view) {
-  const best = view && view.moves[0];
-  return best ? `${label}: ${view.entropy.toFixed(2)} nats, ${best.san} ${(100 * best.probability).toFixed(0)} %` : label;
+  const best = view && view.moves[0], name = document.createElement("span"), rest = document.createElement("span");
+  name.textContent = label;
+  rest.textContent = best ? `: ${view.entropy.toFixed(2)} nats, ${best.san} ${(100 * best.probability).toFixed(0)} %` : "";
+  return [name, rest];
 }
 
 function legend(label, number) {
