@@ -31,6 +31,9 @@ from algorithms.run_folder.files import replace_file
 from chess_env.rules.fen import to_fen
 
 ARROWS = 6
+LEAST = 0.01
+"""Moves that are less probable get no arrow, so that of a collapsed policy one is left."""
+
 SECONDS = 12.0
 HOLD = 0.2  # share of the time for which the last policies stay
 _LONGEST_NAME = 44  # characters
@@ -215,7 +218,8 @@ def _frame(panel: Panel, place: int) -> list[Markup]:
     when = f"after {int(curves.scored_moves[place]):,} scored moves"
     if not math.isnan(regret_cp):
         when += f": regret {regret_cp:.0f} cp"
-    arrows = element("g", arrow_elements(picture.moves), transform=f"translate(0 {_TITLE:g})")
+    moves = [move for move in picture.moves if move.probability >= LEAST]
+    arrows = element("g", arrow_elements(moves), transform=f"translate(0 {_TITLE:g})")
     y = _TITLE + SIDE
     return [
         arrows,
