@@ -78,7 +78,12 @@ class TrainingAnswers:
         return {"points": points, "notes": notes[:8]}
 
     async def positions(self, values: Values) -> Values:
-        """{"progress", "positions", "problem"}: a set of positions, sorted by what changed most over a run."""
+        """{"progress", "positions", "problem"}: a set of positions, sorted by what changed most over a run.
+
+        Raises:
+            BadRequestError: there is no such set.
+            NoPolicyError: there is no such run, or it has no policies on disk.
+        """
         name, kind = text_of(values, "policy"), text_of(values, "set")
         if kind not in SETS:
             raise BadRequestError(f"set is {shown(kind)}: expected {' or '.join(SETS)}.")

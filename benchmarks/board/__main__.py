@@ -1,10 +1,11 @@
-"""Seconds until the page is shown, until the policy has answered a move, and until the slider shows its effect.
+"""Seconds until the page is shown, a move is answered, a slider shows its effect, and a frame of training is there.
 
     python -m benchmarks.board [--json benchmarks/results/board.json]
 
 A real Chromium on a real server that offers `example`, with the evaluator that the command takes by default. Times
 are those that a user waits, from the click to the picture on the page; the memory is the server's own at its highest
-(Linux). Run it beside a training run to see both on one machine.
+(Linux). A run with 50 policies is made first, some minutes on two cores; `--run` takes one that is there. Run it beside
+a training run to see both on one machine.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.board.sliding import POLICIES, frames_s, trained
 from benchmarks.records.report import print_table, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -30,9 +33,9 @@ PLIES = "(count) => document.querySelectorAll('#game button').length >= count"
 
 
 @contextmanager
-def served() -> Iterator[tuple[int, str]]:
-    """(process id of a server, address of its page)."""
-    command = [sys.executable, "-m", "algorithms.cli", "board", "example", "--port", "0"]
+def served(run: Path) -> Iterator[tuple[int, str]]:
+    """(process id of a server that offers `example` and the run, address of its page)."""
+    command = [sys.executable, "-m", "algorithms.cli", "board", "example", str(run), "--port", "0"]
     process = subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -101,18 +104,25 @@ def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.board", description=__doc__)
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--run", type=Path, help="with a policy of each of about 50 updates")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
-    with sync_playwright() as playwright, served() as (pid, url):
+    with (
+        TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        served(run := options.run or trained(Path(folder), POLICIES)) as (pid, url),
+    ):
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page_s(browser, url)  # the policy is loaded by then
         figures = {
             "page": [page_s(browser, url) for _ in range(options.repeats)],
             "move answered": moves_s(browser, url, options.repeats),
             "slider": slider_s(browser, url, options.repeats),
+            "frame, its policy loaded": frames_s(browser, url, run, at_once=True),
+            "frame, after the curves": frames_s(browser, url, run, at_once=False),
         }
         browser.close()
         memory = highest_memory_mb(pid)

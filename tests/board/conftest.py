@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +19,14 @@ from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator, make_evaluator
 from tests.board.browser import Tab, chromium, tab
 from tests.board.served import answer, serving
-from tests.board.test_command import board_process
+from tests.board.test_command import ROOT, board_process
+from tests.commands.lab import ENV
 from tests.evaluation.policies import saved_run, small_policy
 from tests.networks.facts_net import FACTS
 from tests.playing.test_pull import run_folder
 from tests.training.runs import Watcher, tiny
 
+MOVES = ("e2e4", "e7e5")
 EVIL = "<img src=x onerror=document.title=`got_in`>"
 """The name of a run folder, and what hostile users type."""
 
@@ -130,6 +134,39 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     names = (run, evil, broken)
     with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
         yield Site(url, *names)
+
+
+class Twins(NamedTuple):
+    """Attributes: address of a server that offers a faulty run and its cured twin, and their names."""
+
+    url: str
+    faulty: str
+    cured: str
+
+    def opened(self, **more: str) -> str:
+        """The address of both runs beside each other."""
+        parts = {
+            "policy": self.faulty,
+            "beside": self.cured,
+            "you": "both",
+            "moves": ",".join(MOVES),
+        } | more
+        return "&".join(f"{name}={value}" for name, value in parts.items())
+
+
+def lab(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "algorithms.cli", *arguments]
+
+
+@pytest.fixture(scope="session")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+    folder = tmp_path_factory.mktemp("twins")
+    names = [str(folder / name) for name in (f"faulty {EVIL}", "cured")]
+    for name, cured in zip(names, ([], ["--cured"]), strict=True):
+        cause = lab("causes", "run", "sampled_entropy_bonus", "--smoke", "--run-dir", name, *cured)
+        subprocess.run(cause, cwd=ROOT, env=ENV, check=True, capture_output=True, timeout=300)
+    with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
+        yield Twins(url, *names)
 
 
 @pytest.fixture

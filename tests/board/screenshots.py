@@ -1,4 +1,7 @@
-"""Pictures of the page for docs/board.md: python -m tests.board.screenshots [FOLDER]."""
+"""Pictures of the page for docs/board.md: python -m tests.board.screenshots [FOLDER [FAULTY CURED]].
+
+The runs, for the picture of two of them, are those of `chess-lab causes run`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.board.browser import chromium, tab
+from tests.board.browser import Tab, chromium, tab
 from tests.board.test_command import board_process
 
 FOLDER = Path(__file__).parents[2] / "docs" / "figures" / "board"
@@ -33,23 +36,41 @@ def take(browser: Any, url: str, folder: Path) -> list[Path]:
     for name, view in VIEWS.items():
         with tab(browser, url, **view) as page:
             page.open(STATES[name])
-            page.page.evaluate("() => document.activeElement.blur()")
-            picture = Image.open(io.BytesIO(page.page.screenshot()))
-            written.append(folder / f"{name}.png")
-            # 256 colours are enough for flat areas, at half of the bytes.
-            few = picture.convert("RGB").quantize(
-                256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
-            )
-            few.save(written[-1], optimize=True)
+            written.append(_saved(page, folder / f"{name}.png"))
     return written
+
+
+def take_training(browser: Any, url: str, runs: tuple[str, str], folder: Path) -> Path:
+    """The picture of two runs beside each other in the middle of their training."""
+    with tab(browser, url, viewport={"width": 1200, "height": 1120}) as page:
+        page.open(f"policy={runs[0]}&beside={runs[1]}&you=both&set=heldout&n=0")
+        page.page.wait_for_selector("#set-steps:not([hidden])", timeout=60_000)
+        page.page.wait_for_selector("#charts figure")
+        last = int(page.page.get_attribute("#cursor", "max"))
+        page.page.fill("#cursor", str(last // 2))
+        page.page.wait_for_timeout(1_000)
+        return _saved(page, folder / "training.png")
+
+
+def _saved(page: Tab, path: Path) -> Path:
+    page.page.evaluate("() => document.activeElement.blur()")
+    picture = Image.open(io.BytesIO(page.page.screenshot())).convert("RGB")
+    # 256 colours are enough for flat areas, at half of the bytes.
+    few = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    return path
 
 
 def main() -> None:
     """Writes the pictures; the scores in them are Stockfish's where it is found."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    with chromium() as browser, board_process("--port", "0", "example") as (_, url):
-        for path in take(browser, url, folder):
-            print(f"{path.stat().st_size:,} bytes: {path}")
+    runs = sys.argv[2:4]
+    with chromium() as browser, board_process("--port", "0", "example", *runs) as (_, url):
+        written = take(browser, url, folder)
+        if runs:
+            written.append(take_training(browser, url, (runs[0], runs[1]), folder))
+    for path in written:
+        print(f"{path.stat().st_size:,} bytes: {path}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.board.browser import tab
-from tests.board.conftest import Site
-from tests.board.screenshots import FOLDER, take
+from tests.board.conftest import Site, Twins
+from tests.board.screenshots import FOLDER, take, take_training
 from tests.board.test_command import board_process
 from tests.board.test_in_a_browser import FOOLS_MATE, PROMOTION
 
@@ -77,8 +77,8 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
     with tab(browser, site.url, **phone) as page:
         page.open(f"policy={site.run}&you=both")
         assert page.page.evaluate("document.documentElement.scrollWidth") == 375
-        inside = "() => document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
-        assert page.page.evaluate(inside) == 0  # all columns of the list are seen
+        inside = "(list) => list.scrollWidth - list.clientWidth"
+        assert page.page.locator(".policy .scroll").evaluate(inside) == 0  # all columns of the list are seen
         page.square("e2").tap()
         page.square("e4").tap()
         page.wait_for_plies(1)
@@ -129,9 +129,12 @@ def test_axe_finds_no_violation_of_level_a_or_aa(
         check("a policy that cannot be opened")
 
 
-def test_the_pictures_of_the_page_are_taken_and_small(browser: Any, tmp_path: Path) -> None:
+def test_the_pictures_of_the_page_are_taken_and_small(
+    browser: Any, twins: Twins, tmp_path: Path
+) -> None:
     with board_process("--port", "0", "--evaluator", "builtin", "example") as (_, url):
         written = take(browser, url, tmp_path)
-    assert {path.name for path in written} == {path.name for path in FOLDER.iterdir()}
-    sizes = {path.name: path.stat().st_size for path in (*written, *FOLDER.iterdir())}
+    written.append(take_training(browser, twins.url, (twins.faulty, twins.cured), tmp_path))
+    assert {path.name for path in written} == {path.name for path in FOLDER.glob("*.png")}
+    sizes = {path.name: path.stat().st_size for path in (*written, *FOLDER.glob("*.png"))}
     assert all(10_000 < size < 250_000 for size in sizes.values()), sizes

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -16,46 +15,11 @@ from algorithms.playing.position import reached
 from algorithms.playing.view import view_of
 from chess_env.evaluators import Evaluator
 from tests.board.browser import Tab, tab
-from tests.board.conftest import EVIL
+from tests.board.conftest import EVIL, MOVES, Twins, lab
 from tests.board.test_command import ROOT, board_process
 from tests.commands.lab import ENV
 
 pytestmark = pytest.mark.browser
-
-MOVES = ("e2e4", "e7e5")
-
-
-class Twins(NamedTuple):
-    """Attributes: address of a server that offers a faulty run and its cured twin, and their names."""
-
-    url: str
-    faulty: str
-    cured: str
-
-    def opened(self, **more: str) -> str:
-        """The address of both runs beside each other."""
-        parts = {
-            "policy": self.faulty,
-            "beside": self.cured,
-            "you": "both",
-            "moves": ",".join(MOVES),
-        } | more
-        return "&".join(f"{name}={value}" for name, value in parts.items())
-
-
-def lab(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "algorithms.cli", *arguments]
-
-
-@pytest.fixture(scope="module")
-def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
-    folder = tmp_path_factory.mktemp("twins")
-    names = [str(folder / name) for name in (f"faulty {EVIL}", "cured")]
-    for name, cured in zip(names, ([], ["--cured"]), strict=True):
-        cause = lab("causes", "run", "sampled_entropy_bonus", "--smoke", "--run-dir", name, *cured)
-        subprocess.run(cause, cwd=ROOT, env=ENV, check=True, capture_output=True, timeout=300)
-    with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
-        yield Twins(url, *names)
 
 
 @pytest.fixture
