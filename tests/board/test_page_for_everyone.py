@@ -78,7 +78,9 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
         page.open(f"policy={site.run}&you=both")
         assert page.page.evaluate("document.documentElement.scrollWidth") == 375
         inside = "(list) => list.scrollWidth - list.clientWidth"
-        assert page.page.locator(".policy .scroll").evaluate(inside) == 0  # all columns of the list are seen
+        assert (
+            page.page.locator(".policy .scroll").evaluate(inside) == 0
+        )  # all columns of the list are seen
         page.square("e2").tap()
         page.square("e4").tap()
         page.wait_for_plies(1)

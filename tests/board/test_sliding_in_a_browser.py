@@ -11,9 +11,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from algorithms.evaluation.snapshots import Policies, aligned, last_at, snapshots
+from algorithms.playing.over_training import recorded_probes
 from algorithms.playing.position import reached
-from algorithms.playing.view import view_of
+from algorithms.playing.position_sets import probe_set
+from algorithms.playing.view import view_of, view_of_recorded
 from chess_env.evaluators import Evaluator
+from chess_env.rules.fen import to_fen
 from tests.board.browser import Tab, tab
 from tests.board.conftest import EVIL, MOVES, Twins, lab
 from tests.board.test_command import ROOT, board_process
@@ -68,7 +71,8 @@ def test_every_frame_of_a_faulty_run_and_its_cured_twin_is_the_library_s(
             first = page.page.locator(f"#{prefix}moves tbody tr").first
             assert first.get_attribute("data-uci") == view.moves[0].uci
             assert page.page.locator(f"#{prefix}moves tbody tr").count() == len(view.moves)
-    assert EVIL in page.text("#main-name") and page.text("#beside-name").startswith("cured: ")
+    names = [page.page.locator(name).text_content() for name in ("#main-name", "#beside-name")]
+    assert EVIL in names[0] and names[1].startswith("cured: ")
     assert (
         page.page.locator("#beside-picture svg")
         .get_attribute("aria-label")
@@ -151,6 +155,38 @@ def test_positions_are_stepped_through_by_what_changed_most(
     page.page.wait_for_selector("#set-steps:not([hidden])", timeout=60_000)
     assert page.text("#set-says").startswith(f"3 of {count}: ")
     assert page.page.input_value("#fen") == parse_qs(link)["fen"][0]
+
+
+def test_what_a_run_recorded_of_a_probe_is_on_the_slider(
+    browser: Any, trained: tuple[Path, Path]
+) -> None:
+    run = trained[1]  # it has checkpoints alone
+    on_disk = snapshots(run).every
+    row = 3
+    position = reached(to_fen(probe_set().positions[row]), ())
+    curves = recorded_probes(run, 1.0).only(row)
+    assert curves.updates.tolist() == [0, 1, 2, 3] and len(on_disk) < 4
+    with (
+        board_process("--port", "0", "--evaluator", "none", str(run)) as (_, url),
+        tab(browser, url) as page,
+    ):
+        page.open(f"policy={run}&you=both&set=probe&fen={position.board.fen()}")
+        drawn(page, 1)
+        assert page.page.get_attribute("#cursor", "max") == "3"
+        hollow = page.page.locator("#charts figure:first-child circle.recorded")
+        assert hollow.count() == 4 - len(on_disk)
+        slide(page, 0, "0 scored moves, update 0")
+        view = view_of_recorded(curves.logprobs[0, 0], position, temperature=1.0, evaluator=None)
+        assert page.text("#entropy") == f"{view.entropy:.2f} nats"
+        assert page.page.locator("#moves tbody tr").count() == len(view.moves)
+        page.page.click("#new")
+        page.page.wait_for_function(
+            "last => document.getElementById('cursor').max === last", arg=str(len(on_disk) - 1)
+        )
+        page.page.wait_for_timeout(500)
+        assert page.page.locator("#problem").is_hidden()
+        assert page.page.locator("#moves tbody tr").count() == 20
+        assert page.errors == [] and page.elsewhere == []
 
 
 def test_a_run_beside_that_is_not_offered_is_said(page: Tab, twins: Twins) -> None:

@@ -18,7 +18,7 @@ export class Training {
     this.runs = {}; // name -> what the server told of it
     this.lists = {}; // what was asked -> positions
     this.curves = {}; // name -> its points
-    this.drawn = ""; // what the curves are of
+    this.drawn = this.place = ""; // what the curves are of
     this.drawing = this.playing = this.listing = false;
     this.other = null; // the view of the run beside
     this.#listen();
@@ -32,7 +32,8 @@ export class Training {
 
   /** The policies of a run on the slider: those on disk, and those recorded of this position. */
   #stops(name) {
-    const recorded = (this.curves[name] || []).filter((point) => point.recorded);
+    const points = this.place === this.#place() && this.curves[name];
+    const recorded = (points || []).filter((point) => point.recorded);
     const stops = this.#run(name).stops, known = new Set(stops.map((stop) => stop.update));
     return [...stops, ...recorded.filter((point) => !known.has(point.update))]
       .sort((one, other) => one.scored_moves - other.scored_moves);
@@ -149,7 +150,9 @@ export class Training {
         const asked = this.page.question();
         const answers = await Promise.all(names.map((name) => ask("/api/training/curve", {...asked, policy: name})));
         if (key !== this.#key()) continue;
+        const before = this.update();
         this.drawn = key;
+        this.place = this.#place();
         this.curves = Object.fromEntries(names.map((name, number) => [name, answers[number].points]));
         const series = names.map((name) => ({label: this.#label(name), points: this.curves[name]}));
         drawCurves(byId("charts"), series, (cursor) => this.page.change({cursor}));
@@ -158,6 +161,7 @@ export class Training {
         tabulate(document.querySelector("#curve-table tbody"), series);
         byId("curve-says").textContent = answers.flatMap((answer) => answer.notes).join("\n");
         this.showControls();
+        if (this.update() !== before) this.page.refresh(); // what was recorded of the position is known only now
       }
     } catch (error) {
       if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
@@ -167,11 +171,17 @@ export class Training {
     }
   }
 
+  /** The position that is shown, with its game, as a text. */
+  #place() {
+    const {fen, moves, at} = this.page.state();
+    return JSON.stringify([fen, moves.slice(0, at)]);
+  }
+
   /** What the curves are of, as a text. */
   #key() {
-    const {fen, moves, at, temperature} = this.page.question(), {set} = this.page.state();
+    const {temperature} = this.page.question(), {set} = this.page.state();
     const runs = this.#names().map((name) => [name, this.#run(name).stops, set === "probe" ? this.#run(name).tag : ""]);
-    return JSON.stringify([fen, moves.slice(0, at), temperature, runs]);
+    return JSON.stringify([this.#place(), temperature, runs]);
   }
 
   // --- controls ---
@@ -234,11 +244,11 @@ export class Training {
     byId("set-steps").hidden = !positions;
     if (set && !positions && this.#run(this.page.state().policy).stops.length) this.#list();
     if (!positions) return;
-    const here = positions[n];
+    const here = positions[n], count = positions.length.toLocaleString("en"), shown = here && here.fen === this.page.state().fen;
     byId("set-previous").disabled = n <= 0;
     byId("set-next").disabled = n >= positions.length - 1;
-    byId("set-says").textContent = here
-      ? `${n + 1} of ${positions.length.toLocaleString("en")}: ${here.name}, changed by ${(100 * here.change).toFixed(1)} %` : "";
+    byId("set-says").textContent = shown
+      ? `${n + 1} of ${count}: ${here.name}, changed by ${(100 * here.change).toFixed(1)} %` : `${count} positions`;
   }
 
   /** Asks for the list until it is made. */
@@ -271,8 +281,8 @@ export class Training {
     else this.showControls();
   }
 
-  #goTo(n) {
-    const positions = this.#positions() || [];
+  #goTo(wanted) {
+    const positions = this.#positions() || [], n = Math.min(wanted, positions.length - 1);
     if (positions[n]) this.page.change({n, fen: positions[n].fen, moves: [], at: 0, you: "both"});
     else this.showControls();
   }
