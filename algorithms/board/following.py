@@ -57,12 +57,7 @@ class FollowedRun:
         """Whether there is something new since the last look; one that was just now is not repeated."""
         with self._lock:
             now = time.monotonic()
-            is_checkpoint = (self.run_dir / "manifest.json").exists()
-            if (
-                now - self._looked_at < LOOK_INTERVAL_S
-                or is_checkpoint
-                or not self.run_dir.is_dir()
-            ):
+            if now - self._looked_at < LOOK_INTERVAL_S or not self._may_be_run():
                 return False
             news = self._follower.look()
             self._looked_at = time.monotonic()
@@ -94,6 +89,13 @@ class FollowedRun:
                 "health": self._health,
                 "notes": notes,
             }
+
+    def _may_be_run(self) -> bool:
+        try:
+            is_checkpoint = (self.run_dir / "manifest.json").exists()
+            return self.run_dir.is_dir() and not is_checkpoint
+        except OSError:  # such as a name that is too long: what loads the policy says so
+            return False
 
     def _read(self, news: News) -> None:
         if news.anew:

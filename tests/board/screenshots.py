@@ -42,7 +42,7 @@ def take(browser: Any, url: str, folder: Path) -> list[Path]:
 
 def take_training(browser: Any, url: str, runs: tuple[str, str], folder: Path) -> Path:
     """The picture of two runs beside each other in the middle of their training."""
-    with tab(browser, url, viewport={"width": 1200, "height": 1120}) as page:
+    with tab(browser, url, viewport={"width": 1200, "height": 1090}) as page:
         page.open(f"policy={runs[0]}&beside={runs[1]}&you=both&set=heldout&n=0")
         page.page.wait_for_selector("#set-steps:not([hidden])", timeout=60_000)
         page.page.wait_for_selector("#charts figure")

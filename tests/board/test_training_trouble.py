@@ -105,3 +105,10 @@ def test_the_line_of_a_row_says_what_is_in_it() -> None:
     assert row_text(row) == (
         "update 12, 3,840 scored moves, regret - cp on the held-out positions, entropy 1.23 nats"
     )
+
+
+def test_a_name_that_no_folder_can_have_is_no_run(tmp_path: Path) -> None:
+    for name in ("a" * 5000, str(tmp_path / "none"), str(tmp_path)):
+        run = FollowedRun(name)
+        run.look()
+        assert run.stops == () and run.told()["row"] == ""
