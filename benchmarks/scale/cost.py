@@ -2,10 +2,11 @@
 
     python -m benchmarks.scale.cost [--rounds 3] [--json PATH]
 
-Fitted are the seconds of one engine for a position, and seven runs with the built-in evaluator. All others are
-predicted: every run with Stockfish, and other numbers of boards, engines and processes and sizes of network. Each run
-is `chess-lab train grpo` without evaluations and diagnostics; the median of its updates counts, without the first one,
-and the median of the rounds, in which the runs take turns in another order. The error is that of scored moves a second.
+Fitted are the seconds of one engine for a position, seven runs with the built-in evaluator, and one with more engines
+than cores. All others are predicted: other numbers of boards, engines and processes, and other sizes of network. Each
+run is `chess-lab train grpo` without evaluations and diagnostics; the median of its updates counts, without the first
+one, and the median of the rounds, in which the runs take turns in another order. The error is that of scored moves a
+second.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_metrics
 from benchmarks.networks.sizes import counts
 from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
-from benchmarks.scale.model import Coefficients, Machines, Work, fit, update_s
+from benchmarks.scale.model import Coefficients, Machines, Work, fit, update_s, with_crowding
 from benchmarks.speed.stockfish_pool import random_positions
 from chess_env.evaluators import make_evaluator
 
@@ -52,6 +55,7 @@ FITTED = (
     Case("builtin", "tiny", 64, processes=2),
     Case("builtin", "large", 1024, processes=2),
 )
+CROWDED = Case("stockfish:depth=4", "medium", 64, engines=4)
 PREDICTED = (
     Case("builtin", "small", 128, engines=2),
     Case("builtin", "medium", 4096, engines=2),
@@ -61,14 +65,13 @@ PREDICTED = (
     Case("stockfish:depth=4", "medium", 64),
     Case("stockfish:depth=4", "medium", 64, engines=2),
     Case("stockfish:depth=4", "medium", 64, engines=3),
-    Case("stockfish:depth=4", "medium", 64, engines=4),
     Case("stockfish:depth=4", "large", 256, engines=2),
     Case("stockfish:depth=4", "small", 1024, engines=2),
     Case("stockfish:depth=4", "medium", 4096, engines=2),
     Case("stockfish:depth=4", "medium", 256, engines=1, processes=2),
     Case("stockfish:nodes=300", "medium", 256, engines=2),
 )
-NODES = (20, 1000)
+NODES = (20, 400)
 """Between which an engine's seconds for a position are taken to grow evenly; `nodes=300` is predicted from them."""
 
 
@@ -112,7 +115,7 @@ def run(case: Case) -> dict[str, float]:
 
 def measure(rounds: int) -> dict[Case, dict[str, float]]:
     """Each case's medians over the rounds."""
-    order, found = random.Random(0), {case: [] for case in FITTED + PREDICTED}  # type: ignore[var-annotated]
+    order, found = random.Random(0), {case: [] for case in (*FITTED, CROWDED, *PREDICTED)}  # type: ignore[var-annotated]
     for _ in range(rounds):
         for case in order.sample(list(found), len(found)):
             found[case].append(run(case))
@@ -155,7 +158,9 @@ def main() -> None:
     known = {
         case: (work_of(case, positions), machines_of(case, position_s, cores)) for case in found
     }
-    fitted = fit([(*known[case], found[case]) for case in FITTED])
+    fitted = with_crowding(
+        fit([(*known[case], found[case]) for case in FITTED]), (*known[CROWDED], found[CROWDED])
+    )
     rows = [row_of(case, found[case]["update_s"], known[case], fitted) for case in found]
     print_table(rows)
     errors = [abs(row["error_percent"]) for row in rows if row["fitted"] == "no"]
@@ -164,7 +169,7 @@ def main() -> None:
         options.json, "cost_model", rows, rounds=options.rounds, positions_a_state=round(positions, 2),
         position_us={name: round(1e6 * value, 1) for name, value in position_s.items()},
         nodes_per_s=round(1 / node_s), position_us_without_nodes=round(1e6 * (few - NODES[0] * node_s), 1),
-        coefficients={name: list(map(float, row)) for name, row in fitted._asdict().items()},
+        coefficients={name: np.asarray(row).tolist() for name, row in fitted._asdict().items()},
     )  # fmt: skip
 
 
@@ -176,7 +181,7 @@ def row_of(
     measured, predicted = moves / measured_s, moves / update_s(*known, fitted)
     return {
         **case._asdict(),
-        "fitted": "yes" if case in FITTED else "no",
+        "fitted": "yes" if case in (*FITTED, CROWDED) else "no",
         "moves_per_s": round(measured),
         "predicted": round(predicted),
         "error_percent": round(100 * (predicted / measured - 1)),

@@ -3,7 +3,8 @@
 An update plays S states (boards x plies) with `group_size` sampled moves each, and learns from them. Of P processes on
 C cores each plays S / P states with E engines of its own.
 
-- Engines: Q / P positions of a process, at `position_s` seconds each, on min(E, C / P) cores.
+- Engines: Q / P positions of a process, at `position_s` seconds each, on min(E, C / P) cores. Where the engines and the
+  network are more than the cores of a process, each position takes 1 + l x (busy / cores - 1) times as long.
 - Network and boards of a rollout: a + b per state + c per multiply-add, in each process.
 - Stockfish scores a ply while the network looks at the next one, so a rollout lasts as long as the longer of the two
   and one ply of the other; and never less than their CPU time divided among the cores. The built-in evaluator works
@@ -63,11 +64,12 @@ class Machines(NamedTuple):
 
 
 class Coefficients(NamedTuple):
-    """Of the three stages; each in seconds for a unit of its columns."""
+    """Of the three stages, each in seconds for a unit of its columns; and how much longer crowded engines take."""
 
     rollout: Row
     update: Row
     rest: Row
+    crowding: float = 0.0
 
 
 def rollout_columns(work: Work, machines: Machines) -> Row:
@@ -91,13 +93,14 @@ def rest_columns(work: Work) -> Row:
     return np.array([1.0, work.states])
 
 
-def rollout_s(work: Work, machines: Machines, network_s: float) -> float:
+def rollout_s(work: Work, machines: Machines, network_s: float, crowding: float = 0.0) -> float:
     """Seconds of a rollout, given those of the network and the boards of one process alone."""
     cpu_s = work.positions / machines.processes * machines.position_s
     share = machines.cores / machines.processes
-    engines_s = cpu_s / min(machines.engines, share)
     if not machines.overlaps:
-        return network_s + engines_s
+        return network_s + cpu_s / min(machines.engines, share)
+    cpu_s *= 1 + crowding * max(0.0, (machines.engines + 1) / share - 1)
+    engines_s = cpu_s / min(machines.engines, share)
     longer, shorter = max(engines_s, network_s), min(engines_s, network_s)
     return max(longer + shorter / work.plies, (cpu_s + network_s) / share)
 
@@ -106,9 +109,8 @@ def update_s(work: Work, machines: Machines, fitted: Coefficients) -> float:
     """Seconds from one update to the next."""
     network_s = float(rollout_columns(work, machines) @ fitted.rollout)
     learning_s = float(update_columns(work, machines) @ fitted.update)
-    return (
-        rollout_s(work, machines, network_s) + learning_s + float(rest_columns(work) @ fitted.rest)
-    )
+    rest_s = float(rest_columns(work) @ fitted.rest)
+    return rollout_s(work, machines, network_s, fitted.crowding) + learning_s + rest_s
 
 
 def fit(measured: Sequence[tuple[Work, Machines, Mapping[str, Any]]]) -> Coefficients:
@@ -139,6 +141,20 @@ def fit(measured: Sequence[tuple[Work, Machines, Mapping[str, Any]]]) -> Coeffic
             [rest_columns(w) for w, _, _ in measured], [s["rest"] for _, _, s in measured]
         ),
     )
+
+
+def with_crowding(
+    fitted: Coefficients, crowded: tuple[Work, Machines, Mapping[str, Any]]
+) -> Coefficients:
+    """The same with the crowding that gives this run's seconds of a "rollout", by halving; 0 where it is faster."""
+    work, machines, seconds = crowded
+    network_s = float(rollout_columns(work, machines) @ fitted.rollout)
+    low, high = 0.0, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        too_fast = rollout_s(work, machines, network_s, middle) < seconds["rollout"]
+        low, high = (middle, high) if too_fast else (low, middle)
+    return fitted._replace(crowding=low)
 
 
 def _nonnegative(columns: Sequence[Row], seconds: Sequence[float], rounds: int = 20_000) -> Row:

@@ -17,6 +17,7 @@ from benchmarks.scale.model import (
     rollout_s,
     update_columns,
     update_s,
+    with_crowding,
 )
 
 WORK = Work(states=1000, plies=4, steps=10, positions=8000, multiply_adds=2e6, parameters=1e5)
@@ -38,6 +39,15 @@ def test_the_network_is_the_limit_and_the_engines_add_one_ply_of_four() -> None:
 
 def test_two_engines_and_the_network_share_two_cores() -> None:
     assert rollout_s(WORK, ONE._replace(engines=2), 3.0) == pytest.approx((8.0 + 3.0) / 2)
+
+
+def test_crowding_is_found_again_from_a_run_with_more_engines_than_cores() -> None:
+    four = ONE._replace(engines=4)
+    network_s = float(rollout_columns(WORK, four) @ TRUE.rollout)
+    seconds = {"rollout": rollout_s(WORK, four, network_s, 0.3)}
+    found = with_crowding(TRUE, (WORK, four, seconds))
+    assert found.crowding == pytest.approx(0.3)
+    assert update_s(WORK, ONE, found) == update_s(WORK, ONE, TRUE)  # two threads on two cores
 
 
 def test_the_time_of_the_built_in_evaluator_is_added() -> None:
@@ -81,7 +91,7 @@ def test_no_coefficient_is_negative_where_larger_networks_were_faster_by_chance(
     seconds = _seconds(small, machines)
     slower = {name: 1.1 * value for name, value in seconds.items()}
     found = fit([(small, machines, slower), (large, machines, seconds)])
-    assert all((row >= 0).all() for row in found)
+    assert all((np.asarray(row) >= 0).all() for row in found)
 
 
 def test_a_rollout_shorter_than_its_evaluator_is_refused() -> None:

@@ -23,7 +23,8 @@ def opened(stranger: Stranger, trust: Trust) -> dict[str, Any]:
         wait_until_loaded(policies)
         (state,) = policies.states()
         if state["state"] == "ready":
-            policies.ask(lambda: policies.view(name, reached(None, ()), 1.0)).result(60)
+            loaded = policies.loaded(name)
+            policies.ask(lambda: policies.view(loaded, reached(None, ()), 1.0)).result(60)
         return state
     finally:
         policies.close()
