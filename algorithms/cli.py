@@ -108,5 +108,18 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     complain("warning", message)
 
 
+def _leave(code: int) -> None:
+    """Ends the process with that exit code.
+
+    One of several processes of a run ends at once, when all is written and closed: threads of torch.distributed have
+    aborted such a process while the interpreter was taken apart, and so a finished run looked like a failed one.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _leave(main())

@@ -24,7 +24,6 @@ NAMES = (
     "networks",
     "reliability",
     "results",
-    "scaling",
     "settings",
 )
 
