@@ -48,6 +48,7 @@ ELSEWHERE = {
     "--compile": "is for CUDA: tests/device",
     "games.pgn.zst": "tests/pretraining",
     "my_algorithm": "tests/test_extending_page.py",
+    "ray:": "needs a cluster: tests/evaluators/cluster",
 }
 """What of a line is run by other tests, or cannot be run here."""
 
