@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from algorithms.config.run import TrainConfig
 from algorithms.networks.build import make_policy, reads_move_facts
@@ -86,9 +88,24 @@ def _network_bytes(config: TrainConfig) -> int:
     """Of weights, their gradient and the optimizer's two moments; 0 for a network of one's own, which is not built."""
     if config.policy.is_custom:
         return 0
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # shapes without numbers
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.device("meta"),
+        _Undrawn(),
+    ):  # shapes without numbers
         policy = make_policy(config.policy, critic=config.algorithm.needs().critic is not None)
     return 4 * 4 * policy.num_parameters
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no normal numbers: for shapes without numbers torch would import its compiler to do so."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function in (torch.nn.init.normal_, torch.Tensor.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
 
 
 def free_bytes() -> int | None:

@@ -13,14 +13,16 @@ from algorithms.config.sections import OptimizerConfig
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
+from algorithms.updates.adam import Adam, Optimizer
 from algorithms.updates.nonfinite import NonFiniteGuard
 from algorithms.updates.passes import Passes, WholePasses
 
 
-def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> torch.optim.Adam:
+def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> Optimizer:
     """Adam over the parameters; on CUDA one kernel takes the whole step, elsewhere one call for each operation."""
-    cuda = trained[0].is_cuda
-    return torch.optim.Adam(trained, lr=rate, fused=cuda or None, foreach=not cuda or None)
+    if trained[0].is_cuda:
+        return torch.optim.Adam(trained, lr=rate, fused=True)
+    return Adam(trained, rate)
 
 
 @dataclasses.dataclass
@@ -41,7 +43,7 @@ class Learner:
     """
 
     policy: PolicyNet
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
     algorithm: Algorithm
     regularizer: Regularizer
     controls: Controls
