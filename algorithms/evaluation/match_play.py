@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import cached_property
 
 from algorithms.config.run import MatchConfig
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
@@ -11,7 +12,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.elo import count_pairs, judge_pairs
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
-from chess_env.positions.start_positions import make_start_positions
+from chess_env.positions.start_positions import StartPositions, make_start_positions
 
 
 class MatchPlay:
@@ -30,8 +31,12 @@ class MatchPlay:
 
     def __init__(self, config: MatchConfig, seed: int) -> None:
         self._pairs, self._seed = config.games // 2, seed
-        self._openings = make_start_positions("openings")
         self._opponents = {name: make_player(name) for name in config.opponents}
+
+    @cached_property
+    def _openings(self) -> StartPositions:
+        """Where games start; made for the first match, since most runs play none."""
+        return make_start_positions("openings")
 
     def play(self, policy: PolicyNet) -> dict[str, float]:
         """`match/<opponent>/...` of the policy's most probable moves; empty without opponents."""

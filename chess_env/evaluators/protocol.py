@@ -96,22 +96,6 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
     return packed
 
 
-def distinct(packed: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(`[D]` first row of each distinct position in order of appearance, `[N]` index into these of every row).
-
-    Args:
-        packed: uint64 `[N, 8]` positions.
-    """
-    raw = np.ascontiguousarray(packed).tobytes()
-    seen: dict[bytes, int] = {}
-    inverse = [seen.setdefault(raw[i : i + 64], len(seen)) for i in range(0, len(raw), 64)]
-    if len(seen) == len(inverse):
-        every = np.arange(len(inverse))
-        return every, every
-    inverse_ = np.array(inverse, np.intp)
-    return np.unique(inverse_, return_index=True)[1], inverse_
-
-
 class RuleAwareEvaluator(ABC):
     """Base of the evaluators: mates and draws are decided by the rules core and never asked.
 
@@ -147,6 +131,7 @@ class RuleAwareEvaluator(ABC):
         return self._evaluate_packed(packed)
 
     def _evaluate_packed(self, packed: NDArray[np.uint64]) -> Scores:
+        from chess_env.evaluators.distinct import distinct
         from chess_env.rules import rules
 
         status = rules.status_batch(packed)
