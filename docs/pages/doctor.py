@@ -7,13 +7,15 @@ from typing import Any
 
 from algorithms.collapse.doctor import RULES
 from algorithms.collapse.doctor.confidence import RIGHT_OF
+from benchmarks.doctor.cells import cells
 from benchmarks.doctor.judge import rules_hash
 from docs.pages import result
-from docs.pages.writing.figures import shares
+from docs.pages.doctor_figures import SIZES, Rows, figures, first_named, right_share, sized
 from docs.pages.writing.markdown import filled, table
 
-Rows = Sequence[Mapping[str, Any]]
-SIZES = ("full", "half", "third", "harmless")
+SEEDS = 5
+
+__all__ = ["figures", "pages"]
 
 
 def pages() -> dict[str, str]:
@@ -34,6 +36,8 @@ def pages() -> dict[str, str]:
         algorithms=algorithms_table(rows),
         missed=missed(rows),
         settings={**matrix["settings"], **counts(rows)},
+        complete=is_complete(rows),
+        words={name: in_words(rate) for name, rate in matrix["rates"].items()},
         machine=matrix["machine"],
         rules_now=rules_hash(),
     )
@@ -50,40 +54,17 @@ def counts(rows: Rows) -> dict[str, int]:
     }
 
 
-def figures() -> dict[str, str]:
-    """{path: SVG} of the figures."""
-    rows = [row for row in result("doctor_matrix")["cells"] if row["group"] == "size"]
-    return {
-        f"docs/figures/doctor/{network}.svg": shares(network, _panel(rows, suffix), SIZES)
-        for network, suffix in (("resnet", ""), ("move_net", "-move_net"))
-    }
+def is_complete(rows: Rows) -> bool:
+    """Whether every cell has been run, and the causes on all seeds."""
+    return len(rows) == len(cells()) and all(
+        len(row["regret_cp"]) == (1 if row["group"] == "healthy" else SEEDS) for row in rows
+    )
 
 
-def _panel(rows: Rows, suffix: str) -> dict[str, dict[str, tuple[float, str]]]:
-    """Cause -> size -> (share of seeds that were right first, what the fault did)."""
-    found: dict[str, dict[str, tuple[float, str]]] = {}
-    for row in _sized(rows, suffix):
-        cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
-        found.setdefault(cause, {})[row["size"]] = (_right(row), row["harm"]["harm"])
-    return found
-
-
-def _sized(rows: Rows, suffix: str) -> list[Mapping[str, Any]]:
-    """The cells of causes at their sizes, on the network of that suffix."""
-    sized = [row for row in rows if row["group"] == "size"]
-    return [row for row in sized if ("-move_net-" in row["name"]) == bool(suffix)]
-
-
-def _first(said: Mapping[str, Any]) -> str:
-    return said["causes"][0][0] if said["causes"] else "none"
-
-
-def _right(row: Mapping[str, Any]) -> float:
-    """Share of the seeds with the right cause first; at the harmless size, of those where none is called harmful."""
-    said = list(row["said"]["all"].values())
-    if row["size"] == "harmless":
-        return sum(not any(cause[1] for cause in each["causes"]) for each in said) / len(said)
-    return sum(_first(each) in row["expected"] for each in said) / len(said)
+def in_words(rate: Sequence[Any]) -> str:
+    """The words `3 of 185`, or `none of 185` for 0."""
+    hits, of, _ = rate
+    return f"{hits or 'none'} of {of}"
 
 
 def rules_table() -> str:
@@ -149,10 +130,10 @@ def calibration_table(bands: Sequence[Sequence[Any]]) -> str:
 def sizes_table(rows: Rows, suffix: str) -> str:
     """A line for each cause: right first, and what the fault did to regret, at each size."""
     lines: dict[str, list[str]] = {}
-    for row in _sized(rows, suffix):
+    for row in sized(rows, suffix):
         cause = row["name"].removesuffix(f"{suffix}-{row['size']}")
         harm, said = row["harm"], list(row["said"]["all"].values())
-        right = round(_right(row) * len(said))
+        right = round(right_share(row) * len(said))
         line = lines.setdefault(cause, ["" for _ in SIZES])
         did = f"{harm['difference_cp']:+.0f} cp, {harm['harm']}" if harm["seeds"] else "no twin"
         line[SIZES.index(row["size"])] = f"{right} of {len(said)} ({did})"
@@ -168,7 +149,7 @@ def pairs_table(rows: Rows) -> str:
             continue
         said = list(row["said"]["all"].values())
         both = sum(set(row["expected"]) <= {c[0] for c in each["causes"]} for each in said)
-        firsts = ", ".join(sorted({f"`{_first(each)}`" for each in said}))
+        firsts = ", ".join(sorted({f"`{first_named(each)}`" for each in said}))
         lines.append((row["name"].replace("+", " and "), f"{both} of {len(said)}", firsts))
     return table(["pair", "both named", "named first"], lines)
 
@@ -180,7 +161,7 @@ def algorithms_table(rows: Rows) -> str:
         if row["group"] != "algorithm" or not row["harm"]["seeds"]:
             continue
         said = list(row["said"]["all"].values())
-        right = sum(_first(each) in row["expected"] for each in said)
+        right = sum(first_named(each) in row["expected"] for each in said)
         verdicts = ", ".join(sorted({each["verdict"] for each in said}))
         harm = row["harm"]
         lines.append((row["name"], f"{harm['difference_cp']:+.0f} cp, {harm['harm']}",
@@ -194,7 +175,7 @@ def missed(rows: Rows) -> list[str]:
     for row in rows:
         for seed, said in row["said"]["all"].items():
             names = ", ".join(cause[0] for cause in said["causes"]) or "nothing"
-            if row["expected"] and _first(said) not in row["expected"]:
+            if row["expected"] and first_named(said) not in row["expected"]:
                 harm = row["harm"]["harm"] if row["harm"] else "unknown"
                 if harm != "harmless" or row["size"] == "full":
                     found.append(

@@ -243,30 +243,6 @@ def precision_curves(runs: Sequence[Mapping[str, Any]]) -> str:
         return svg_text(figure)
 
 
-def shares(
-    name: str, rows: Mapping[str, Mapping[str, tuple[float, str]]], columns: Sequence[str]
-) -> str:
-    """A table of colours: share of seeds, with a dot where the fault did harm; empty where nothing was run.
-
-    Args:
-        name: of the figure.
-        rows: row -> column -> (share in [0, 1], "harmful" or another word).
-        columns: their names.
-    """
-    with drawing(f"doctor_{name}", (6.4, 0.6 + 0.24 * len(rows)), STYLE) as figure:
-        axes = figure.subplots()
-        values = [[cells.get(c, (np.nan, ""))[0] for c in columns] for cells in rows.values()]
-        image = axes.imshow(values, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto", alpha=0.8)
-        for y, cells in enumerate(rows.values()):
-            harmful = [x for x, c in enumerate(columns) if cells.get(c, (0, ""))[1] == "harmful"]
-            axes.plot(harmful, [y] * len(harmful), "o", color="#222222", ms=4)
-        axes.set_xticks(range(len(columns)), columns)
-        axes.set_yticks(range(len(rows)), list(rows))
-        axes.set(title=f"{name}: share of seeds that are right; dot: harmful")
-        figure.colorbar(image, ax=axes, fraction=0.04)
-        return svg_text(figure)
-
-
 def entropy_against_regret(record: Mapping[str, Any]) -> str:
     """Every run as a line of entropy over regret, and of regret over scored moves."""
     runs = record["settings"]["runs"]
