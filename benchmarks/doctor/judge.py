@@ -29,7 +29,8 @@ from algorithms.collapse.doctor.finding import Named, Untold
 from algorithms.collapse.doctor.record import Record
 from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
-from benchmarks.doctor.cells import Cell, cells
+from benchmarks.doctor import packed
+from benchmarks.doctor.cells import cells
 from benchmarks.doctor.rates import by_rule, calibration, rates, table
 from benchmarks.records.report import machine
 
@@ -63,13 +64,15 @@ LEVELS: dict[str, Callable[[Rows], Rows]] = {
 """What of a record the doctor is given."""
 
 
-def records(runs: Path, cell: Cell) -> dict[int, list[Row]]:
-    """Seed -> the rows of a cell's finished runs."""
-    found = {}
-    for folder in sorted((runs / cell.name).glob("[0-9]*")):
-        path = folder / "metrics.jsonl"
-        if folder.name.isdigit() and path.exists() and not (folder / "error.txt").exists():
-            found[int(folder.name)] = [json.loads(line) for line in path.read_text().splitlines()]
+def records(runs: Path) -> dict[str, dict[int, list[Row]]]:
+    """Name of the cell -> seed -> rows: of all finished runs in a folder, as they were made or packed."""
+    found: dict[str, dict[int, list[Row]]] = {}
+    for seed, path in packed.seeds(runs).items():
+        for name, rows in packed.read(path).items():
+            found.setdefault(name, {})[seed] = list(rows)
+    for path in packed.finished(runs):
+        name, seed = path.parent.parent.name, int(path.parent.name)
+        found.setdefault(name, {})[seed] = list(packed.read_lines(path))
     return found
 
 
@@ -131,14 +134,15 @@ def judged(runs: Path, kept: Mapping[str, Mapping[str, Any]]) -> list[dict[str, 
     """A row for each cell that was run: its harm, and what the doctor said of each seed at each level.
 
     Args:
-        runs: folder of the runs.
+        runs: folder of the runs, or of their packed records (`benchmarks.doctor.packed`).
         kept: rows of other seeds by the name of the cell.
     """
     every = {cell.name: cell for cell in cells()}
+    made = records(runs)
     rows = {}
     for name, cell in every.items():
         old = kept.get(name, {"regret_cp": {}, "said": {}, "lacking": {}})
-        found = records(runs, cell)
+        found = made.get(name, {})
         regret = old["regret_cp"] | {
             str(s): [round(v, 1) for v in ends(r)] for s, r in found.items()
         }
