@@ -32,8 +32,8 @@ HARMFUL_HOLD = 0.5
 HARMFUL_PULL = 0.4
 """Share of the gradient norm from which a regulariser that wins did harm."""
 
-UNIFORM = 0.985
-"""Share of the largest entropy from which a policy is uniform."""
+HARMFUL_PUSH = 0.33
+"""The same where entropy is forced up and nothing is learned: there a bonus of the usual size has 30 % at most."""
 
 HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
@@ -154,13 +154,11 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
         return RuledOut(
             f"{dead:.0%} of the groups have equal rewards: whatever is left of the loss rules"
         )
-    share = max(bonus, early)
-    if normalized > UNIFORM and share > HARMFUL_PULL / 2:  # only a bonus holds a policy there
-        share = max(share, HARMFUL_PULL)
+    harmful = HARMFUL_PUSH if outcome.entropy == FORCED_UP else HARMFUL_PULL
     if normalized > max(0.6, 0.97 * start):
         return named_if_harmful(
             Named(
-                share / HARMFUL_PULL,
+                max(bonus, early) / harmful,
                 record.first_update,
                 said,
                 "a policy that leaves uniform as it learns",
@@ -243,7 +241,7 @@ REGULARISER_RULES = (
         f"{_PROBES}, and evaluations",
         "a bonus or an anchor has much of the gradient, and the policy is where that alone wants it",
         "a small share of the gradient, or a policy that leaves that place",
-        f"the share is below {HARMFUL_PULL:.0%}",
+        f"the share is below {HARMFUL_PULL:.0%}, or {HARMFUL_PUSH:.0%} where entropy is forced up",
         loss_budget,
     ),
     Rule(

@@ -19,7 +19,7 @@ REPEATED = "rollout/repeated_fraction"
 HARMFUL_TIED = 0.10
 """Share of groups with different moves and equal rewards from which a reward did harm."""
 
-HARMFUL_SINGLE = 0.32
+HARMFUL_SINGLE = 0.25
 """Share of groups with one and the same move, at the start, from which a policy is too sure to explore."""
 
 HARMFUL_GAP = 0.15
@@ -37,8 +37,8 @@ def no_signal(record: Record, outcome: RunOutcome) -> Verdict:
     early = [value for n, value in tied if n < record.first_update + max(3, len(tied) // 8)]
     first_tied = float(np.mean(early or [value for _, value in tied[:3]]))
     found = record.episode(tied, lambda value: value > HARMFUL_TIED)
-    # At the very first update: a few large steps can make any policy sure.
-    first_single = single.get(dead[0][0], math.nan)
+    # At the very first updates: a few large steps can make any policy sure.
+    first_single = float(np.mean([single.get(n, math.nan) for n, _ in dead[:2]]))
     all_dead = float(np.mean([value for _, value in dead[:3]]))
     if not single:
         found = record.episode(dead, lambda value: value > 0.5) if all_dead > 0.5 else None
@@ -79,7 +79,7 @@ def no_signal(record: Record, outcome: RunOutcome) -> Verdict:
         return Named(
             first_single / HARMFUL_SINGLE,
             record.first_update,
-            f"{first_single:.0%} of the groups are one and the same move in the first update; a group has "
+            f"{first_single:.0%} of the groups are one and the same move in the first updates; a group has "
             f"{distinct:.1f} different moves: the policy is too sure to explore; entropy there is "
             f"{entropy:.2f} nats",
             "a few per cent before entropy falls",
