@@ -14,7 +14,14 @@ from algorithms.collapse.doctor.finding import (
     named_if_harmful,
     rerun,
 )
-from algorithms.collapse.doctor.outcome import FORCED_UP, KEPT, LEARNING, LOST, SPENT, RunOutcome
+from algorithms.collapse.doctor.outcome import (
+    FORCED_UP,
+    KEPT,
+    LEARNED,
+    LOST,
+    SPENT,
+    RunOutcome,
+)
 from algorithms.collapse.doctor.record import Record
 
 LARGEST_ENTROPY = math.log(218)
@@ -34,6 +41,9 @@ HARMFUL_PULL = 0.4
 
 HARMFUL_PUSH = 0.33
 """The same where entropy is forced up and nothing is learned: there a bonus of the usual size has 30 % at most."""
+
+ANCHORED_NATS = 0.05
+"""KL to the reference up to which a policy has stayed there; one that learns is a nat away from its start."""
 
 HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
@@ -154,6 +164,19 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
         return RuledOut(
             f"{dead:.0%} of the groups have equal rewards: whatever is left of the loss rules"
         )
+    anchored = record.last("policy/kl_ref", 0.25)
+    if anchor > HARMFUL_PULL and anchored < ANCHORED_NATS and not outcome.change < -LEARNED:
+        return named_if_harmful(
+            Named(
+                anchor / HARMFUL_PULL,
+                record.first_update,
+                f"the KL to the reference has {anchor:.0%} of the gradient norm, and the policy is {anchored:.2g} "
+                "nats from it",
+                "a policy that leaves the reference as it learns",
+                "lower regularizer.kl_ref_coef",
+                rerun(f"--regularizer.kl-ref-coef {record.last('reg/kl_ref_coef') / 10:.3g}"),
+            )
+        )
     harmful = HARMFUL_PUSH if outcome.entropy == FORCED_UP else HARMFUL_PULL
     if normalized > max(0.6, 0.97 * start):
         return named_if_harmful(
@@ -164,19 +187,6 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
                 "a policy that leaves uniform as it learns",
                 "lower regularizer.ent_coef until the policy has most of the gradient",
                 rerun(f"--regularizer.ent-coef {record.last('reg/ent_coef') / 10:.3g}"),
-            )
-        )
-    anchored = record.last("policy/kl_ref", 0.25)
-    if anchor > HARMFUL_PULL and anchored < 0.02 and outcome.learning != LEARNING:
-        return named_if_harmful(
-            Named(
-                anchor / HARMFUL_PULL,
-                record.first_update,
-                f"the KL to the reference has {anchor:.0%} of the gradient norm, and the policy is {anchored:.2g} "
-                "nats from it",
-                "a policy that leaves the reference as it learns",
-                "lower regularizer.kl_ref_coef",
-                rerun(f"--regularizer.kl-ref-coef {record.last('reg/kl_ref_coef') / 10:.3g}"),
             )
         )
     return RuledOut(said)
