@@ -11,43 +11,18 @@ import pytest
 from algorithms import PRESETS, cli
 from algorithms.collapse.causes import DOCTOR_CLASSES
 from algorithms.collapse.doctor import RULES, diagnose
-from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Untold, Verdict, rerun
-from algorithms.collapse.doctor.outcome import outcome_of
-from algorithms.collapse.doctor.record import Record
+from algorithms.collapse.doctor.finding import Rule, rerun
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from tests.collapse.doctor_rows import RESIDUAL, SLOPE, Rows, columns, keeping, record, without
 from tests.collapse.doctor_signatures import SIGNATURES
+from tests.collapse.doctor_verdicts import BY_NAME, named, ruled_out, untold
 from tests.test_documented_commands import options_of
 from tests.test_metrics_page import defined_names, family
 
-BY_NAME = {rule.name: rule for rule in RULES}
 CASES = list(SIGNATURES)
 CONFIRMED = {signature.confirm: case for case, signature in SIGNATURES.items()}
 """How a confirming command ends -> a case with it."""
-
-
-def verdict(name: str, rows: Rows) -> Verdict:
-    read = Record(rows)
-    return BY_NAME[name](read, outcome_of(read))
-
-
-def named(name: str, rows: Rows) -> Named:
-    found = verdict(name, rows)
-    assert isinstance(found, Named), found
-    return found
-
-
-def ruled_out(name: str, rows: Rows) -> str:
-    found = verdict(name, rows)
-    assert isinstance(found, RuledOut), found
-    return found.because
-
-
-def untold(name: str, rows: Rows) -> Untold:
-    found = verdict(name, rows)
-    assert isinstance(found, Untold), found
-    return found
 
 
 def test_every_class_of_causes_has_one_rule_and_a_case_here() -> None:

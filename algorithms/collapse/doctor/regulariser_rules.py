@@ -42,6 +42,9 @@ HARMFUL_PULL = 0.4
 HARMFUL_PUSH = 0.33
 """The same where entropy is forced up and nothing is learned: there a bonus of the usual size has 30 % at most."""
 
+SOME_PULL = 0.1
+"""Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
+
 ANCHORED_NATS = 0.05
 """KL to the reference up to which a policy has stayed there; one that learns is a nat away from its start."""
 
@@ -178,6 +181,10 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
             )
         )
     harmful = HARMFUL_PUSH if outcome.entropy == FORCED_UP else HARMFUL_PULL
+    if outcome.entropy == FORCED_UP and SOME_PULL < max(bonus, early) < harmful:
+        return Untold(
+            (), f"entropy is forced up, and {said}: a run with a tenth of reg/ent_coef tells"
+        )
     if normalized > max(0.6, 0.97 * start):
         return named_if_harmful(
             Named(
