@@ -142,6 +142,25 @@ def test_black_take_back_new_game_and_steps(page: Tab, site: Site) -> None:
     page.wait_for_plies(1)
 
 
+def test_a_policy_that_moves_in_the_player_s_place_answers_itself(page: Tab, site: Site) -> None:
+    page.open(f"policy={site.run}")
+    page.page.click("#policy-move")
+    page.wait_for_plies(2)
+    assert page.text("#turn") == "White to move" and len(page.moves()) == 2
+
+
+def test_a_second_move_before_the_first_is_shown_is_not_played(page: Tab, site: Site) -> None:
+    page.open(f"policy={site.run}&you=both")
+    page.page.evaluate(
+        "names => names.forEach((name) => document.querySelector(`[data-square=${name}]`).click())",
+        ["e2", "e4", "d2", "d4"],
+    )
+    page.wait_for_plies(1)
+    page.click("e7e5")
+    page.wait_for_plies(2)
+    assert page.moves() == ["e2e4", "e7e5"] and page.page.locator("#problem").is_hidden()
+
+
 def test_the_numbers_are_the_library_s_and_follow_the_slider(
     page: Tab, site: Site, builtin: Evaluator
 ) -> None:

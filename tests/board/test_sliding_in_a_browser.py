@@ -84,6 +84,31 @@ def test_every_frame_of_a_faulty_run_and_its_cured_twin_is_the_library_s(
     assert said.startswith("Entropy in nats against scored moves. faulty") and "cured: " in said
 
 
+def test_the_policy_s_answer_is_shown_under_both_runs_and_in_the_curves(
+    page: Tab, twins: Twins
+) -> None:
+    page.open(twins.opened(moves="", you="white"))
+    drawn(page, 2)
+    page.click("e2e4")
+    page.wait_for_plies(2)
+    page.page.wait_for_function(
+        "() => new Set(['#picture', '#beside-picture'].map((place) => "
+        "[...document.querySelectorAll(`${place} use`)].map((man) => man.outerHTML).sort().join())).size === 1"
+    )
+    page.page.wait_for_function(  # the row of the run's last policy has its likeliest move
+        """(name) => [...document.querySelectorAll("#curve-table tbody tr")].findLast((row) =>
+        row.cells[0].textContent === name).cells[3].textContent ===
+        document.querySelector("#moves tbody tr td").textContent""",
+        arg=Path(twins.faulty).name,
+    )
+    played = page.moves()
+    for prefix, run in (("", twins.faulty), ("beside-", twins.cured)):
+        best = page.page.locator(f"#{prefix}moves tbody tr").first.get_attribute("data-uci")
+        policy = Policies()(snapshots(Path(run)).every[-1])
+        view = view_of(policy, reached(None, played), temperature=1.0, evaluator=None, pull=None)
+        assert best == view.moves[0].uci
+
+
 def test_a_link_shows_the_same_frame_and_the_keyboard_moves_it(page: Tab, twins: Twins) -> None:
     page.open(twins.opened())
     drawn(page, 2)

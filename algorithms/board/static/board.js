@@ -14,9 +14,10 @@ const byId = (id) => document.getElementById(id);
 
 let state = readAddress(location.hash);
 let policies = [];
-let shown = null; // the last answer
+let shown = null, shownGame = ""; // the last answer, and the game that it is of
 let missing = ""; // what the address asked for in vain
 let running = false, again = false, replying = false;
+let called = false; // the policy is to move whoever's turn it is
 
 const squares = new Squares(byId("squares"), choose);
 const training = new Training({state: () => state, policies: () => policies, change, question, refresh});
@@ -46,6 +47,7 @@ function question() {
 /** Changes the state and its address, and shows what follows. */
 function change(changes) {
   state = {...state, ...changes};
+  called = false;
   history.replaceState(null, "", writeAddress(state));
   showControls();
   return refresh();
@@ -69,7 +71,7 @@ async function refresh() {
 async function step() {
   try {
     await training.ready();
-    if (!policyMovesNext()) {
+    if (!called && !policyMovesNext()) {
       const asked = place();
       const [answer, other] = await Promise.all([ask("/api/view", question()), training.askBeside()]);
       if (again && asked !== place()) return; // while a slider moves, what is on its way is still worth a look
@@ -77,7 +79,7 @@ async function step() {
       training.showBeside(other, answer.view);
       training.draw();
     }
-    if (policyMovesNext()) await reply(); // after a link it is not known before
+    if (called || policyMovesNext()) await reply(); // after a link it is not known before
   } catch (error) {
     if (error instanceof LostError) {
       showPolicies(await waitForServer());
@@ -88,6 +90,11 @@ async function step() {
       throw error;
     }
   }
+}
+
+/** The game and the place in it, as a text. */
+function game() {
+  return JSON.stringify([state.fen, state.moves, state.at]);
 }
 
 /** What is shown, whatever the sliders say. */
@@ -106,6 +113,7 @@ function policyMovesNext() {
 /** Lets the policy move; an answer to an older state is dropped. */
 async function reply() {
   const asked = writeAddress(state);
+  called = false;
   replying = true;
   try {
     const answer = await ask("/api/reply", question());
@@ -116,10 +124,14 @@ async function reply() {
   } finally {
     replying = false;
   }
+  again ||= policyMovesNext(); // after a move in the player's place
+  training.draw();
+  const now = place(), other = await training.askBeside();
+  if (now === place()) training.showBeside(other, shown.view);
 }
 
 function show(answer) {
-  shown = answer;
+  [shown, shownGame] = [answer, game()];
   const {position, view, problem} = answer;
   byId("picture").replaceChildren(drawn(answer.picture));
   const mine = !position.over && (state.you === "both" || state.you === position.turn || state.at < state.moves.length);
@@ -234,7 +246,7 @@ async function choose(moves) {
 }
 
 function play(move) {
-  if (replying) return;
+  if (replying || shownGame !== game()) return; // a second move before the first one is shown
   const moves = [...state.moves.slice(0, state.at), move.uci];
   byId("typed-says").textContent = "";
   change({moves, at: moves.length});
@@ -257,10 +269,10 @@ function listen() {
   });
   byId("new").addEventListener("click", () => change({fen: "", moves: [], at: 0}));
   byId("turn-board").addEventListener("click", () => change({turned: !state.turned}));
-  byId("policy-move").addEventListener("click", async () => {
+  byId("policy-move").addEventListener("click", () => {
     if (replying) return;
-    await change({moves: state.moves.slice(0, state.at)});
-    await guarded(reply);
+    change({moves: state.moves.slice(0, state.at)});
+    called = true;
   });
   byId("first").addEventListener("click", () => change({at: 0}));
   byId("previous").addEventListener("click", () => change({at: state.at - 1}));
