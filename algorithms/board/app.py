@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ _BODY_TIMEOUT_S = 10.0
 Values = dict[str, Any]
 
 
+class Json(JSONResponse):
+    """An answer in ASCII: the name of a folder need not be UTF-8, and then no UTF-8 can hold it."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of a JSON value."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 def make_app(policies: Policies, training: Training, known: Callable[[str], bool]) -> ASGIApp:
     """The ASGI application.
 
@@ -64,7 +73,7 @@ def make_app(policies: Policies, training: Training, known: Callable[[str], bool
 
     async def states(request: Request) -> Response:
         found = {"policies": policies.states(), "evaluator": policies.evaluator_id}
-        return JSONResponse(found)
+        return Json(found)
 
     app = Starlette(
         routes=[
@@ -189,7 +198,7 @@ def _endpoint(
             raw = await asyncio.wait_for(request.body(), _BODY_TIMEOUT_S)
         except TimeoutError:
             raise HTTPException(408, "The question did not arrive in time.") from None
-        return JSONResponse(await answer(dict(body_of(raw))))
+        return Json(await answer(dict(body_of(raw))))
 
     return endpoint
 
@@ -198,7 +207,7 @@ def _told(code: int) -> Callable[[Request, Exception], Awaitable[Response]]:
     """A handler that answers with the error's own sentence."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, status_code=code)
+        return Json({"error": str(error)}, status_code=code)
 
     return handle
 
@@ -206,10 +215,10 @@ def _told(code: int) -> Callable[[Request, Exception], Awaitable[Response]]:
 async def _http_error(request: Request, error: Exception) -> Response:
     code = error.status_code if isinstance(error, HTTPException) else 500
     said = error.detail if isinstance(error, HTTPException) else "It did not work."
-    return JSONResponse({"error": said}, status_code=code)
+    return Json({"error": said}, status_code=code)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    return JSONResponse(
+    return Json(
         {"error": "The server failed at this question: its terminal says more."}, status_code=500
     )

@@ -112,3 +112,18 @@ def test_a_name_that_no_folder_can_have_is_no_run(tmp_path: Path) -> None:
         run = FollowedRun(name)
         run.look()
         assert run.stops == () and run.told()["row"] == ""
+
+
+def test_a_name_that_is_no_utf_8_is_offered_like_every_other(trained: tuple[Path, Path]) -> None:
+    odd = "caf\udce9"  # as Python reads the byte E9 in the name of a folder
+    with serving([odd, str(trained[0])], None) as (_, client):
+        states = client.get("/api/policies").json()["policies"]
+        assert [state["name"] for state in states] == [odd, str(trained[0])]
+        # A browser sends the lone surrogate as it came: escaped.
+        found = client.post(
+            "/api/view",
+            content=json.dumps({"policy": odd}),
+            headers={"content-type": "application/json"},
+        ).json()
+        assert found["view"] is None and "cannot be opened" in found["problem"]
+        assert answer(client, "/api/view", policy=str(trained[0]))["view"]["moves"]
