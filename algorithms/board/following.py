@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from algorithms.collapse.doctor.watch import Watch
 from algorithms.evaluation.following import News, RunFollower
 from algorithms.evaluation.record_tail import Row
-from algorithms.evaluation.snapshots import Snapshot
+from algorithms.evaluation.snapshots import Snapshot, thinned
 from algorithms.run_folder.console import number
 from algorithms.run_folder.reading import cut
 
@@ -23,8 +23,7 @@ MOST_STOPS = 200
 """Policies of a run on the slider; of more, as many are taken evenly."""
 
 MOST_NOTES = 8
-
-T = TypeVar("T")
+_MOST_BYTES = 4 * 2**20  # of a record at once: its rows take ten times as much memory
 
 
 class FollowedRun:
@@ -36,12 +35,16 @@ class FollowedRun:
     Attributes:
         run_dir: the folder.
         stops: policies on the slider, in the order of training, as of the last look.
+        scored_moves: update -> scored moves, by the record, as of the last look.
+        looked: whether there was a look.
     """
 
     def __init__(self, name: str) -> None:
         self.run_dir = Path(name)
         self.stops: tuple[Snapshot, ...] = ()
-        self._follower = RunFollower(self.run_dir)
+        self.scored_moves: Mapping[int, int] = {}
+        self.looked = False
+        self._follower = RunFollower(self.run_dir, _MOST_BYTES)
         self._watch, self._health = Watch(), ""
         self._newest: Row = {}
         self._notes: tuple[str, ...] = ()
@@ -58,17 +61,12 @@ class FollowedRun:
         with self._lock:
             now = time.monotonic()
             if now - self._looked_at < LOOK_INTERVAL_S or not self._may_be_run():
-                return False
-            news = self._follower.look()
-            self._looked_at = time.monotonic()
-            notes = tuple(map(cut, news.notes[:MOST_NOTES]))
-            if not news and notes == self._notes:
-                return False
-            self._read(news)
-            self._notes = notes
-            self.stops = thinned(self._follower.present.every, MOST_STOPS)
-            self._changes += 1
-            return True
+                found = False
+            else:
+                found = self._look()
+                self._looked_at = time.monotonic()
+            self.looked = True
+            return found
 
     def told(self) -> dict[str, Any]:
         """What the page is told of it, as JSON values."""
@@ -90,6 +88,21 @@ class FollowedRun:
                 "notes": notes,
             }
 
+    def _look(self) -> bool:
+        is_new, more = False, True
+        while more:
+            news = self._follower.look()
+            self._read(news)
+            is_new, more = is_new or bool(news), news.more
+        notes = tuple(map(cut, news.notes[:MOST_NOTES]))
+        if not is_new and notes == self._notes:
+            return False
+        self._notes = notes
+        self.stops = thinned(self._follower.present.every, MOST_STOPS)
+        self.scored_moves = dict(self._follower.scored_moves)
+        self._changes += 1
+        return True
+
     def _may_be_run(self) -> bool:
         try:
             is_checkpoint = (self.run_dir / "manifest.json").exists()
@@ -100,22 +113,14 @@ class FollowedRun:
     def _read(self, news: News) -> None:
         if news.anew:
             self._watch, self._health, self._newest = Watch(), "", {}
-        rows = news.rows
         # Only the last evaluation's line is shown: the rows before are what it is judged by.
-        last = max((i for i, row in enumerate(rows) if "eval/regret_cp" in row), default=None)
-        if last is not None and not self._newest:
-            self._watch, rows = Watch(rows[:last]), rows[last:]
-        for row in rows:
-            self._health = self._watch({name: _known(value) for name, value in row.items()})
-        for row in news.rows:
+        last = max((i for i, row in enumerate(news.rows) if "eval/regret_cp" in row), default=-1)
+        for i, row in enumerate(news.rows):
+            if i == last:
+                self._health = self._watch({name: _known(value) for name, value in row.items()})
+            else:
+                self._watch.add(row)
             self._newest |= row
-
-
-def thinned(every: Sequence[T], most: int) -> tuple[T, ...]:
-    """At most `most` of them, evenly, with the first and the last."""
-    if len(every) <= most:
-        return tuple(every)
-    return tuple(every[round(i * (len(every) - 1) / (most - 1))] for i in range(most))
 
 
 def row_text(row: Row) -> str:

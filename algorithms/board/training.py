@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.board.following import FollowedRun
+from algorithms.board.following import MOST_STOPS, FollowedRun
 from algorithms.board.policies import Loaded, NoPolicyError, Policies
 from algorithms.board.position_lists import PositionLists
 from algorithms.board.positions import BadRequestError, Game
@@ -31,8 +32,9 @@ from algorithms.run_folder.reading import cut
 from chess_env.rules.fen import pack_board
 
 MOST_VIEWS = 1_024
-_MOST_PULLS = 32
-_MOST_RECORDINGS = 4
+MOST_WEIGHT_BYTES = 32 * 2**20
+_MOST_PULLS = 8
+_MOST_RECORDINGS = 2
 _MOST_SAID = 600  # characters: the names of files are in it
 
 Key = tuple[object, ...]
@@ -54,7 +56,7 @@ class Training:
     def __init__(self, policies: Policies, trust: Trust = NO_TRUST) -> None:
         self._policies, self._trust = policies, trust
         self.runs = {name: FollowedRun(name) for name in policies.names}
-        self.load = snapshots.Policies(trust)
+        self.load = snapshots.Policies(trust, MOST_WEIGHT_BYTES)
         self._views: OrderedDict[Key, PositionView] = OrderedDict()
         self._pulls: OrderedDict[Snapshot, Pull | None] = OrderedDict()
         self._recordings: OrderedDict[Key, OverTraining] = OrderedDict()
@@ -69,6 +71,17 @@ class Training:
             NoPolicyError: none of that name is offered.
         """
         return self._looker.submit(self.run(name).look)
+
+    async def looked(self, name: str) -> FollowedRun:
+        """The run of that name after its first look: a page may know it from a server that is gone.
+
+        Raises:
+            NoPolicyError: none of that name is offered.
+        """
+        run = self.run(name)
+        if not run.looked:
+            await asyncio.wrap_future(self.look(name))
+        return run
 
     def close(self) -> None:
         """Ends the threads."""
@@ -155,7 +168,9 @@ class Training:
         key = (name, run.tag, temperature)
         if key not in self._recordings:
             try:
-                found = recorded_probes(run.run_dir, temperature or 1.0)
+                found = recorded_probes(
+                    run.run_dir, temperature or 1.0, most=MOST_STOPS, moves=run.scored_moves
+                )
             except (ValueError, OSError):  # the policies on disk are there still
                 return None
             self._recordings[key] = found
@@ -163,23 +178,17 @@ class Training:
                 self._recordings.popitem(last=False)
         return self._recordings[key].only(row)
 
-    def recorded_points(self, name: str, game: Game, temperature: float) -> list[dict[str, Any]]:
-        """Points of a curve at the updates that were recorded and are not on disk. To be called by `Policies.ask`.
+    def recorded_only(self, name: str, game: Game, temperature: float) -> list[tuple[int, int]]:
+        """(update, scored moves) of the policies that were recorded of the position and are not on disk.
 
-        Raises:
-            NoPolicyError: what was recorded is no view.
+        To be called by `Policies.ask`.
         """
         curves = self.recorded(name, game, temperature)
         if curves is None:
             return []
         on_disk = {stop.update for stop in self.run(name).stops}
-        points = []
-        for place, update in enumerate(curves.updates.tolist()):
-            if update not in on_disk:
-                view = self._recorded_view(curves, place, game, temperature)
-                moves = int(curves.scored_moves[place])
-                points.append(point_of(view, update, moves, recorded=True))
-        return points
+        every = zip(curves.updates.tolist(), curves.scored_moves.tolist(), strict=True)
+        return [(update, moves) for update, moves in every if update not in on_disk]
 
     def animation(
         self, named: Sequence[tuple[str, str]], game: Game, temperature: float

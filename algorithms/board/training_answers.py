@@ -16,7 +16,6 @@ from algorithms.board.positions import (
 )
 from algorithms.board.training import Training, point_of
 from algorithms.core.checks import shown
-from algorithms.evaluation.snapshots import Snapshot
 
 Values = dict[str, Any]
 
@@ -45,9 +44,8 @@ class TrainingAnswers:
         """What there is of a run; its tag alone where the page knows that."""
         name = text_of(values, "policy")
         run = self._training.run(name)
-        before = len(run.stops)
-        if await asyncio.wrap_future(self._training.look(name)) and not before and run.stops:
-            self._policies.load_again(name)
+        if await asyncio.wrap_future(self._training.look(name)) and run.stops:
+            self._policies.load_again(name)  # if it failed: a snapshot may come before a checkpoint
         told = run.told()
         return {"tag": told["tag"]} if told["tag"] == text_of(values, "tag") else told
 
@@ -58,22 +56,23 @@ class TrainingAnswers:
         game = await asyncio.wrap_future(ask(lambda: game_of(values)))
         points, notes = [], []
 
-        def point(stop: Snapshot) -> Callable[[], Values]:
+        def point(update: int, moves: int, recorded: bool) -> Callable[[], Values]:
             def asked() -> Values:
-                view, _ = training.view(name, stop.update, game, temperature)
-                return point_of(view, stop.update, stop.scored_moves, recorded=False)
+                view, _ = training.view(name, update, game, temperature)
+                return point_of(view, update, moves, recorded=recorded)
 
             return asked
 
-        stops = training.run(name).stops
-        for stop in stops:  # one question each: those of the slider come between them
+        asked = [(stop.update, stop.scored_moves, False) for stop in training.run(name).stops]
+        recorded = await asyncio.wrap_future(
+            ask(lambda: training.recorded_only(name, game, temperature))
+        )
+        asked += [(update, moves, True) for update, moves in recorded]
+        for each in asked:  # one question each: those of the slider come between them
             try:
-                points.append(await asyncio.wrap_future(ask(point(stop))))
+                points.append(await asyncio.wrap_future(ask(point(*each))))
             except NoPolicyError as error:
                 notes.append(str(error))
-        points += await asyncio.wrap_future(
-            ask(lambda: training.recorded_points(name, game, temperature))
-        )
         points = sorted(points, key=lambda point: point["scored_moves"])
         return {"points": points, "notes": notes[:8]}
 

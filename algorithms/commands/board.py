@@ -17,6 +17,8 @@ EXAMPLES = (
 )
 DEFAULT_PORT = 8300
 SHIPPED = "example"
+MOST_SCORES = 200_000
+"""Scores that are kept, of about 6,000 positions; some 30 MB."""
 _NEEDED = ("starlette", "uvicorn")
 
 
@@ -102,12 +104,14 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     from algorithms.board.server import address, can_show_pages, open_page, serve
     from algorithms.board.training import Training
     from algorithms.config.foreign import Trust
-    from chess_env.evaluators import make_evaluator
+    from chess_env.evaluators import CachedEvaluator, make_evaluator
 
     url = address(listening, options.host)
     evaluator = None
     if options.evaluator != "none":
         evaluator = make_evaluator(options.evaluator, num_engines=1, cache="memory")
+        if isinstance(evaluator, CachedEvaluator):
+            evaluator.memory_entries = MOST_SCORES
     trust = Trust(options.trust)
     policies = Policies(options.runs or [SHIPPED], evaluator, trust)
     training = Training(policies, trust)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class News:
         snapshots: policies that are new on disk.
         gone: policies that are no longer there.
         notes: sentences on what cannot be read at present.
+        more: whether there are rows already that this look left to the next one.
     """
 
     rows: list[Row]
@@ -26,6 +28,7 @@ class News:
     snapshots: tuple[Snapshot, ...]
     gone: tuple[Snapshot, ...]
     notes: tuple[str, ...]
+    more: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything is new; notes are no news."""
@@ -37,19 +40,20 @@ class RunFollower:
 
     Args:
         run_dir: the run folder; it may still be missing or empty.
+        most_bytes: of the record for one look, as of `RecordTail.read`: a long record takes a lot of memory at once.
 
     Attributes:
         present: the policies that were there at the last look.
     """
 
-    def __init__(self, run_dir: Path) -> None:
-        self._run_dir = run_dir
+    def __init__(self, run_dir: Path, most_bytes: int = -1) -> None:
+        self._run_dir, self._most_bytes = run_dir, most_bytes
         self._tail, self._listing = RecordTail(run_dir), Listing(run_dir)
         self._moves: dict[int, int] = {}
         self.present = RunSnapshots(run_dir, (), ())
 
     def look(self) -> News:
-        """What is new since the last look; the first one finds all that is there.
+        """What is new since the last look; the first one finds all that is there, up to `most_bytes`.
 
         What is being written waits for a later look. What is damaged becomes a note, and the rest is read.
         """
@@ -62,7 +66,7 @@ class RunFollower:
         rows: list[Row] = []
         anew = False
         try:
-            rows, anew = self._tail.read()
+            rows, anew = self._tail.read(self._most_bytes)
         except OSError as error:
             notes.append(f"{error.filename or self._run_dir} cannot be read ({error.strerror}).")
         except ValueError as error:
@@ -72,10 +76,17 @@ class RunFollower:
         self._moves |= moves_by_update(rows)
         before, self.present = self.present.every, self._listing.in_order(self._moves)
         now = self.present.every
+        seen, there = set(before), set(now)  # of thousands, to search the tuples takes seconds
         return News(
             rows,
             anew,
-            tuple(each for each in now if each not in before),
-            tuple(each for each in before if each not in now),
+            tuple(each for each in now if each not in seen),
+            tuple(each for each in before if each not in there),
             (*notes, *self.present.notes),
+            more=bool(rows) and self._tail.waits,
         )
+
+    @property
+    def scored_moves(self) -> Mapping[int, int]:
+        """Update -> scored moves, by the rows of all looks."""
+        return self._moves

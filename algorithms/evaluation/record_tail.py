@@ -23,11 +23,20 @@ class RecordTail:
         self._path = run_dir / METRICS_FILE
         self._file: tuple[int, int] | None = None  # device and inode
         self._offset, self._lines, self._last_step = 0, 0, -1
+        self._size = 0
 
-    def read(self) -> tuple[list[Row], bool]:
+    @property
+    def waits(self) -> bool:
+        """Whether the last call left a part of the record to the next one."""
+        return self._offset < self._size
+
+    def read(self, most_bytes: int = -1) -> tuple[list[Row], bool]:
         """(rows since the last call; whether they begin anew, as the record was cut or replaced since then).
 
         A run that goes on drops the rows after its checkpoint, so its record is replaced by a shorter one.
+
+        Args:
+            most_bytes: of the record, more than `LONGEST_LINE_BYTES`; the next call goes on from there. -1 for all.
 
         Raises:
             ValueError: the record is a symbolic link or no file, or a row is damaged; the message names the line. The
@@ -46,7 +55,7 @@ class RecordTail:
                 if anew:
                     self._forget()
                 file.seek(self._offset)
-                data = file.read()
+                data = file.read(most_bytes)
         except FileNotFoundError:
             anew = self._file is not None
             self._forget()
@@ -54,13 +63,14 @@ class RecordTail:
         whole = data[: data.rfind(b"\n") + 1]
         rows = self._parsed(whole, len(data) - len(whole))
         self._file, self._offset = (now.st_dev, now.st_ino), self._offset + len(whole)
+        self._size = now.st_size
         self._lines += len(rows)
         if rows:
             self._last_step = int(rows[-1]["step"] or 0)
         return rows, anew
 
     def _forget(self) -> None:
-        self._file, self._offset, self._lines, self._last_step = None, 0, 0, -1
+        self._file, self._offset, self._lines, self._last_step, self._size = None, 0, 0, -1, 0
 
     def _parsed(self, data: bytes, waiting: int) -> list[Row]:
         name = f"{self._path}, after line {self._lines:,}" if self._lines else str(self._path)

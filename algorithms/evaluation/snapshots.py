@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.evaluation.load_policy import load_policy
@@ -26,6 +27,7 @@ from algorithms.run_folder.files import METRICS_FILE, PARTIAL
 
 CHECKPOINTS = "checkpoints"
 MOST_BYTES = 128 * 2**20
+T = TypeVar("T")
 _UNKNOWN = -1  # scored moves of a checkpoint, before the record was asked
 
 
@@ -225,6 +227,13 @@ class Policies:
     def bytes_kept(self) -> int:
         """Bytes of the weights that are kept."""
         return sum(size for _, size in self._kept.values())
+
+
+def thinned(every: Sequence[T], most: int) -> tuple[T, ...]:
+    """At most `most` of them, evenly, with the first and the last."""
+    if len(every) <= most:
+        return tuple(every)
+    return tuple(every[round(i * (len(every) - 1) / (most - 1))] for i in range(most))
 
 
 def last_at(scored_moves: Sequence[int], cursor: int) -> int | None:

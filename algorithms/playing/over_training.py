@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.record_tail import RecordTail
-from algorithms.evaluation.snapshots import Snapshot, moves_by_update
+from algorithms.evaluation.snapshots import Snapshot, moves_by_update, thinned
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.position_sets import PositionSet, probe_set
-from algorithms.reports.probe_files import read_probes
+from algorithms.reports.probe_files import probed_updates, read_probes
 
 Floats = NDArray[np.float64]
 
@@ -131,20 +131,34 @@ def over_training(
     )
 
 
-def recorded_probes(run_dir: Path, temperature: float | None = None) -> OverTraining:
+def recorded_probes(
+    run_dir: Path,
+    temperature: float | None = None,
+    *,
+    most: int | None = None,
+    moves: Mapping[int, int] | None = None,
+) -> OverTraining:
     """The policies that a run recorded on its probe positions while it trained; this needs no weights.
 
     Args:
         run_dir: the run folder.
         temperature: of the softmax; None for the one of the record. At another one the probabilities follow from the
             recorded ones, up to their rounding to float32.
+        most: of more policies, so many are taken evenly; None for all.
+        moves: update -> scored moves; None to read the record for them.
 
     Raises:
         FileNotFoundError: the run has none.
         ValueError: a file or the record is damaged, its positions are not those of this version, or the temperature is
             not above 0.
     """
-    probes, at = read_probes(run_dir), probe_set()
+    if moves is None:
+        moves = moves_by_update(RecordTail(run_dir).read()[0])
+    there = probed_updates(run_dir)
+    known = [update for update in there if update in moves]
+    if there and not known:
+        raise ValueError(f"the record of {run_dir} has none of the updates of its probes")
+    probes, at = read_probes(run_dir, thinned(known, most or len(known))), probe_set()
     asked = probes.temperature if temperature is None else temperature
     _check(asked)
     if not np.array_equal(probes.sheet.legal_ids, at.legal_ids) or not np.array_equal(
@@ -154,14 +168,10 @@ def recorded_probes(run_dir: Path, temperature: float | None = None) -> OverTrai
             f"the probes of {run_dir} are of other positions than those of this version: open them with the version of "
             "the project that wrote them"
         )
-    moves = moves_by_update(RecordTail(run_dir).read()[0])
-    known = [i for i, update in enumerate(probes.updates) if int(update) in moves]
-    if not known:
-        raise ValueError(f"the record of {run_dir} has none of the updates of its probes")
-    logprobs = np.where(at.legal_ids >= 0, probes.logprobs[known], -np.inf).astype(np.float64)
+    logprobs = np.where(at.legal_ids >= 0, probes.logprobs, -np.inf).astype(np.float64)
     return OverTraining(
-        scored_moves=np.array([moves[int(probes.updates[i])] for i in known], np.int64),
-        updates=probes.updates[known],
+        scored_moves=np.array([moves[update] for update in probes.updates.tolist()], np.int64),
+        updates=probes.updates,
         logprobs=_normalised(logprobs * (probes.temperature / asked)),
         temperature=asked,
         at=at,

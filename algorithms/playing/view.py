@@ -133,9 +133,12 @@ def _view(
     probs = _probabilities(seen, temperature)
     scored = None if evaluator is None else _scored(position, seen, evaluator)
     optimum = None if pull is None or scored is None else pull.optimum(position, scored)
+    judged = None
+    if scored is not None:
+        judged = scored.child_score_cp[0], move_regret_cp(scored)[0]
     nats = 0.0 if temperature == GREEDY else float(seen.dist.entropy()[0])
     return PositionView(
-        moves=tuple(_move(position, seen, slot, probs, (scored, optimum)) for slot in seen.ranked),
+        moves=tuple(_move(position, seen, slot, probs, (judged, optimum)) for slot in seen.ranked),
         temperature=temperature,
         entropy=nats,
         effective_moves=math.exp(nats),
@@ -179,15 +182,16 @@ def _move(
     seen: Seen,
     slot: int,
     probs: Floats,
-    judged: tuple[HeldoutSlice | None, Floats | None],
+    known: tuple[tuple[Floats, Floats] | None, Floats | None],
 ) -> MoveView:
-    scored, optimum = judged
+    """known: ((scores, regrets), optimum), each None where it is not known."""
+    judged, optimum = known
     return MoveView(
         uci=seen.moves[slot].uci(),
         san=position.board.san(seen.moves[slot]),
         probability=float(probs[slot]),
-        score_cp=None if scored is None else int(scored.child_score_cp[0, slot]),
-        regret_cp=None if scored is None else float(move_regret_cp(scored)[0, slot]),
+        score_cp=None if judged is None else int(judged[0][slot]),
+        regret_cp=None if judged is None else float(judged[1][slot]),
         optimum=None if optimum is None else float(optimum[slot]),
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,15 +154,19 @@ def probed_updates(run_dir: Path) -> list[int]:
     return sorted(int(name[1]) for name in names if name)
 
 
-def read_probes(run_dir: Path) -> Probes:
-    """All probe tensors of a run, in the order of the updates.
+def read_probes(run_dir: Path, updates: Sequence[int] = ()) -> Probes:
+    """Probe tensors of a run, in the order of the updates.
+
+    Args:
+        run_dir: the run folder.
+        updates: those to read, ascending, as of `probed_updates`; none for all of them.
 
     Raises:
         FileNotFoundError: the run has none.
         ValueError: a file is damaged, or two are of different positions or temperatures; the
             message names the file.
     """
-    updates = probed_updates(run_dir)
+    updates = updates or probed_updates(run_dir)
     if not updates:
         raise FileNotFoundError(
             f"{run_dir / FOLDER} holds no probe: the run is of an older version, or was cut off "

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing import view
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.view import PositionView, view_of
 from chess_env.evaluators import Evaluator, make_evaluator
@@ -168,3 +169,17 @@ def test_probabilities_that_are_not_finite_are_refused() -> None:
         policy.action_bias.fill_(math.nan)  # type: ignore[operator, union-attr]
     with pytest.raises(ValueError, match="not finite here: use another checkpoint"):
         view_of(policy, reached(None, ()), temperature=1.0, evaluator=None, pull=None)
+
+
+def test_the_regrets_of_a_position_are_computed_once(
+    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    regrets = view.move_regret_cp
+    monkeypatch.setattr(
+        view, "move_regret_cp", lambda scored: asked.append(scored) or regrets(scored)
+    )
+    shown = view_of(
+        small_policy(1), reached(None, ()), temperature=1.0, evaluator=evaluator, pull=None
+    )
+    assert len(shown.moves) == 20 and len(asked) == 1

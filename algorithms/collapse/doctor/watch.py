@@ -72,15 +72,19 @@ class Watch:
 
     def __call__(self, row: Mapping[str, float]) -> str:
         """The line after this row of the record."""
+        self.add(row)
+        if "eval/regret_cp" in row:
+            self._line = _line(diagnose(self._rows))
+        return self._line
+
+    def add(self, row: Mapping[str, float | None]) -> None:
+        """Takes up a row without a line after it."""
         # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
-        while self._rows and (self._rows[-1].get("step") or 0.0) >= row["step"]:
+        while self._rows and (self._rows[-1].get("step") or 0.0) >= (row["step"] or 0.0):
             self._rows.pop()
         self._rows.append(PackedRow(row, self._places))
         if len(self._rows) > _FIRST + _NEWEST:
             del self._rows[_FIRST]
-        if "eval/regret_cp" in row:
-            self._line = _line(diagnose(self._rows))
-        return self._line
 
 
 def _line(diagnosis: Diagnosis) -> str:

@@ -1,0 +1,143 @@
+"""Long runs and long use: what is shown, read at once and kept has bounds, and the page is answered meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms.board import following
+from algorithms.board.following import MOST_STOPS, FollowedRun
+from algorithms.board.policies import Policies
+from algorithms.commands import board as command
+from algorithms.evaluation import following as followed
+from algorithms.evaluation.following import RunFollower
+from algorithms.evaluation.snapshots import RunSnapshots, Snapshot
+from algorithms.playing.position_sets import probe_set
+from algorithms.reports.probe_files import probe_path, read_probe, write_probe
+from chess_env.evaluators import CachedEvaluator, Evaluator
+from chess_env.rules.fen import to_fen
+from tests.board.served import answer, serving, wait_until_loaded
+from tests.commands.lab import chess_lab
+
+RECORDED = 500
+
+
+@pytest.fixture
+def long_run(trained: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A run whose record and probes go on for 500 updates after its last checkpoint."""
+    run = Path(shutil.copytree(trained[1], tmp_path / "long", symlinks=True))
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    probe = read_probe(probe_path(run, 3))
+    with (run / "metrics.jsonl").open("a") as record:
+        for update in range(4, RECORDED):
+            row = last | {"step": update, "scored_moves": 64 * update}
+            record.write(json.dumps(row) + "\n")
+            write_probe(run, update, probe.logprobs[0], probe.temperature, probe.sheet)
+    return run
+
+
+def test_of_many_recorded_policies_as_many_as_fit_are_shown_and_others_ask_between(
+    long_run: Path, builtin: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    ask: Callable[..., Any] = Policies.ask
+    monkeypatch.setattr(
+        Policies, "ask", lambda self, question: asked.append(question) or ask(self, question)
+    )
+    with serving([str(long_run)], builtin) as (_, client):
+        answer(client, "/api/training/look", policy=str(long_run))
+        fen = to_fen(probe_set().positions[3])
+        points = answer(client, "/api/training/curve", policy=str(long_run), fen=fen)["points"]
+        assert len(asked) >= len(points)  # a question each: no other one waits for all of them
+        recorded = [point["update"] for point in points if point["recorded"]]
+        assert MOST_STOPS - 5 < len(recorded) <= MOST_STOPS and recorded[-1] == RECORDED - 1
+        assert np.diff([point["update"] for point in points]).max() <= 3  # evenly
+        view = answer(client, "/api/view", policy=str(long_run), fen=fen, update=recorded[99])
+        assert (
+            view["view"]["entropy"]
+            == points[[p["update"] for p in points].index(recorded[99])]["entropy"]
+        )
+
+
+def test_a_long_record_is_read_piece_by_piece_and_says_the_same(
+    long_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = FollowedRun(str(long_run))
+    most: list[int] = []
+    read = followed.RecordTail.read
+
+    def watched(self: followed.RecordTail, most_bytes: int = -1) -> Any:
+        found = read(self, most_bytes)
+        most.append(len(found[0]))
+        return found
+
+    assert whole.look()
+    monkeypatch.setattr(following, "_MOST_BYTES", 2**16)
+    monkeypatch.setattr(followed.RecordTail, "read", watched)
+    pieces = FollowedRun(str(long_run))
+    assert pieces.look() and len(most) > 5 and max(most) < RECORDED / 4 and sum(most) == RECORDED
+    ours, theirs = pieces.told(), whole.told()
+    assert {**ours, "tag": ""} == {**theirs, "tag": ""} and ours["health"] and ours["row"]
+    assert pieces.scored_moves == whole.scored_moves and len(pieces.scored_moves) == RECORDED
+
+
+def test_thousands_of_policies_are_compared_without_searching_all_of_them(tmp_path: Path) -> None:
+    compared = 0
+
+    class Counted(Snapshot):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return super().__eq__(other)
+
+        __hash__ = Snapshot.__hash__
+
+    def every(count: int) -> RunSnapshots:
+        made = (Counted(i, i, tmp_path / str(i), "") for i in range(count))
+        return RunSnapshots(tmp_path, tuple(made), ())
+
+    follower = RunFollower(tmp_path)
+    follower.present = every(1_000)
+    follower._listing.in_order = lambda moves: every(1_001)  # type: ignore[method-assign]
+    news = follower.look()
+    assert [each.update for each in news.snapshots] == [1_000] and news.gone == ()
+    assert compared < 10_000
+
+
+@pytest.mark.usefixtures("looks_at_once")
+def test_a_run_whose_first_snapshot_comes_before_its_first_checkpoint_is_loaded_later(
+    trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(trained[0], tmp_path / "early", symlinks=True))
+    shutil.move(run / "checkpoints", tmp_path / "later")
+    shutil.move(run / "snapshots" / "update-00000004", tmp_path / "newest")
+    with serving([str(run)], None) as (policies, client):
+        told = answer(client, "/api/training/look", policy=str(run))
+        wait_until_loaded(policies)
+        assert told["stops"] and policies.states()[0]["state"] == "failed"
+        shutil.move(tmp_path / "later", run / "checkpoints")
+        shutil.move(tmp_path / "newest", run / "snapshots" / "update-00000004")
+        answer(client, "/api/training/look", policy=str(run), tag=told["tag"])
+        wait_until_loaded(policies)
+        assert policies.states()[0]["state"] == "ready"
+
+
+def test_scores_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Evaluator | None] = []
+    load_all = Policies.load_all
+
+    def seen(self: Policies) -> None:
+        kept.append(self._evaluator)
+        load_all(self)
+
+    monkeypatch.setattr(Policies, "load_all", seen)
+    monkeypatch.setattr("algorithms.board.server.serve", lambda app, listening, *, ready: None)
+    assert chess_lab("board", "--no-browser", "--port", "0", "--evaluator", "builtin").code == 0
+    assert isinstance(kept[0], CachedEvaluator)
+    assert kept[0].memory_entries == command.MOST_SCORES < 10**6
