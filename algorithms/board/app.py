@@ -132,6 +132,8 @@ class Answers:
             return await self._answer(game, values)
         name, update = text_of(values, "policy"), update_of(values)
         policies, training = self._policies, self._training
+        if update is not None:
+            await training.looked(name)
         move = await asyncio.wrap_future(
             policies.ask(
                 lambda: policies.move(training.loaded(name, update), game.position, temperature)
@@ -179,6 +181,8 @@ class Answers:
         )
         ask, training = self._policies.ask, self._training
         try:
+            if update is not None:
+                await training.looked(name)
             return await asyncio.wrap_future(
                 ask(lambda: training.view(name, update, game, temperature))
             )

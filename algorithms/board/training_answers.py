@@ -63,7 +63,8 @@ class TrainingAnswers:
 
             return asked
 
-        asked = [(stop.update, stop.scored_moves, False) for stop in training.run(name).stops]
+        run = await training.looked(name)
+        asked = [(stop.update, stop.scored_moves, False) for stop in run.stops]
         recorded = await asyncio.wrap_future(
             ask(lambda: training.recorded_only(name, game, temperature))
         )
@@ -86,7 +87,7 @@ class TrainingAnswers:
         name, kind = text_of(values, "policy"), text_of(values, "set")
         if kind not in SETS:
             raise BadRequestError(f"set is {shown(kind)}: expected {' or '.join(SETS)}.")
-        stops = self._training.run(name).stops
+        stops = (await self._training.looked(name)).stops
         if not stops:
             raise NoPolicyError(f"{name[:200]} has no policies of its training.")
         return self._training.lists.ask(kind, stops).told()
@@ -97,6 +98,8 @@ class TrainingAnswers:
         labels = {state["name"]: state["label"] for state in self._policies.states()}
         names = [text_of(values, "policy"), text_of(values, "beside")]
         named = [(name, labels.get(name, name)) for name in names if name]
+        for name, _ in named:
+            await training.looked(name)
 
         def drawn() -> Values:
             return training.animation(named, game_of(values), temperature)

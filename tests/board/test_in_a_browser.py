@@ -242,7 +242,9 @@ def test_a_game_is_saved_and_loaded(page: Tab, site: Site) -> None:
     assert [move.uci() for move in game.mainline_moves()] == FOOLS_MATE
     page.page.click("#new")
     page.wait_for_plies(0)
-    page.page.fill("#pgn", text)
+    page.page.set_input_files("#pgn-file", download.value.path())
+    page.page.wait_for_function("text => document.getElementById('pgn').value === text", arg=text)
+    page.page.set_input_files("#pgn-file", [])  # the choice is given up
     page.page.get_by_role("button", name="Load the game").click()
     page.wait_for_plies(4)
     page.page.get_by_role("button", name="First position").click()

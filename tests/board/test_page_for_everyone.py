@@ -39,6 +39,29 @@ def test_a_lost_server_is_said_and_the_page_goes_on_when_it_is_back(
         assert unexpected == [] and page.elsewhere == []
 
 
+def test_positions_that_are_asked_for_while_the_server_is_away_come_when_it_is_back(
+    browser: Any, trained: tuple[Path, Path]
+) -> None:
+    run = str(trained[0])
+    start = ("--evaluator", "none", run)
+    with board_process("--port", "0", *start) as (process, url), tab(browser, url) as page:
+        page.open(f"policy={run}&you=both")
+        page.page.wait_for_selector("#charts figure")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        page.page.select_option("#set", "probe")
+        page.page.wait_for_selector("#lost:not([hidden])")
+        assert page.page.locator("#set-steps").is_hidden()
+        with board_process("--port", url.rstrip("/").rpartition(":")[2], *start):
+            page.page.wait_for_selector("#set-steps:not([hidden])", timeout=60_000)
+            page.page.wait_for_function(
+                "() => document.getElementById('set-says').textContent.startsWith('1 of 26: ')"
+            )
+            assert page.page.locator("#training-says").text_content() == ""
+            page.page.wait_for_selector("#moves tbody tr")
+            assert page.page.locator("#problem").is_hidden()
+
+
 def test_what_takes_long_is_shown_while_it_does(browser: Any, site: Site) -> None:
     with tab(browser, site.url) as page:
         page.open(f"policy={site.run}&you=both")

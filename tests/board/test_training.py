@@ -192,3 +192,16 @@ def test_a_run_that_is_trained_is_followed(
         third = answer(client, "/api/training/look", policy=str(live), tag=second["tag"])
         assert [stop["update"] for stop in third["stops"]] == [0, 1, 2, 3, 4]
         assert third["row"].startswith("update 4, 256 scored moves")
+
+
+@pytest.mark.parametrize("path", ["view", "reply", "training/curve", "training/positions"])
+def test_a_page_that_was_open_before_the_server_began_is_answered(
+    trained: tuple[Path, Path], path: str
+) -> None:
+    run = str(trained[0])
+    with serving([run], None) as (_, client):
+        found = answer(client, f"/api/{path}", policy=run, update=1, set="probe")
+        if path == "training/curve":
+            assert [point["update"] for point in found["points"]] == [0, 1, 2, 3, 4]
+        else:
+            assert found["problem"] == ""

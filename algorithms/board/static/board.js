@@ -283,7 +283,8 @@ function listen() {
   byId("load-pgn").addEventListener("submit", loadPgn);
   byId("save-pgn").addEventListener("click", () => guarded(() => savePgn(state, chosen()?.label || "policy")));
   byId("pgn-file").addEventListener("change", async (event) => {
-    byId("pgn").value = (await event.target.files[0].text()).slice(0, 200000);
+    const [file] = event.target.files; // none where the choice was given up
+    if (file) byId("pgn").value = (await file.text()).slice(0, 200000);
   });
   addEventListener("hashchange", () => {
     state = readAddress(location.hash);

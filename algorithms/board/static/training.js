@@ -241,7 +241,7 @@ export class Training {
   #showSet() {
     const {set, n} = this.page.state(), positions = set && this.#positions();
     byId("set").value = set;
-    byId("set-steps").hidden = !positions;
+    byId("set-steps").hidden = !positions || !positions.length;
     if (set && !positions && this.#run(this.page.state().policy).stops.length) this.#list();
     if (!positions) return;
     const here = positions[n], count = positions.length.toLocaleString("en"), shown = here && here.fen === this.page.state().fen;
@@ -258,7 +258,7 @@ export class Training {
     const {policy, set} = this.page.state(), key = JSON.stringify([policy, set]), progress = byId("set-progress");
     try {
       for (;;) {
-        const answer = await ask("/api/training/positions", {policy, set});
+        const answer = await this.#asked("/api/training/positions", {policy, set});
         if (answer.positions) {
           this.lists[key] = answer.positions;
           break;
@@ -269,8 +269,8 @@ export class Training {
         await pause(LIST_MS);
       }
     } catch (error) {
-      if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
-      byId("training-says").textContent = error instanceof LostError ? "The server does not answer." : error.message;
+      if (!(error instanceof RefusedError)) throw error;
+      byId("training-says").textContent = error.message;
       this.lists[key] = [];
     } finally {
       progress.hidden = true;
@@ -279,6 +279,18 @@ export class Training {
     const {fen, set: now, n} = this.page.state();
     if (!fen && now === set) this.#goTo(n);
     else this.showControls();
+  }
+
+  /** The answer of the server, also of one that is lost for a while: the page says that. */
+  async #asked(path, question) {
+    for (;;) {
+      try {
+        return await ask(path, question);
+      } catch (error) {
+        if (!(error instanceof LostError)) throw error;
+        await pause(FOLLOW_MS);
+      }
+    }
   }
 
   #goTo(wanted) {
@@ -301,7 +313,8 @@ export class Training {
     });
     byId("set").addEventListener("change", (event) => {
       byId("training-says").textContent = "";
-      const set = event.target.value;
+      const set = event.target.value, known = JSON.stringify([this.page.state().policy, set]);
+      if (this.lists[known] && !this.lists[known].length) delete this.lists[known]; // refused then: asked again
       this.page.change(set ? {set, n: 0, fen: "", moves: [], at: 0, you: "both"} : {set, n: 0});
       if (set && this.#positions()) this.#goTo(0);
     });
