@@ -37,6 +37,7 @@ from algorithms.board.positions import (
 from algorithms.board.security import Guard
 from algorithms.board.training import Training
 from algorithms.board.training_answers import TrainingAnswers
+from algorithms.playing.pull import Pull
 from algorithms.playing.view import PositionView
 from algorithms.reports.page.boards import definitions
 
@@ -160,7 +161,7 @@ class Answers:
         return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
 
     async def _answer(self, game: Game, values: Values) -> Values:
-        view, problem = await self._view(game, values)
+        view, pull, problem = await self._view(game, values)
         return {
             "fen": game.fen or "",
             "moves": game.moves,
@@ -168,26 +169,35 @@ class Answers:
             "at": game.at,
             "position": facts_of(game),
             "view": None if view is None else dataclasses.asdict(view),
+            "pull": None
+            if pull is None
+            else {"ent_coef": pull.ent_coef, "kl_ref_coef": pull.kl_ref_coef},
             "problem": problem,
             "picture": picture(game, view, black_below=text_of(values, "below") == "black"),
         }
 
-    async def _view(self, game: Game, values: Values) -> tuple[PositionView | None, str]:
-        """(the policy's view, or None; a sentence on what is missing)."""
+    async def _view(
+        self, game: Game, values: Values
+    ) -> tuple[PositionView | None, Pull | None, str]:
+        """(the policy's view, or None; what it is pulled by where the view has that; a sentence on what is missing)."""
         name, update, temperature = (
             text_of(values, "policy"),
             update_of(values),
             temperature_of(values),
         )
         ask, training = self._policies.ask, self._training
+
+        def asked() -> tuple[PositionView | None, Pull | None, str]:
+            view, problem = training.view(name, update, game, temperature)
+            pulled = view.optimum_entropy is not None
+            return view, training.pull(name, update) if pulled else None, problem
+
         try:
             if update is not None:
                 await training.looked(name)
-            return await asyncio.wrap_future(
-                ask(lambda: training.view(name, update, game, temperature))
-            )
+            return await asyncio.wrap_future(ask(asked))
         except NoPolicyError as error:  # the board can be used without
-            return None, str(error)
+            return None, None, str(error)
 
 
 def _endpoint(

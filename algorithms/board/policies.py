@@ -230,12 +230,9 @@ def _state(name: str, found: Loaded | str | None) -> dict[str, Any]:
         return state | {"state": "failed", "says": found}
     if found is None:
         return state
-    pull = found.pull
     return state | {
         "state": "ready",
         "temperature": found.temperature,
-        "ent_coef": None if pull is None else pull.ent_coef,
-        "kl_ref_coef": None if pull is None else pull.kl_ref_coef,
         "no_optimum": found.no_pull,
     }
 

@@ -156,6 +156,13 @@ class Training:
                     self._views.popitem(last=False)
         return view, problem
 
+    def pull(self, name: str, update: int | None) -> Pull | None:
+        """What pulled a policy that has a view; None where it is not known. To be called by `Policies.ask`."""
+        if update is None:
+            return self._policies.loaded(name).pull
+        found = [stop for stop in self.run(name).stops if stop.update == update]
+        return self._pull(found[0]) if found else None
+
     def recorded(self, name: str, game: Game, temperature: float) -> OverTraining | None:
         """What the run recorded of this position while it trained; None where it is no probe, or nothing was recorded.
 

@@ -40,6 +40,7 @@ def test_every_number_of_100_random_positions_is_the_library_s(
         wanted = dataclasses.asdict(view) | {"moves": [*map(dataclasses.asdict, view.moves)]}
         assert found["view"] == wanted and found["problem"] == ""
         assert found["view"]["optimum_entropy"] is not None
+        assert found["pull"] == {"ent_coef": pull.ent_coef, "kl_ref_coef": pull.kl_ref_coef}
 
 
 def test_the_position_is_told_in_full(board: Board) -> None:
@@ -148,9 +149,8 @@ def test_the_list_says_what_pulls_and_what_is_not_known(board: Board) -> None:
     states = {state["name"]: state for state in found["policies"]}
     assert found["evaluator"].startswith("builtin")
     run, other = states[board.run], states[board.other]
-    assert (run["ent_coef"], run["kl_ref_coef"]) == (pytest.approx(0.05), pytest.approx(0.08))
     assert run["temperature"] == 0.7 and run["label"] == "run" and run["no_optimum"] == ""
-    assert other["ent_coef"] is None and other["no_optimum"].startswith("grpo divides")
+    assert other["no_optimum"].startswith("grpo divides")
 
 
 class Failing:

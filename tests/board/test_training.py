@@ -19,12 +19,16 @@ from algorithms.playing.position import reached
 from algorithms.playing.position_sets import heldout_sets, one_position, probe_set
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import view_of, view_of_recorded
+from algorithms.regularization import RegularizerConfig
+from algorithms.rloo import RLOO
+from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
 from tests.board.conftest import Slider
 from tests.board.served import answer, serving
 from tests.playing.test_view import random_positions
+from tests.training.runs import Watcher, tiny
 
 
 def pull_of(source: Path) -> Pull | None:
@@ -205,3 +209,24 @@ def test_a_page_that_was_open_before_the_server_began_is_answered(
             assert [point["update"] for point in found["points"]] == [0, 1, 2, 3, 4]
         else:
             assert found["problem"] == ""
+
+
+def test_the_coefficients_that_are_named_are_those_of_the_policy_that_is_shown(
+    tmp_path: Path, builtin: Evaluator
+) -> None:
+    run = tmp_path / "pulled"
+    bonus = RegularizerConfig(ent_coef=0.1, ent_coef_final=0.01)
+    tiny_run = tiny(run, algorithm=RLOO(group_size=4), regularizer=bonus, checkpoint_keep="all")
+    train(tiny_run, display=Watcher())
+    coefs = []
+    with serving([str(run)], builtin) as (_, client):
+        for each in snapshots(run).every:
+            whole = run / CHECKPOINTS / each.path.name
+            pull = pull_of(whole) if whole.exists() else None
+            found = answer(client, "/api/view", policy=str(run), update=each.update)
+            assert (found["pull"] is None) == (pull is None)
+            assert (found["view"]["optimum_entropy"] is None) == (pull is None)
+            if pull is not None:
+                assert found["pull"] == {"ent_coef": pull.ent_coef, "kl_ref_coef": pull.kl_ref_coef}
+                coefs.append(pull.ent_coef)
+    assert 2 <= len(coefs) < 5 and len(set(coefs)) == len(coefs)

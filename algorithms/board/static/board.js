@@ -156,7 +156,7 @@ function showControls() {
   const learned = known && known.temperature ? ` The run learns at ${known.temperature.toFixed(2)}.` : "";
   byId("temperature-says").textContent =
     (value === 0 ? "The policy always plays its most probable move." : "The policy draws its moves at this temperature.") + learned;
-  byId("no-optimum").textContent = known ? known.no_optimum || pulledTo(known) : "";
+  byId("no-optimum").textContent = shown?.pull ? pulledTo(shown.pull) : known?.no_optimum || notPulled();
   for (const radio of document.querySelectorAll("[name=you]")) radio.checked = radio.value === state.you;
   byId("back").disabled = state.moves.length === 0;
   byId("first").disabled = byId("previous").disabled = state.at === 0;
@@ -166,10 +166,16 @@ function showControls() {
   training.showControls();
 }
 
-/** What the optimum is made of; "" while the policy is not loaded. */
-function pulledTo(known) {
-  if (known.state !== "ready") return "";
-  const parts = [["entropy bonus", known.ent_coef], ["KL to the reference", known.kl_ref_coef]];
+/** Why a run that has an optimum shows none here; "" while nothing is shown. */
+function notPulled() {
+  if (!shown?.view?.moves.length) return "";
+  return shown.view.regret_cp === null ? "What the run pulls towards is not known without scores."
+    : "What the run pulled towards is known where its whole checkpoint is still there; that of this policy is gone.";
+}
+
+/** What the optimum of the policy that is shown is made of. */
+function pulledTo(pull) {
+  const parts = [["entropy bonus", pull.ent_coef], ["KL to the reference", pull.kl_ref_coef]];
   const named = parts.filter(([, coef]) => coef > 0).map(([name, coef]) => `its ${name} (${Number(coef.toPrecision(3))})`);
   return `“Pulled to” is the optimum of the run’s reward with ${named.join(" and ")}, at the run’s own temperature.`;
 }
