@@ -2,10 +2,10 @@
 
     python -m benchmarks.board [--json benchmarks/results/board.json]
 
-A real Chromium on a real server that offers `example`, with the evaluator that the command takes by default. Times
-are those that a user waits, from the click to the picture on the page; the memory is the server's own at its highest
-(Linux). A run with 50 policies is made first, some minutes on two cores; `--run` takes one that is there. Run it beside
-a training run to see both on one machine.
+A real Chromium on a real server that offers `example`, with the evaluator that the command takes by default, beside a
+training run with default settings that goes on all the time (`--alone` leaves it out). Times are those that a user
+waits, from the click to the picture on the page. At last three tabs are used for long, and the memory is the server's
+own at its highest (Linux). A run with 50 policies is made first, in a minute on two cores; `--run` takes another one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.board.sliding import POLICIES, frames_s, trained
+from benchmarks.board.use import (
+    TABS,
+    alone,
+    engines_memory_mb,
+    trained_beside,
+    updates,
+    used_long,
+)
 from benchmarks.records.report import print_table, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -33,23 +41,17 @@ PLIES = "(count) => document.querySelectorAll('#game button').length >= count"
 
 
 @contextmanager
-def served(run: Path) -> Iterator[tuple[int, str]]:
-    """(process id of a server that offers `example` and the run, address of its page)."""
-    command = [sys.executable, "-m", "algorithms.cli", "board", "example", str(run), "--port", "0"]
-    process = subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True)
+def served(*runs: Path) -> Iterator[tuple[int, str]]:
+    """(process id of a server that offers `example` and the runs, address of its page)."""
+    command = [sys.executable, "-m", "algorithms.cli", "board", "example", *map(str, runs)]
+    command += ["--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.pid, re.findall(r"http://\S+/", process.stdout.readline())[0]
     finally:
         process.terminate()
         process.wait()
-
-
-def highest_memory_mb(pid: int) -> float:
-    """MB of a process at its highest; NaN where the system does not say."""
-    status = Path(f"/proc/{pid}/status")
-    found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
-    return int(found[1]) / 1000 if found else float("nan")
 
 
 def page_s(browser: Any, url: str) -> float:
@@ -100,33 +102,9 @@ def slider_s(browser: Any, url: str, count: int) -> list[float]:
     return taken
 
 
-def main() -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.board", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--run", type=Path, help="with a policy of each of about 50 updates")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
-    with (
-        TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-        served(run := options.run or trained(Path(folder), POLICIES)) as (pid, url),
-    ):
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        page_s(browser, url)  # the policy is loaded by then
-        figures = {
-            "page": [page_s(browser, url) for _ in range(options.repeats)],
-            "move answered": moves_s(browser, url, options.repeats),
-            "slider": slider_s(browser, url, options.repeats),
-            "frame, its policy loaded": frames_s(browser, url, run, at_once=True),
-            "frame, after the curves": frames_s(browser, url, run, at_once=False),
-        }
-        browser.close()
-        memory = highest_memory_mb(pid)
-    rows = [
+def rows_of(figures: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
+    """A row for each of {what: seconds}."""
+    return [
         {
             "what": what,
             "median_s": round(statistics.median(taken), 3),
@@ -136,9 +114,50 @@ def main() -> None:
         }
         for what, taken in figures.items()
     ]
-    print_table(rows)
-    print(f"\nmemory of the server at its highest: {memory:.0f} MB")
-    save(options.json, "board", rows, server_mb=round(memory))
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.board", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--positions", type=int, default=20, help="for each tab of the long use")
+    parser.add_argument("--run", type=Path, help="with a policy of each of about 50 updates")
+    parser.add_argument("--alone", action="store_true", help="without a training run beside it")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
+    with TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        run = options.run.resolve() if options.run else trained(folder, POLICIES)
+        twin = Path(shutil.copytree(run, folder / "twin", symlinks=True))
+        training = alone() if options.alone else trained_beside(folder)
+        with training as beside, served(run, twin) as (pid, url):
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            page_s(browser, url)  # the policy is loaded by then
+            figures = {
+                "page": [page_s(browser, url) for _ in range(options.repeats)],
+                "move answered": moves_s(browser, url, options.repeats),
+                "temperature": slider_s(browser, url, options.repeats),
+                "frame, its policy loaded": frames_s(browser, url, run, at_once=True),
+                "frame, after the curves": frames_s(browser, url, run, at_once=False),
+            }
+            rows = rows_of(figures)
+            print_table(rows)
+            memory = used_long(browser, url, (run, twin), pid, options.positions)
+            engines = engines_memory_mb(pid)
+            browser.close()
+            settings = {
+                "policies": len(list((run / "snapshots").iterdir())),
+                "server_mb": [round(mb) for mb in memory],
+                "engine_mb": round(engines),
+                "positions": TABS * options.positions,
+                "updates_trained_beside": 0 if beside is None else updates(beside),
+                "load": [round(load, 1) for load in os.getloadavg()],
+            }
+    print(f"\nmemory of the server at its highest, over long use: {settings['server_mb']} MB")
+    save(options.json, "board", rows, **settings)
 
 
 if __name__ == "__main__":
