@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -73,7 +76,34 @@ def serve(app: ASGIApp, listening: socket.socket, *, ready: Callable[[], None]) 
         timeout_graceful_shutdown=2,
     )
     threading.Thread(target=ready, daemon=True).start()  # the socket listens already
-    uvicorn.Server(config).run(sockets=[listening])
+    server = uvicorn.Server(config)
+    with _ends_on_hangup(server):
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def _ends_on_hangup(server: uvicorn.Server) -> Iterator[None]:
+    """Ends the server on SIGHUP as it ends itself on the other signals, and then lets the signal come again.
+
+    An exception that a handler raises inside a request is taken by uvicorn for a failure of that request.
+    """
+    number = getattr(signal, "SIGHUP", None)  # Windows has none
+    if number is None:
+        yield
+        return
+    came = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        server.should_exit = True
+
+    before = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+    if came:
+        signal.raise_signal(number)
 
 
 def can_show_pages() -> bool:

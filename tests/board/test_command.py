@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def get(url: str, host: str | None = None) -> tuple[int, bytes]:
             return response.status, response.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read()
+
+
+@pytest.mark.slow
+def test_the_end_of_the_terminal_inside_a_request_ends_it() -> None:
+    for _ in range(3):
+        with board_process("--port", "0", "--evaluator", "none") as (process, url):
+            with ThreadPoolExecutor(4) as pool:
+                asked = [pool.submit(get, url + "none", "evil.example") for _ in range(200)]
+                time.sleep(0.2)
+                process.send_signal(signal.SIGHUP)
+                _, err = process.communicate(timeout=60)
+                for each in asked:
+                    each.cancel()
+            assert process.returncode == 129 and err == "interrupted\n"
 
 
 @pytest.mark.slow
