@@ -15,12 +15,14 @@ from chess_env.rules.bitboards import U0, U1, lowest_square, popcount, square_bi
 MASK_WORDS = -(-NUM_ACTIONS // 64)
 
 ActionBits = NDArray[np.uint64]
+_UINT64, _FLOAT64 = np.dtype(np.uint64), np.dtype(np.float64)
 
 
 @inlined
 def set_action_bits(legal_ids: NDArray[np.int16], num_legal: int, words: ActionBits) -> None:
     """Writes the first `num_legal` ids to `words`, uint64 [30]."""
-    words[:] = U0
+    for word in range(MASK_WORDS):  # numba's slice assignment costs more on so short a row
+        words[word] = U0
     for slot in range(num_legal):
         action = np.int64(legal_ids[slot])
         words[action >> 6] |= square_bit(action & 63)
@@ -57,8 +59,8 @@ def sample_action_bits(bits: ActionBits, uniforms: NDArray[np.float64]) -> NDArr
         ValueError: arrays of another shape or dtype, a board without a legal action, or a number outside [0, 1).
     """
     bits, uniforms = np.asarray(bits), np.asarray(uniforms)
-    expected = (bits.dtype, bits.ndim, uniforms.dtype, uniforms.shape)
-    if expected != (np.uint64, 2, np.float64, bits.shape[:1]) or bits.shape[1] != MASK_WORDS:
+    shape = (*uniforms.shape, MASK_WORDS)
+    if (bits.dtype, uniforms.dtype, bits.shape) != (_UINT64, _FLOAT64, shape) or uniforms.ndim != 1:
         raise ValueError(
             f"bits are {bits.dtype} {list(bits.shape)} and uniforms {uniforms.dtype} {list(uniforms.shape)}: "
             f"expected uint64 [N, {MASK_WORDS}] and float64 [N]"
