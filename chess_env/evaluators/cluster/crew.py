@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators.cluster.batches import MAX_LOST, Batch, Question
-from chess_env.evaluators.cluster.nodes import NodeReport, check_same, node_label
+from chess_env.evaluators.cluster.nodes import NodeReport, check_same, lending, node_label
 from chess_env.evaluators.cluster.worker import Reply, Worker
 from chess_env.evaluators.uci import EngineError
 
@@ -28,6 +28,7 @@ class _Member:
     """A worker, from when it was asked for: `node` names where it runs, once it has said what it has."""
 
     actor: Any
+    spare: bool = False
     node: str = ""
     in_flight: int = 0
 
@@ -35,7 +36,8 @@ class _Member:
 class Crew:
     """Workers on the nodes of a cluster, each replaced when it ends; none outlives this process.
 
-    A lost worker's batches go to the others at once, and a new worker is made with the first free CPU.
+    A lost worker's batches go to the others at once, and a new worker is made with the first free CPU. That takes
+    seconds, in which a spare worker steps in; it has no CPU of its own.
     (Ray could restart the worker itself, but then its batches would wait for that, and it might come up
     on a node that has joined since, with another engine.)
     """
@@ -47,33 +49,37 @@ class Crew:
             EngineError: not all of them could be started, or one would give other scores than `expected`.
         """
         self._ray, self._name, self._expected = ray, name, expected
+        self._num_engines = num_engines
         self._kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         self._members: list[_Member] = []
         self._pending: dict[Any, tuple[_Member, Question | None, Batch | None]] = {}
         self._seconds_per_row: float | None = None
         self._lost_in_a_row = 0
+        self._last_seen = float("inf")  # what a start waits for is said there
         self.lost = 0
         self.counters: dict[str, int | float] = {}
         self._finalizer = weakref.finalize(self, _kill, ray, self._members, os.getpid())
         self.closed = False
         try:
-            self._begin(num_engines)
+            self._begin()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, num_engines: int) -> None:
-        for _ in range(num_engines):
+    def _begin(self) -> None:
+        for _ in range(self._num_engines):
             self._hire()
-        self._last_seen = self._answered = begun = time.monotonic()
+        self._answered = begun = time.monotonic()
         while missing := [member for member in self._members if not member.node]:
             if time.monotonic() > begun + _START_S:
                 raise EngineError(
-                    f"{len(missing)} of {num_engines} engines on the Ray cluster did not start within "
+                    f"{len(missing)} of {self._num_engines} engines on the Ray cluster did not start within "
                     f"{_START_S:g} s: `ray status` shows which CPUs others use; wait for them, or lower "
                     "num_engines (--env.num-engines)"
                 )
             self._collect()
+        self._last_seen = time.monotonic()
+        self._keep_spare()
 
     def run(
         self, method: str, positions: NDArray[np.uint64], settings: dict[str, Any]
@@ -83,7 +89,7 @@ class Crew:
         Raises:
             EngineError: worker after worker ends, or the cluster is gone.
         """
-        question = Question(len(positions), len(self._members))
+        question = Question(len(positions), self._num_engines)
         self._answered = time.monotonic()
         while question.open:
             while member := self._least_busy():
@@ -101,7 +107,11 @@ class Crew:
 
     def _least_busy(self) -> _Member | None:
         """The worker with the fewest batches; None where all have enough, or none runs."""
-        free = [each for each in self._members if each.node and each.in_flight < _IN_FLIGHT]
+        ready = [each for each in self._members if each.node]
+        serving = [each for each in ready if not each.spare]
+        if len(serving) < self._num_engines:
+            serving = ready
+        free = [each for each in serving if each.in_flight < _IN_FLIGHT]
         return min(free, key=lambda each: each.in_flight, default=None)
 
     def close(self) -> None:
@@ -116,10 +126,22 @@ class Crew:
         self._members.clear()
 
     def _hire(self) -> None:
-        actor = self._kind.options(scheduling_strategy="SPREAD").remote(self._name)
-        member = _Member(actor)
+        self._ask_for(_Member(self._kind.options(scheduling_strategy="SPREAD").remote(self._name)))
+
+    def _keep_spare(self) -> None:
+        """Asks for a spare worker where there is none, on a node that lends CPUs."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        nodes = lending(self._ray.nodes())
+        if nodes and not any(member.spare for member in self._members):
+            node = nodes[self.lost % len(nodes)]["NodeID"]
+            there = NodeAffinitySchedulingStrategy(node, soft=False)
+            actor = self._kind.options(num_cpus=0, scheduling_strategy=there).remote(self._name)
+            self._ask_for(_Member(actor, spare=True))
+
+    def _ask_for(self, member: _Member) -> None:
         self._members.append(member)
-        self._pending[actor.report.remote()] = member, None, None
+        self._pending[member.actor.report.remote()] = member, None, None
 
     def _collect(self) -> None:
         """Takes in what has arrived, after waiting for the first a little."""
@@ -157,7 +179,8 @@ class Crew:
             member.in_flight = max(0, member.in_flight - 1)
             cause = getattr(error, "cause", None) or error
             raise EngineError(
-                f"The evaluator {self._name!r} failed on the Ray node {member.node or 'where it started'}: {cause}"
+                f"The evaluator {self._name!r} failed on the Ray node {member.node or 'where it started'}: "
+                f"{type(cause).__name__}: {cause}"
             ) from error
         member, question, batch = self._pending.pop(ref)
         if question is None or batch is None:
@@ -202,7 +225,9 @@ class Crew:
                 if question is not None and batch is not None:
                     question.lose(batch)
                     given_up = given_up or batch.lost > MAX_LOST
-        self._hire()
+        if not member.spare:
+            self._hire()
+        self._keep_spare()
         if given_up:
             raise EngineError(
                 f"The engines on the Ray cluster end again and again without an answer; the last one: {why}"

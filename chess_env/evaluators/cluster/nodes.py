@@ -74,7 +74,7 @@ def agreed_report(ray: Any, name: str, num_engines: int) -> NodeReport:
             cannot score or does not answer; scores are not pure; or the cluster has fewer CPUs than engines
             are wanted.
     """
-    nodes = _lending(ray.nodes())
+    nodes = lending(ray.nodes())
     cpus = sum(int(node["Resources"]["CPU"]) for node in nodes)
     if cpus < num_engines:
         listed = (
@@ -132,7 +132,8 @@ def check_same(report: NodeReport, expected: NodeReport, label: str, of: str) ->
         )
 
 
-def _lending(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def lending(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that are alive and lend a CPU, in the order of their addresses."""
     alive = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     return sorted(alive, key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
 

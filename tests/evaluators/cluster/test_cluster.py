@@ -102,6 +102,24 @@ def test_a_worker_that_hangs_does_not_hold_up_the_others(two_nodes: Any, local: 
             os.kill(stopped, signal.SIGKILL)
 
 
+def test_a_spare_worker_steps_in_until_a_new_one_is_there(
+    two_nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = random_positions(40, seed=7)
+    with (
+        contextlib.closing(make_evaluator("builtin", 1)) as here,
+        contextlib.closing(make_evaluator("ray:builtin", 1)) as spread,
+    ):
+        spread.evaluate(positions)
+        crew = spread._crew  # type: ignore[attr-defined]
+        monkeypatch.setattr("chess_env.evaluators.cluster.crew._START_S", 30.0)
+        monkeypatch.setattr(crew, "_hire", lambda: None)  # a CPU is free only much later
+        (serving,) = [member for member in crew._members if not member.spare]
+        serving.actor.__ray_terminate__.remote()
+        assert np.array_equal(spread.evaluate(positions), here.evaluate(positions))
+        assert [member.spare for member in crew._members] == [True]
+
+
 def test_a_lost_node_costs_its_share_of_the_speed_and_no_score(local: Evaluator) -> None:
     positions = random_positions(3_000, seed=6)
     with (
@@ -136,6 +154,17 @@ def test_a_closed_evaluator_and_a_forked_one_say_so(two_nodes: Any) -> None:
 def test_more_engines_than_the_cluster_has_cpus_are_refused(two_nodes: Any) -> None:
     with pytest.raises(EngineError, match=r"num_engines=3 and the Ray cluster has 2 CPUs"):
         make_evaluator(NAME, 3)
+
+
+def test_engines_for_which_others_leave_no_cpu_are_an_error_that_says_so(
+    two_nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(make_evaluator("ray:builtin", 2)):
+        monkeypatch.setattr("chess_env.evaluators.cluster.crew._START_S", 2.0)
+        with pytest.raises(
+            EngineError, match="1 of 1 engines .* did not start within 2 s: `ray status`"
+        ):
+            make_evaluator("ray:builtin", 1)
 
 
 def test_another_version_of_ray_is_refused_and_the_next_attempt_succeeds(
