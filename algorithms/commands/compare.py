@@ -30,6 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
     from algorithms.comparison.tuning import TuningError
+    from chess_env.evaluators import EngineError
 
     default = Plan(("grpo",))
     budget = SMOKE_MOVES if options.smoke else default.budget_moves
@@ -70,6 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         OSError,
         ImportError,
         ClusterError,
+        EngineError,
         GridError,
         MixedError,
         TuningError,

@@ -101,6 +101,11 @@ def compare(
         TuningError: nothing could be chosen on the tuning seeds.
         StoppedError: SIGINT, SIGTERM or SIGHUP came.
     """
+    if ray and plan.evaluator.startswith("ray:"):
+        raise ValueError(
+            f"evaluator is {plan.evaluator!r}: with --ray each cell has engines beside it, and engines of the "
+            "cluster would wait for the CPUs that cells hold; leave out ray: or --ray"
+        )
     out = out.resolve()
     plan, evaluator_id = _pinned(plan)
     # Processes on several machines cannot share a file of sqlite.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.commands import compare
 from algorithms.comparison.executors.choice import open_executor
 from algorithms.comparison.executors.executor import Cell, Event, Lost, Started
 from algorithms.comparison.executors.local import LocalProcesses, share
@@ -137,7 +138,44 @@ def test_a_machine_does_not_differ_from_itself_and_sees_only_the_marker_that_is_
     assert here.sees_marker and refusal(here, here, tmp_path) is None
     assert not report(Wanted(str(marker), "other", None)).sees_marker
     unknown = report(Wanted(str(marker), "abc", "stockfish:path=/nowhere/engine"))
-    assert "cannot be made there" in str(unknown.evaluator)
+    assert str(unknown.evaluator).startswith("none (No Stockfish at")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("stockfish:depth=4", "No Stockfish at STOCKFISH_PATH"), ("ray:builtin", "needs Ray")],
+)
+def test_a_comparison_whose_evaluator_cannot_be_made_says_so_in_a_sentence(
+    name: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setenv("STOCKFISH_PATH", "/nowhere/engine")
+    out = tmp_path / "out"
+    assert compare.run(["grpo", "--smoke", "--evaluator", name, "--out", str(out)]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("chess-lab compare:") and says in said
+    assert not (out / "runs").exists()
+
+
+def test_cells_on_a_cluster_do_not_wait_for_engines_on_the_same_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [
+        "grpo",
+        "--smoke",
+        "--ray",
+        "--evaluator",
+        "ray:builtin",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert compare.run(asked) == 1
+    assert "leave out ray: or --ray" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_ray_the_error_names_the_extra_before_anything_starts(

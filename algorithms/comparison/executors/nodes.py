@@ -45,7 +45,7 @@ class Report:
         host: its name.
         versions: what -> version, of all that decides the numbers of a run.
         sees_marker: whether it sees the marker.
-        evaluator: the evaluator's id, or why it cannot be made there; None where nobody asked.
+        evaluator: the evaluator's id, or that there is none and why; None where nobody asked.
     """
 
     host: str
@@ -112,6 +112,6 @@ def _evaluator(name: str | None) -> str | None:
     try:
         evaluator = make_evaluator(name, 1, None)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        return f"that cannot be made there ({error})"
+        return f"none ({error})"
     evaluator.close()
     return str(evaluator.id)
