@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.contest import GAMES, contest, reward_peers
-from benchmarks.peers.ppo import timed
+from benchmarks.peers.ppo import MODES, timed
 from benchmarks.records.command_line import ROOT
 from benchmarks.records.report import print_table, save
 from chess_env.evaluators.uci import find_stockfish
@@ -38,7 +38,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="CPU time of each in a round")
     parser.add_argument("--depth", type=int, default=4, help="of Stockfish")
-    parser.add_argument("--moves", type=int, default=16_384, help="scored moves of a PPO run")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="of PPO")
+    parser.add_argument("--moves", type=int, help="scored moves of a PPO run (of the mode)")
     parser.add_argument("--pairs", type=int, default=3, help="pairs of PPO runs")
     parser.add_argument("--cache", type=Path, default=ROOT / ".venv-peers", help="environments")
     parser.add_argument("--json", type=Path)
@@ -50,7 +51,7 @@ def main() -> None:
     if "rewards" in options.only:
         tables["rewards"] = rewards(cache, options)
     if "ppo" in options.only:
-        tables["ppo"] = timed(options.moves, range(1, options.pairs + 1))
+        tables["ppo"] = timed(options.modes, options.moves, range(1, options.pairs + 1))
     for rows in tables.values():
         print()
         print_table(rows)

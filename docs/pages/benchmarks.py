@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
             "benchmarks",
             measured=measured,
             made_by=made_by,
-            peers=by_table("peers", ("games", "rewards", "ppo")),
+            peers=by_table("peers", ("games", "rewards")) | by_table("peers_ppo", ("ppo",)),
             gpu=gpu(result("gpu")),
             before=result("train_speed")["settings"]["before"][:7],
             moves=f"{result('precision')['settings']['moves']:,}",
@@ -47,14 +47,14 @@ def measured(name: str, command: str) -> str:
         name: of the result.
         command: module below `benchmarks`, and its options.
     """
-    if not _is_measured(name):
+    if not is_measured(name):
         return made_by(name, command)
     return f"{tables(result(name)['rows'])}\n\n{made_by(name, command)}"
 
 
-def by_table(name: str, names: Sequence[str]) -> Mapping[str, str]:
+def by_table(name: str, names: Sequence[str]) -> dict[str, str]:
     """The tables of a result whose rows have a column `table`, by that name; empty where it was not measured."""
-    if not _is_measured(name):
+    if not is_measured(name):
         return dict.fromkeys(names, "")
     rows = result(name)["rows"]
     return {
@@ -69,7 +69,7 @@ def by_table(name: str, names: Sequence[str]) -> Mapping[str, str]:
 
 def made_by(name: str, command: str) -> str:
     """A sentence on the command, commit and machine of a result, or that there is none; arguments as of `measured`."""
-    if not _is_measured(name):
+    if not is_measured(name):
         return f"**Not measured yet**: `python -m benchmarks.{command} --json benchmarks/results/{name}.json`"
     record = result(name)
     machine, settings = record["machine"], record["settings"]
@@ -81,7 +81,8 @@ def made_by(name: str, command: str) -> str:
     )
 
 
-def _is_measured(name: str) -> bool:
+def is_measured(name: str) -> bool:
+    """Whether a benchmark's result is there."""
     return (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
 
 

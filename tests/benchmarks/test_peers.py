@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.learning.sb3_ppo import config_of
 from benchmarks.peers.contest import GAMES, Peer, contest
 from benchmarks.peers.environments import python_of, reason_of
+from benchmarks.peers.ppo import MODES, Run, rows_of, run_of
 from benchmarks.peers.scripts import rounds
+from docs.pages import result
 
 PLAYS = """
 import json, sys
@@ -98,3 +101,34 @@ def test_all_peers_draw_uniformly_from_the_mask(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rounds, "rng", Chance())
     assert rounds.one_of_each(masks).tolist() == [5, 96, 9]
     assert [rounds.one_of(mask) for mask in masks] == [5, 96, 9]
+
+
+def test_ppo_is_compared_seed_by_seed_and_shows_what_both_came_to() -> None:
+    ours = [Run(20.0, 10.0, 70.0), Run(20.0, 20.0, 68.0), Run(20.0, 10.0, 72.0)]
+    theirs = [Run(90.0, 60.0, 69.0), Run(90.0, 60.0, 71.0), Run(90.0, 50.0, 66.0)]
+    own, other = rows_of("one_ply", 1024, ours, theirs)
+    assert (own["times_faster_than_MaskablePPO"], own["learning_s"]) == ("5.00", 10.0)
+    assert (other["times_faster_than_MaskablePPO"], other["learning_s"]) == ("1.00", 60.0)
+    assert own["regret_cp"] == "70.0 (68.0 to 72.0)" and own["seeds"] == 3
+
+
+def test_what_only_writes_the_record_is_no_learning() -> None:
+    rows = [
+        {"eval/regret_cp": 384.0},
+        {"time/rollout_s": 1.0, "time/update_s": 2.0, "time/wall_s": 9.0},
+        {"time/rollout_s": 1.5, "time/update_s": 2.5, "eval/regret_cp": 99.0},
+        {"time/rollout_s": None, "time/update_s": 0.5, "eval/regret_cp": None},
+    ]
+    assert run_of(12.0, rows) == Run(12.0, 7.5, 99.0)
+
+
+def test_ppo_is_timed_where_a_record_says_that_both_come_to_the_same_regret() -> None:
+    rows = {
+        row["comparison"]: row
+        for name in ("sb3_ppo", "sb3_ppo_move_net", "sb3_ppo_versus")
+        for row in result(name)["rows"]
+    }
+    for mode in MODES:
+        low, high = map(float, rows[mode]["interval_95"].split(" to "))
+        assert low < 0 < high < 10
+        assert rows[mode]["scored_moves"] == config_of(mode, "ppo", smoke=False).total_moves
