@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.scale import cost, prediction
 from benchmarks.scale.model import (
     Coefficients,
     Machines,
@@ -19,6 +20,7 @@ from benchmarks.scale.model import (
     update_s,
     with_crowding,
 )
+from docs.pages import result
 
 WORK = Work(states=1000, plies=4, steps=10, positions=8000, multiply_adds=2e6, parameters=1e5)
 ONE = Machines(processes=1, engines=1, cores=2, position_s=1e-3, overlaps=True)
@@ -106,4 +108,70 @@ def _seconds(work: Work, machines: Machines) -> dict[str, float]:
         "rollout": rollout_s(work, machines, float(rollout_columns(work, machines) @ TRUE.rollout)),
         "update": float(update_columns(work, machines) @ TRUE.update),
         "rest": float(rest_columns(work) @ TRUE.rest),
+    }
+
+
+def test_the_measured_runs_span_what_the_page_claims() -> None:
+    every = (*cost.FITTED, cost.CROWDED, *cost.PREDICTED)
+    assert len(set(every)) == len(every)
+    for field, values in (
+        ("processes", {1, 2}),
+        ("engines", {1, 2, 3, 4}),
+        ("size", {"tiny", "small", "medium", "large"}),
+    ):
+        assert {getattr(case, field) for case in cost.PREDICTED} == values
+    boards = {case.boards for case in cost.PREDICTED}
+    assert (min(boards), max(boards)) == (64, 4096)
+
+
+def test_the_table_tells_fitted_runs_from_predicted_ones_and_their_errors() -> None:
+    position_s = {
+        "builtin": 1e-5,
+        "stockfish:depth=4": 1e-3,
+        "stockfish:nodes=300": 5e-4,
+    }
+    found = {}
+    for case in (*cost.FITTED, cost.CROWDED, *cost.PREDICTED):
+        work = cost.work_of(case, 7.0)
+        seconds = _seconds(work, cost.machines_of(case, position_s, 2))
+        found[case] = seconds | {"update_s": sum(seconds.values()), "positions": work.positions}
+    slow = cost.PREDICTED[0]
+    found[slow] = found[slow] | {"update_s": 2 * found[slow]["update_s"]}
+    _, positions, rows = cost.fitted_to(found, position_s, 2)
+    assert positions == pytest.approx(7.0)
+    assert [row["fitted"] for row in rows].count("yes") == len(cost.FITTED) + 1
+    errors = {case: row["error_percent"] for case, row in zip(found, rows, strict=True)}
+    assert errors.pop(slow) == pytest.approx(100, abs=5)
+    assert max(map(abs, errors.values())) <= 3
+
+
+def test_the_prediction_for_many_engines_is_bounded_by_what_one_gpu_did() -> None:
+    gpu = result("gpu")
+    settings = {
+        "positions_a_state": 7.0,
+        "position_us": {prediction.ENGINE: 1000.0},
+        "coefficients": {"update": [0.0] * 4 + [1e-3, 1e-9], "crowding": 0.0},
+    }
+    slow, fast = (
+        prediction.rows_of({"settings": settings | {"position_us": {prediction.ENGINE: us}}}, gpu)
+        for us in (1000.0, 1.0)
+    )
+    for slower, faster, name in zip(slow, fast, prediction.PREDICTED, strict=True):
+        measured = dict(zip(prediction.CASES, gpu["rows"], strict=True))[name]
+        few, many = (slower[f"plies_per_s, {n} engine cores"] for n in (8, 512))
+        assert few < many / 10
+        # Without its evaluator, a GPU is faster than it was with one.
+        bound = 8 * measured["plies_per_s"] / (1 - measured["evaluator_percent"] / 100)
+        assert many < faster["plies_per_s, 512 engine cores"] < 1.02 * bound
+        shares = ("rollout_percent", "update_percent", "gradients_percent")
+        assert sum(faster[share] for share in shares) <= 101
+
+
+def test_a_search_of_other_nodes_is_predicted_from_two_that_were_timed() -> None:
+    alone = dict(zip(cost.ALONE, (1e-5, 9e-4, 4e-4, 4e-4 + 380 * 2e-6), strict=True))
+    position_s, node_s = cost.with_nodes(alone)
+    assert node_s == pytest.approx(2e-6)
+    assert position_s["stockfish:nodes=300"] == pytest.approx(4e-4 + 280 * 2e-6)
+    assert {case.evaluator for case in (*cost.FITTED, cost.CROWDED, *cost.PREDICTED)} == {
+        *position_s
     }
