@@ -24,6 +24,7 @@ NAMES = (
     "networks",
     "reliability",
     "results",
+    "scaling",
     "settings",
 )
 
