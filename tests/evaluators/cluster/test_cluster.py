@@ -204,9 +204,12 @@ def test_nothing_is_left_of_a_program_that_ends_without_closing(two_nodes: Any, 
         [sys.executable, "-c", textwrap.dedent(PROGRAM), end], stdout=subprocess.PIPE, text=True
     ) as program:
         assert program.stdout is not None
-        assert program.stdout.readline() == "scored\n"
+        said = program.stdout.readline()
         started = [*pids_of("ray::Worker"), *(set(engines()) - set(before))]
-        assert end == "exit" or len(started) == 4
         if end != "exit":
             program.send_signal(getattr(signal, end))
+    assert said == "scored\n"
+    assert end == "exit" or len(started) >= 4
     assert gone_within(10.0, started)
+    # The spare worker may have come up since.
+    assert gone_within(10.0, [*pids_of("ray::Worker"), *(set(engines()) - set(before))])
