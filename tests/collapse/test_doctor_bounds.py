@@ -8,24 +8,33 @@ from algorithms.collapse.doctor import diagnose
 from tests.collapse.doctor_rows import Rows, record
 from tests.collapse.doctor_verdicts import named, ruled_out, untold
 
-FORCED_UP = {"entropy": (2.3, 2.9), "regret_cp": (285.0, 360.0), "normalized": 0.98}
+FORCED_UP = {"entropy": (2.3, 2.9), "regret_cp": (285.0, 360.0)}
 
 
-def forced_up(share: float) -> Rows:
-    return record(**{"grad_share/entropy": share, "reg/ent_coef": 1.0}, **FORCED_UP)
+def forced_up(share: float, normalized: float) -> Rows:
+    changes = {"grad_share/entropy": share, "reg/ent_coef": 1.0, "normalized": normalized}
+    return record(**changes, **FORCED_UP)
 
 
-def test_a_bonus_that_forces_entropy_up_is_named_from_a_third_of_the_gradient_on() -> None:
-    assert named("loss_budget", forced_up(0.39)).size == pytest.approx(0.39 / 0.33)
+def test_a_bonus_with_half_the_usual_pull_is_named_where_the_policy_is_uniform() -> None:
+    assert named("loss_budget", forced_up(0.39, 0.98)).size == 1
+    assert named("loss_budget", forced_up(0.25, 0.98)).size == 1
+    assert named("loss_budget", forced_up(0.44, 0.95)).size == pytest.approx(0.44 / 0.4)
+
+
+@pytest.mark.parametrize(("share", "normalized"), [(0.36, 0.95), (0.19, 0.98), (0.19, 0.92)])
+def test_what_forces_entropy_up_under_a_smaller_bonus_cannot_be_told(
+    share: float, normalized: float
+) -> None:
+    found = untold("loss_budget", forced_up(share, normalized))
+    assert found.missing == () and f"{share:.0%} of the gradient norm" in found.because
+    assert diagnose(forced_up(share, normalized)).verdict == "getting worse"
+
+
+def test_a_bonus_without_weight_is_ruled_out_whatever_entropy_does() -> None:
+    assert "too little to do harm" in ruled_out("loss_budget", forced_up(0.05, 0.95))
     kept = record(**{"grad_share/entropy": 0.39}, entropy=(2.3, 2.3), normalized=0.8)
     assert "too little to do harm" in ruled_out("loss_budget", kept)
-
-
-def test_what_forces_entropy_up_under_a_smaller_bonus_cannot_be_told() -> None:
-    found = untold("loss_budget", forced_up(0.19))
-    assert found.missing == () and "19% of the gradient norm" in found.because
-    assert diagnose(forced_up(0.19)).verdict == "getting worse"
-    ruled_out("loss_budget", forced_up(0.05))
 
 
 def test_an_anchor_that_leaves_a_little_to_learn_is_named_and_one_that_leaves_much_is_not() -> None:

@@ -39,8 +39,8 @@ HARMFUL_HOLD = 0.5
 HARMFUL_PULL = 0.4
 """Share of the gradient norm from which a regulariser that wins did harm."""
 
-HARMFUL_PUSH = 0.33
-"""The same where entropy is forced up and nothing is learned: there a bonus of the usual size has 30 % at most."""
+UNIFORM = 0.97
+"""Share of the largest entropy from which only a bonus holds a policy: half of the pull is enough there."""
 
 SOME_PULL = 0.1
 """Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
@@ -180,15 +180,17 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
                 rerun(f"--regularizer.kl-ref-coef {record.last('reg/kl_ref_coef') / 10:.3g}"),
             )
         )
-    harmful = HARMFUL_PUSH if outcome.entropy == FORCED_UP else HARMFUL_PULL
-    if outcome.entropy == FORCED_UP and SOME_PULL < max(bonus, early) < harmful:
+    share = max(bonus, early)
+    if normalized > UNIFORM and share > HARMFUL_PULL / 2:
+        share = max(share, HARMFUL_PULL)
+    if outcome.entropy == FORCED_UP and SOME_PULL < share < HARMFUL_PULL:
         return Untold(
             (), f"entropy is forced up, and {said}: a run with a tenth of reg/ent_coef tells"
         )
     if normalized > max(0.6, 0.97 * start):
         return named_if_harmful(
             Named(
-                max(bonus, early) / harmful,
+                share / HARMFUL_PULL,
                 record.first_update,
                 said,
                 "a policy that leaves uniform as it learns",
@@ -258,7 +260,7 @@ REGULARISER_RULES = (
         f"{_PROBES}, and evaluations",
         "a bonus or an anchor has much of the gradient, and the policy is where that alone wants it",
         "a small share of the gradient, or a policy that leaves that place",
-        f"the share is below {HARMFUL_PULL:.0%}, or {HARMFUL_PUSH:.0%} where entropy is forced up",
+        f"the share is below {HARMFUL_PULL:.0%}",
         loss_budget,
     ),
     Rule(
