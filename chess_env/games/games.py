@@ -25,8 +25,8 @@ from chess_env.rules.rules import ONGOING, STATUS_NAMES
 
 Index = NDArray[np.int64]
 _ONGOING = np.array(
-    ONGOING
-)  # NumPy compares with an array in a fifth of the time that a Python number takes
+    ONGOING, np.int8
+)  # NumPy compares with an array of one type in half the time of a number
 _MAX_START_DRAWS = 100
 
 

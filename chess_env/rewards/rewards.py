@@ -58,8 +58,8 @@ MATE_SCORE_CP = 10_000
 ILLEGAL_REWARD = -1.0
 CHECKMATE = 1  # chess_env.rules.CHECKMATE, repeated so that this module stays NumPy only
 _CHECKMATE = np.array(
-    CHECKMATE
-)  # NumPy compares with an array in a fifth of the time that a Python number takes
+    CHECKMATE, np.int8
+)  # NumPy compares with an array of one type in half the time of a number
 
 Float32 = NDArray[np.float32]
 Reward: TypeAlias = str | RewardTerm | Mapping[Any, float] | None
