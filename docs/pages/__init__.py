@@ -2,8 +2,8 @@
 
     python -m docs.pages [NAME ...] [--check]
 
-One module a page, or a few that belong together, with what is computed; what is said stands in the
-template of the page beside it. The texts have to be read again whenever a benchmark is run again.
+One module or folder a page, or a few pages that belong together, with what is computed; what is said stands in
+the template of the page, in `templates`. The texts have to be read again whenever a benchmark is run again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from algorithms.collapse.causes.cause import Cause
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
 from docs.pages import causes as page
-from docs.pages.causes_elsewhere import regret_gap
+from docs.pages.causes.elsewhere import regret_gap
 from docs.pages.writing.figures import median_curve, pair
 
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docs.pages import ROOT, reliability
-from docs.pages.fault_rows import FAULTS, Fault, Measure
+from docs.pages.reliability.faults import FAULTS, Fault, Measure
 
 KILLS = Measure("kills", ("killed",), ("not as undisturbed",))
 

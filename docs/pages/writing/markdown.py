@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parents[1]),
+    loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

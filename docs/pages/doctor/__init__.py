@@ -10,7 +10,7 @@ from algorithms.collapse.doctor.confidence import RIGHT_OF
 from benchmarks.doctor.cells import cells
 from benchmarks.doctor.judge import rules_hash
 from docs.pages import result
-from docs.pages.doctor_figures import SIZES, Rows, figures, first_named, right_share, sized
+from docs.pages.doctor.matrix import SIZES, Rows, figures, first_named, right_share, sized
 from docs.pages.writing.markdown import filled, table
 
 SEEDS = 5

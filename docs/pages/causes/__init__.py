@@ -14,7 +14,7 @@ from algorithms.collapse.causes.cause import Cause
 from algorithms.config.files import differences
 from benchmarks.records.causes import held_together
 from docs.pages import result
-from docs.pages.causes_elsewhere import (
+from docs.pages.causes.elsewhere import (
     both_networks,
     check_predicates,
     held_on,

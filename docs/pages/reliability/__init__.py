@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from docs.pages import ROOT, result
-from docs.pages.fault_rows import FAULTS, Fault, Measure
+from docs.pages.reliability.faults import FAULTS, Fault, Measure
 from docs.pages.writing.markdown import filled, table, tables
 
 _MODULES = "benchmarks.reliability"
@@ -134,7 +134,9 @@ def count(tests: Sequence[str]) -> int:
         path, _, name = test.partition("::")
         known = functions(path)
         if name and name not in known:
-            raise ValueError(f"docs/pages/fault_rows.py names {name}, which tests/{path} has not")
+            raise ValueError(
+                f"docs/pages/reliability/faults.py names {name}, which tests/{path} has not"
+            )
         number += 1 if name else len(known)
     return number
 
