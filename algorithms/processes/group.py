@@ -32,7 +32,8 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """How a tensor is made again: from its array."""
-        if type(value) is Tensor and not value.requires_grad and value.dtype != torch.bfloat16:
+        is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
+        if is_plain and value.dtype != torch.bfloat16:  # which NumPy has not
             return torch.from_numpy, (value.numpy(),)
         return NotImplemented
 

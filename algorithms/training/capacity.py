@@ -88,11 +88,8 @@ def _network_bytes(config: TrainConfig) -> int:
     """Of weights, their gradient and the optimizer's two moments; 0 for a network of one's own, which is not built."""
     if config.policy.is_custom:
         return 0
-    with (
-        torch.random.fork_rng(devices=[]),
-        torch.device("meta"),
-        _Undrawn(),
-    ):  # shapes without numbers
+    # Shapes without numbers.
+    with torch.random.fork_rng(devices=[]), torch.device("meta"), _Undrawn():
         policy = make_policy(config.policy, critic=config.algorithm.needs().critic is not None)
     return 4 * 4 * policy.num_parameters
 

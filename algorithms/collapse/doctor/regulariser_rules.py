@@ -260,7 +260,7 @@ REGULARISER_RULES = (
         f"{_PROBES}, and evaluations",
         "a bonus or an anchor has much of the gradient, and the policy is where that alone wants it",
         "a small share of the gradient, or a policy that leaves that place",
-        f"the share is below {HARMFUL_PULL:.0%}",
+        f"the share is below {HARMFUL_PULL:.0%}, or below half of that where the policy is uniform",
         loss_budget,
     ),
     Rule(
