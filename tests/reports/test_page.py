@@ -119,6 +119,15 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     assert not any("onerror" in found for _, found in tags.found)
 
 
+def test_pictures_of_positions_name_the_command_that_shows_more_of_them(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "a run")
+    policy = PolicyPicture(0, 1.0, [MoveChance(0, 8, "a1a2", 0.5)])
+    probes = {str(run.path): [Probe("endgame", "8/8/8/8/8/8/8/R7 w", 3, policy, policy)]}
+    text = text_of(build_page("a", [run], PageNotes(probes=probes)))
+    assert f"chess-lab board '{run.path}'" in text
+    assert "chess-lab board" not in text_of(build_page("a", [run]))
+
+
 def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "a", [row(0), row(1, other__metric=1.0)], config()))
     page = build_page("a", [run])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -221,7 +222,10 @@ def _boards(columns: Sequence[Column], probes: Mapping[str, Sequence[Probe]]) ->
                 }
                 for probe in found
             ]
-            shown.append({"name": column.name, "run": run.name, "pictures": pictures})
+            viewer = printable(shlex.join(["chess-lab", "board", str(run.path)]))
+            shown.append(
+                {"name": column.name, "run": run.name, "pictures": pictures, "viewer": viewer}
+            )
     return shown
 
 
