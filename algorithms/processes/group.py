@@ -101,21 +101,18 @@ class Group:
         written = io.BytesIO()
         _Pickler(written, protocol=5).dump(value)
         own = torch.frombuffer(written.getbuffer(), dtype=torch.uint8)
-        sizes = torch.cat(self._all(torch.tensor([len(own)]))).tolist()
+        sizes = self.gather_tensor(torch.tensor([len(own)])).flatten().tolist()
         padded = own.new_empty(max(sizes))
         padded[: len(own)] = own
-        found = zip(self._all(padded), sizes, strict=True)
+        found = zip(self.gather_tensor(padded), sizes, strict=True)
         return [pickle.loads(each[:size].numpy().data) for each, size in found]
 
     def gather_tensor(self, value: Tensor) -> Tensor:
         """`[count, ...]`: every process's tensor, by rank."""
-        return torch.stack(self._all(value.contiguous()))
-
-    def _all(self, value: Tensor) -> list[Tensor]:
-        found = [torch.empty_like(value) for _ in range(self.count)]
+        found = value.new_empty(self.count * value.numel())
         with _others_there():
-            self._dist.all_gather(found, value)
-        return found
+            self._dist.all_gather_into_tensor(found, value.reshape(-1))
+        return found.view(self.count, *value.shape)
 
     def any(self, flag: bool) -> bool:
         """Whether a process says True."""
