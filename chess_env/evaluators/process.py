@@ -25,6 +25,9 @@ HANDSHAKE_TIMEOUT_S = (
 )
 # An engine does not end itself by these: somebody else did, or the kernel for want of memory.
 _FROM_OUTSIDE = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}
+# The GNU C library then asks for large pages, where the system gives them on request. About half of a pure depth-4
+# query fills 8 MB of tables anew: measured 1.04 times as many queries a second, 1.06 on two cores.
+_LARGE_PAGES = "glibc.malloc.hugetlb=1"
 _DYING_S = 1.0
 _MAX_REPLY_BYTES = 4 << 20  # a search of 60 plies with 218 lines each stays below this
 _READ_BYTES = 1 << 16
@@ -44,6 +47,13 @@ _PR_SET_PDEATHSIG = 1
 def _die_with_parent() -> None:
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _environment() -> dict[str, str]:
+    """The environment of an engine: that of this program, with large pages unless the user decides otherwise."""
+    # Of two values for one setting the library takes the last.
+    settings = (_LARGE_PAGES, os.environ.get("GLIBC_TUNABLES", ""))
+    return {**os.environ, "GLIBC_TUNABLES": ":".join(filter(None, settings))}
 
 
 def free_core(num_engines: int, used: set[int | None]) -> int | None:
@@ -85,6 +95,7 @@ class EngineProcess:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process = subprocess.Popen(
                     [str(path)],
+                    env=_environment(),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

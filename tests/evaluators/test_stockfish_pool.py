@@ -285,3 +285,15 @@ def test_pools_keep_their_engines_while_a_batch_is_smaller_than_the_pool(
         assert len(engines) == 3
         evaluator.evaluate(positions[:1])
         assert evaluator.engine_pids() == engines
+
+
+def test_engines_ask_for_large_pages_and_the_users_own_settings_win(
+    monkeypatch: pytest.MonkeyPatch, positions: np.ndarray
+) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
+    with StockfishEvaluator() as evaluator:
+        evaluator.evaluate(positions[:1])
+        environment = Path(f"/proc/{evaluator.engine_pids()[0]}/environ").read_bytes()
+    # The C library takes the last of two values, and may have parted them in place.
+    shown = environment.replace(b"\0", b":")
+    assert b":GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.hugetlb=0:" in b":" + shown
