@@ -21,6 +21,7 @@ def pages() -> dict[str, str]:
             "scaling",
             cluster=cluster,
             killed=killed,
+            gains=gains(result("processes")),
             made_by=made_by,
             fitted=len(cost.FITTED),
             **values,
@@ -37,6 +38,11 @@ def cost_model() -> dict[str, Any]:
         "engine": engine(model["settings"]),
         "prediction": tables(prediction.rows_of(model, result("gpu"))),
     }
+
+
+def gains(record: Mapping[str, Any]) -> Mapping[str, float]:
+    """How many times the moves a second of one process two make, by the settings of `benchmarks.speed.processes`."""
+    return {row["settings"]: row["times_1"] for row in record["rows"] if row["processes"] == 2}
 
 
 def medians(record: Mapping[str, Any]) -> Mapping[str, Any]:
