@@ -7,10 +7,12 @@ against python-chess.
 from __future__ import annotations
 
 import numpy as np
+from numba import carray
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
-from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, FROM_TO_ACTION, NUM_FROM_TO
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_FROM_TO
+from chess_env.rules.action_list import STACK_WORDS, stack_words, write_actions
 from chess_env.rules.bitboards import (
     BETWEEN,
     KING,
@@ -20,6 +22,7 @@ from chess_env.rules.bitboards import (
     U0,
     U1,
     U2,
+    U8,
     bishop_attacks,
     flip_vertical,
     knight_set_attacks,
@@ -53,6 +56,7 @@ from chess_env.rules.packed import (  # noqa: F401 - the layout was in this file
 
 MAX_LEGAL = 218  # R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1
 
+_THIRD_RANK, _SEVENTH_RANK = np.uint64(0xFF0000), np.uint64(0xFF000000000000)
 # uint64 [64] each: castling rights that survive a move from / to a square.
 _KEEP_FROM = np.full(64, 15, np.uint64)
 _KEEP_FROM[[4, 0, 7]] = (0b1100, 0b1101, 0b1110)
@@ -61,7 +65,6 @@ _KEEP_TO[[63, 56]] = (0b1011, 0b0111)
 _FROM = ACTION_FROM.astype(np.int64)
 _TO = ACTION_TO.astype(np.int64)
 _PROMOTION = ACTION_PROMOTION.astype(np.int64)
-_QUEEN_ACTION = FROM_TO_ACTION
 # int16 [64, 3]: first under-promotion action of a pawn on `from` that goes up-left, straight, up-right.
 _UNDERPROMOTION = np.full((64, 3), -1, np.int16)
 for _action in range(NUM_FROM_TO, len(_FROM), 3):
@@ -147,16 +150,10 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
             king_targets |= np.uint64(0x40)
         if rights & U2 and occupied & np.uint64(0x0E) == U0 and danger & np.uint64(0x0C) == U0:
             king_targets |= np.uint64(0x04)
-    count = 0
+    movers, allowed = own, ~own
     if checkers & (checkers - U1):
-        while king_targets:
-            out[count] = _QUEEN_ACTION[king_square, lowest_square(king_targets)]
-            count += 1
-            king_targets &= king_targets - U1
-        return count
-
-    allowed = ~own
-    if checkers:
+        movers = king
+    elif checkers:
         allowed = checkers | BETWEEN[king_square, lowest_square(checkers)]
     pinned = U0
     queens = position[QUEENS]
@@ -168,61 +165,65 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
             pinned |= between
         snipers &= snipers - U1
 
-    empty = ~occupied
+    # Kind by kind, so that the processor can predict what comes next; the list is in the order of the squares.
+    targets = carray(stack_words(), STACK_WORDS)
+    targets[king_square] = king_targets
+    men = position[KNIGHTS] & movers
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        targets[square] = KNIGHT[square] & allowed
+    men = position[BISHOPS] & movers
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        targets[square] = bishop_attacks(square, occupied) & allowed
+    men = position[ROOKS] & movers
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        targets[square] = rook_attacks(square, occupied) & allowed
+    men = queens & movers
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        attacks = bishop_attacks(square, occupied) | rook_attacks(square, occupied)
+        targets[square] = attacks & allowed
+    men = pawns = position[PAWNS] & movers
+    while men:
+        bit = men & (~men + U1)
+        square = lowest_square(men)
+        men ^= bit
+        one = bit << U8 & ~occupied
+        two = (one & _THIRD_RANK) << U8 & ~occupied
+        targets[square] = (one | two | PAWN_UP[square] & their) & allowed
+    pinned &= movers
+    while pinned:
+        square = lowest_square(pinned)
+        pinned &= pinned - U1
+        targets[square] &= LINE[king_square, square]
     en_passant = en_passant_square(position)
-    last_rank_pawns = U0
-    movers = own
-    while movers:
-        bit = movers & (~movers + U1)
-        square = lowest_square(movers)
-        movers ^= bit
-        if position[PAWNS] & bit:
-            targets = bit << np.uint64(8) & empty
-            if square < 16:
-                targets |= targets << np.uint64(8) & empty
-            targets = (targets | PAWN_UP[square] & their) & allowed
-            if pinned & bit:
-                targets &= LINE[king_square, square]
-            if (
-                en_passant
-                and PAWN_UP[square] & square_bit(en_passant)
-                and en_passant_is_legal(position, square, en_passant)
-            ):
-                targets |= square_bit(en_passant)
-            if square >= 48 and targets:
-                last_rank_pawns |= bit
-        elif bit == king:
-            targets = king_targets
-        else:
-            if position[KNIGHTS] & bit:
-                targets = KNIGHT[square]
-            elif position[BISHOPS] & bit:
-                targets = bishop_attacks(square, occupied)
-            elif position[ROOKS] & bit:
-                targets = rook_attacks(square, occupied)
-            else:
-                targets = bishop_attacks(square, occupied) | rook_attacks(square, occupied)
-            targets &= allowed
-            if pinned & bit:
-                targets &= LINE[king_square, square]
-        while targets:
-            out[count] = _QUEEN_ACTION[square, lowest_square(targets)]
-            count += 1
-            targets &= targets - U1
+    if en_passant:
+        men = pawn_attacks_down(square_bit(en_passant)) & pawns
+        while men:
+            square = lowest_square(men)
+            men &= men - U1
+            if en_passant_is_legal(position, square, en_passant):
+                targets[square] |= square_bit(en_passant)
+    count = write_actions(movers, targets, out)
 
     # Under-promotions repeat the queen promotions found above; their ids follow all the others.
-    while last_rank_pawns:
-        square = lowest_square(last_rank_pawns)
-        last_rank_pawns &= last_rank_pawns - U1
-        targets = (square_bit(square + 8) & empty | PAWN_UP[square] & their) & allowed
-        if pinned & square_bit(square):
-            targets &= LINE[king_square, square]
-        while targets:
-            first = _UNDERPROMOTION[square, lowest_square(targets) - square - 7]
+    promoting = pawns & _SEVENTH_RANK
+    while promoting:
+        square = lowest_square(promoting)
+        promoting &= promoting - U1
+        steps = targets[square]
+        while steps:
+            first = _UNDERPROMOTION[square, lowest_square(steps) - square - 7]
             for piece in range(3):
                 out[count] = first + piece
                 count += 1
-            targets &= targets - U1
+            steps &= steps - U1
     return count
 
 
