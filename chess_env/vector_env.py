@@ -31,7 +31,7 @@ from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
 from chess_env.rules.packed import Positions
 
-_NO_LIMIT = np.iinfo(np.int64).max
+_NO_LIMIT, _FLOAT64 = np.iinfo(np.int64).max, np.dtype(np.float64)
 
 
 class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
@@ -111,8 +111,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.scoring = Scoring(self.games)
         self._view = View(self.scoring, shown)
         self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
-        self._ended = np.zeros(num_envs, np.bool_)
-        self._started = False
+        self._ended, self._started = np.zeros(num_envs, np.bool_), False
 
     @property
     def evaluator(self) -> Evaluator | None:
@@ -219,7 +218,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         # call serves both; what they overwrite is kept first.
         open_positions = scoring.open_positions(playing, status)
         final: tuple[NDArray[Any], Info] | None = None
-        restarted = games.everywhere[:0]
+        restarted = games.nowhere
         if num_done and self._replaces_at_once:
             final = self._view.last(restarted := np.flatnonzero(done))
         elif any_waiting:
@@ -244,7 +243,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         if not self._replaces_at_once:
             self._ended = done
         self._started = True
-        return observations, total.astype(np.float64), terminated, truncated, info | state_info
+        info |= state_info
+        return observations, total.astype(_FLOAT64), terminated, truncated, info
 
     def score_actions(self, actions: NDArray[np.integer]) -> dict[str, NDArray[Any]]:
         """What G actions [N, G] would pay on every board; no board moves. See `Scoring.score_actions`.

@@ -16,10 +16,13 @@ from chess_env.games.vector_inputs import checked_array
 from chess_env.move_facts import move_facts_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
+from chess_env.rules.rules import Statuses
 from chess_env.rules.validity import playable_batch
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152
+
+_BOOL, _INT8 = np.dtype(np.bool_), np.dtype(np.int8)
 
 
 class Boards(NamedTuple):
@@ -120,23 +123,22 @@ class Boards(NamedTuple):
 
     def illegal(self, actions: NDArray[np.int64]) -> tuple[int, NDArray[np.bool_]]:
         """(number, bool [N] or [N, G] like `actions`): where an action is not legal on its board."""
-        out = np.empty(actions.shape, np.bool_)
+        out = np.empty(actions.shape, _BOOL)
         return lockstep.find_illegal(self.counters, self.legal_ids, actions, out), out
 
     def judge(
         self, refused: NDArray[np.bool_], waiting: NDArray[np.bool_], max_plies: int
-    ) -> tuple[int, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
-        """(number done; done, terminated, truncated bool [N]; status int64 [N]) of the games not `waiting`.
+    ) -> tuple[int, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], Statuses]:
+        """(number done; done, terminated, truncated bool [N]; status int8 [N]) of the games not `waiting`.
 
         Args:
             refused: bool [N], True where an illegal action ends the game.
             waiting: bool [N], True where a game ended earlier and no new one has begun.
             max_plies: The ply limit; truncation is never termination.
         """
-        done = np.empty(len(refused), np.bool_)
-        terminated = np.empty(len(refused), np.bool_)
-        truncated = np.empty(len(refused), np.bool_)
-        status = np.empty(len(refused), np.int64)
+        count = len(refused)
+        done, terminated = np.empty(count, _BOOL), np.empty(count, _BOOL)
+        truncated, status = np.empty(count, _BOOL), np.empty(count, _INT8)
         num_done = lockstep.judge(
             self.counters, refused, waiting, max_plies, status, terminated, truncated, done
         )
@@ -144,10 +146,10 @@ class Boards(NamedTuple):
 
     def look_ahead(
         self, actions: NDArray[np.int64], fifty_move: bool, threefold: bool
-    ) -> tuple[Positions, NDArray[np.int64]]:
-        """(uint64 [N, G, 8] the positions after each legal action [N, G], int64 [N, G] their status); nothing moves."""
+    ) -> tuple[Positions, Statuses]:
+        """(uint64 [N, G, 8] the positions after each legal action [N, G], int8 [N, G] their status); nothing moves."""
         children = np.empty((*actions.shape, 8), np.uint64)
-        status = np.empty(actions.shape, np.int64)
+        status = np.empty(actions.shape, _INT8)
         lockstep.look_ahead(
             self.positions,
             self.history,

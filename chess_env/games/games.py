@@ -24,9 +24,8 @@ from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES
 
 Index = NDArray[np.int64]
-_ONGOING = np.array(
-    ONGOING, np.int8
-)  # NumPy compares with an array of one type in half the time of a number
+# NumPy compares with an array of the same type in half the time of a number.
+_ONGOING = np.array(ONGOING, np.int64)
 _MAX_START_DRAWS = 100
 
 
@@ -38,13 +37,14 @@ class Games:
         settings: Rules, start positions, opponent.
         learner_is_white: bool [N]; only read with an opponent.
         everywhere: int64 [N], the index of all boards.
+        nowhere: int64 [0], that of none.
     """
 
     def __init__(self, num_games: int, settings: Settings) -> None:
         self.boards = Boards.empty(num_games)
         self.settings = settings
         self.learner_is_white = np.zeros(num_games, np.bool_)
-        self.everywhere = np.arange(num_games)
+        self.everywhere, self.nowhere = np.arange(num_games), np.arange(0)
         self._no_replies = np.full(num_games, -1)
         self._no_replies.setflags(write=False)
         self._rngs = [np.random.default_rng() for _ in range(num_games)]

@@ -10,7 +10,14 @@ from chess_env.observation import NUM_PLANES, encode
 from chess_env.rules.action_bits import set_action_bits
 from chess_env.rules.movegen import MAX_LEGAL, apply, legal_actions_of
 from chess_env.rules.packed import STATE, Positions, rule50_clock
-from chess_env.rules.rules import ONGOING, occurred, phase_of, position_hash, status_of
+from chess_env.rules.rules import (
+    ONGOING,
+    Statuses,
+    occurred,
+    phase_of,
+    position_hash,
+    status_of,
+)
 
 # Columns of `Boards.counters`.
 HISTORY_LENGTH, REPETITIONS, PLY, STATUS, NUM_LEGAL = range(5)
@@ -112,7 +119,7 @@ def judge(
     refused: NDArray[np.bool_],
     waiting: NDArray[np.bool_],
     max_plies: int,
-    status: NDArray[np.int64],
+    status: Statuses,
     terminated: NDArray[np.bool_],
     truncated: NDArray[np.bool_],
     done: NDArray[np.bool_],
@@ -138,7 +145,7 @@ def look_ahead(
     fifty_move: bool,
     threefold: bool,
     children: NDArray[np.uint64],
-    status: NDArray[np.int64],
+    status: Statuses,
 ) -> None:
     """Writes the positions and status after each of the legal `actions` [N, G]."""
     legal_ids = np.empty(MAX_LEGAL, np.int16)
@@ -178,7 +185,7 @@ def show(
     ply: NDArray[np.int32],
     turn: NDArray[np.int8],
     phase: NDArray[np.int8],
-    status: NDArray[np.int8],
+    status: Statuses,
     repetitions: NDArray[np.uint8] | None,
     shown_positions: Positions | None,
     planes: NDArray[np.uint8] | None,

@@ -15,7 +15,7 @@ from chess_env.rewards.later import EvaluatorThread, ScoresLater
 from chess_env.rewards.rewards import terminal_score_cp
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
-from chess_env.rules.rules import ONGOING
+from chess_env.rules.rules import ONGOING, Statuses
 
 Scores = NDArray[np.int32]
 
@@ -190,7 +190,7 @@ class Scoring:
         self._looked_ahead = None
         return before
 
-    def open_positions(self, playing: Index, status: Index) -> Positions:
+    def open_positions(self, playing: Index, status: Statuses) -> Positions:
         """uint64 [n, 8]: the boards of `playing` where the game goes on; none without an evaluator."""
         positions = self.games.boards.positions
         return (
@@ -203,7 +203,7 @@ class Scoring:
         self,
         before: Before,
         playing: Index,
-        status: Index,
+        status: Statuses,
         open_positions: Positions,
         restarted: Index,
     ) -> Scores:
@@ -212,7 +212,7 @@ class Scoring:
         Args:
             before: from `before_move`.
             playing: the boards that moved.
-            status: int64 [N], after the moves.
+            status: int8 [N], after the moves.
             open_positions: uint64 [n, 8], positions after the moves where the game goes on, in the order of `playing`
                 (new games may already stand on those boards).
             restarted: the boards on which a new game stands.
@@ -237,7 +237,7 @@ class Scoring:
         return scores_cp[len(asked) :]
 
     def rewards(
-        self, before: Before, status: Index, same_side: NDArray[np.bool_] | bool
+        self, before: Before, status: Statuses, same_side: NDArray[np.bool_] | bool
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
         """(float32 [N] total, name -> float32 [N] raw terms); see `chess_env.rewards`."""
         if self._later is not None:

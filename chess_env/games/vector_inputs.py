@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+_INT64 = np.dtype(np.int64)
+
 
 def checked_reset_options(
     options: dict[str, Any] | None, num_envs: int, started: bool
@@ -88,7 +90,7 @@ def checked_actions(actions: Any, num_envs: int) -> NDArray[np.int64]:
         raise ValueError(
             f"actions are {array.dtype} {list(array.shape)}: expected whole numbers [{num_envs}]"
         )
-    return array.astype(np.int64)
+    return array.astype(_INT64)
 
 
 def checked_array(state: Mapping[str, Any], name: str, like: NDArray[np.generic]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import Evaluator, Scores
 from chess_env.rewards.rewards import RewardFunction, terminal_score_cp
 from chess_env.rules.packed import Positions
-from chess_env.rules.rules import ONGOING
+from chess_env.rules.rules import ONGOING, Statuses
 
 Index = NDArray[np.int64]
 _Call = tuple[Future[Scores], Callable[[Positions], Scores], Positions]
@@ -67,7 +67,7 @@ class _Look(NamedTuple):
     """Moves that were looked at: actions and how the game stands after them [N, G], scores of those that go on."""
 
     actions: Index
-    status: Index
+    status: Statuses
     scores: Future[Scores]
 
 
@@ -75,7 +75,7 @@ class _Step(NamedTuple):
     """Moves that were made, and what their scores are if they are not among those looked at."""
 
     actions: Index
-    status: Index
+    status: Statuses
     goes_on: Index
     restarted: Index
     scores: Future[Scores] | None
@@ -90,8 +90,8 @@ class ScoresLater:
         self._steps: list[_Step] = []
         self._played: Index | None = None
 
-    def look(self, actions: Index, status: Index, children: Positions) -> None:
-        """Asks what moves are worth: actions and status int64 [N, G], children uint64 [N, G, 8].
+    def look(self, actions: Index, status: Statuses, children: Positions) -> None:
+        """Asks what moves are worth: actions int64 and status int8 [N, G], children uint64 [N, G, 8].
 
         Raises:
             RuntimeError: no move was made since the last call.
@@ -116,12 +116,12 @@ class ScoresLater:
         self._played = actions
 
     def settle(
-        self, status: Index, open_positions: Positions, restarted: Index, starts: Positions
+        self, status: Statuses, open_positions: Positions, restarted: Index, starts: Positions
     ) -> None:
         """Asks for the rest after the moves: of new games, and of moves that were not looked at.
 
         Args:
-            status: int64 [N], after the moves.
+            status: int8 [N], after the moves.
             open_positions: uint64 [n, 8], after the moves where the game goes on.
             restarted: the boards on which a new game stands.
             starts: uint64 [len(restarted), 8], the new games.

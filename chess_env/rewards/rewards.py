@@ -57,9 +57,8 @@ __all__ = [
 MATE_SCORE_CP = 10_000
 ILLEGAL_REWARD = -1.0
 CHECKMATE = 1  # chess_env.rules.CHECKMATE, repeated so that this module stays NumPy only
-_CHECKMATE = np.array(
-    CHECKMATE, np.int8
-)  # NumPy compares with an array of one type in half the time of a number
+# NumPy compares with an array of one type in half the time of a number, and takes a type sooner than its class.
+_CHECKMATE, _FLOAT32 = np.array(CHECKMATE, np.int8), np.dtype(np.float32)
 
 Float32 = NDArray[np.float32]
 Reward: TypeAlias = str | RewardTerm | Mapping[Any, float] | None
@@ -138,7 +137,7 @@ def _delta(transform: str, same_side: Any, before_cp: Any, after_cp: Any) -> Flo
 
 
 def _outcome(status_after: NDArray[np.int8], same_side: Any) -> Float32:
-    mated = (status_after == _CHECKMATE).astype(np.float32)
+    mated = (status_after == _CHECKMATE).astype(_FLOAT32)
     return mated if same_side is False else np.where(same_side, -mated, mated)
 
 

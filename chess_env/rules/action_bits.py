@@ -15,7 +15,7 @@ from chess_env.rules.bitboards import U0, U1, lowest_square, popcount, square_bi
 MASK_WORDS = -(-NUM_ACTIONS // 64)
 
 ActionBits = NDArray[np.uint64]
-_UINT64, _FLOAT64 = np.dtype(np.uint64), np.dtype(np.float64)
+_UINT64, _INT64, _FLOAT64 = np.dtype(np.uint64), np.dtype(np.int64), np.dtype(np.float64)
 
 
 @inlined
@@ -59,13 +59,13 @@ def sample_action_bits(bits: ActionBits, uniforms: NDArray[np.float64]) -> NDArr
         ValueError: arrays of another shape or dtype, a board without a legal action, or a number outside [0, 1).
     """
     bits, uniforms = np.asarray(bits), np.asarray(uniforms)
-    shape = (*uniforms.shape, MASK_WORDS)
-    if (bits.dtype, uniforms.dtype, bits.shape) != (_UINT64, _FLOAT64, shape) or uniforms.ndim != 1:
+    count = len(uniforms) if uniforms.ndim == 1 else -1
+    if bits.shape != (count, MASK_WORDS) or bits.dtype != _UINT64 or uniforms.dtype != _FLOAT64:
         raise ValueError(
             f"bits are {bits.dtype} {list(bits.shape)} and uniforms {uniforms.dtype} {list(uniforms.shape)}: "
             f"expected uint64 [N, {MASK_WORDS}] and float64 [N]"
         )
-    actions = np.empty(len(bits), np.int64)
+    actions = np.empty(count, _INT64)
     bad = _sample(bits, uniforms, actions)
     if bad >= 0:
         raise ValueError(

@@ -28,6 +28,9 @@ from chess_env.rules.packed import (
 
 ONGOING, CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD = range(6)
 SEVENTYFIVE_MOVES, FIVEFOLD = 6, 7
+Statuses = NDArray[np.int8]
+"""Such codes, as arrays."""
+
 STATUS_NAMES = (
     "ongoing",
     "checkmate",
