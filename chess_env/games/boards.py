@@ -77,10 +77,7 @@ class Boards(NamedTuple):
         self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
     ) -> None:
         """Starts a new game from `starts` [n, 8] on the boards `index` [n]."""
-        self.positions[index] = starts
-        self.counters[index, lockstep.HISTORY_LENGTH] = 0
-        self.counters[index, lockstep.PLY] = 0
-        lockstep.settle(*self, index, fifty_move, threefold)
+        lockstep.place(*self, index, starts, fifty_move, threefold)
 
     def restore(self, state: Mapping[str, NDArray[Any]], fifty_move: bool, threefold: bool) -> None:
         """Sets all boards to positions with a history, from the arrays of other boards.

@@ -65,6 +65,27 @@ def settle(
 
 
 @kernel
+def place(
+    positions: Positions,
+    history: NDArray[np.uint64],
+    counters: NDArray[np.int64],
+    legal_ids: NDArray[np.int16],
+    index: NDArray[np.int64],
+    starts: Positions,
+    fifty_move: bool,
+    threefold: bool,
+) -> None:
+    """Starts a new game on each of the rows `index`."""
+    for i in range(index.shape[0]):
+        row = index[i]
+        for word in range(8):
+            positions[row, word] = starts[i, word]
+        counters[row, HISTORY_LENGTH] = 0
+        counters[row, PLY] = 0
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
+
+
+@kernel
 def advance(
     positions: Positions,
     history: NDArray[np.uint64],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
 from chess_env.moves import NUM_ACTIONS
-from chess_env.rules.bitboards import U0, U1, lowest_square, popcount, square_bit
+from chess_env.rules.bitboards import U0, U1, popcount, square_bit
 
 MASK_WORDS = -(-NUM_ACTIONS // 64)
 
@@ -28,6 +28,19 @@ def set_action_bits(legal_ids: NDArray[np.int16], num_legal: int, words: ActionB
         words[action >> 6] |= square_bit(action & 63)
 
 
+@inlined
+def _square_of(bits: np.uint64, number: int) -> int:
+    """int64: index of the set bit that has `number` set bits below it, by halves."""
+    square = 0
+    for size in (32, 16, 8, 4, 2, 1):
+        below = popcount(bits & (square_bit(size) - U1))
+        is_above = int(number >= below)
+        number -= below * is_above
+        square += size * is_above
+        bits >>= np.uint64(size * is_above)
+    return square
+
+
 @kernel
 def _sample(bits: ActionBits, uniforms: NDArray[np.float64], actions: NDArray[np.int64]) -> int:
     for row in range(bits.shape[0]):
@@ -36,15 +49,15 @@ def _sample(bits: ActionBits, uniforms: NDArray[np.float64], actions: NDArray[np
             total += popcount(bits[row, word])
         if total == 0 or not 0 <= uniforms[row] < 1:
             return row
-        skipped = min(int(uniforms[row] * total), total - 1)
-        word = 0
-        while popcount(bits[row, word]) <= skipped:
-            skipped -= popcount(bits[row, word])
-            word += 1
-        left = bits[row, word]
-        for _ in range(skipped):
-            left &= left - U1
-        actions[row] = 64 * word + lowest_square(left)
+        number = min(int(uniforms[row] * total), total - 1)
+        # No branch depends on the random number: the processor could not predict it.
+        found, passed, counted = 0, 0, 0
+        for word in range(bits.shape[1]):
+            counted += popcount(bits[row, word])
+            is_before = counted <= number
+            found += is_before
+            passed = counted if is_before else passed
+        actions[row] = 64 * found + _square_of(bits[row, found], number - passed)
     return -1
 
 
