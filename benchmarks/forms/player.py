@@ -8,6 +8,7 @@ that they took, the plies played, and a digest of all positions, which is equal 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +21,9 @@ import gymnasium as gym
 import numpy as np
 
 import chess_env  # noqa: F401 - registers the environment
+
+with contextlib.suppress(ImportError):  # another commit may have none, and is not asked for bits
+    from chess_env.rules.action_bits import sample_action_bits
 
 Choose = Callable[[dict[str, Any], Any], Any]
 
@@ -51,8 +55,6 @@ def by_one_mask_at_a_time(info: dict[str, Any], uniforms: Any) -> Any:
 
 def by_bits(info: dict[str, Any], uniforms: Any) -> Any:
     """Reads all words of all bitsets."""
-    from chess_env.rules.action_bits import sample_action_bits  # another commit may have none
-
     return sample_action_bits(info["action_mask_bits"], uniforms)
 
 
