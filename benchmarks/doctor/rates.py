@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from algorithms.collapse.doctor import RULES
 from algorithms.collapse.doctor.confidence import BANDS as SIZES_FROM
-from algorithms.collapse.doctor.confidence import band_of
+from algorithms.collapse.doctor.confidence import SEEDS, band_of
 
 CellRow = Mapping[str, Any]
 Said = Mapping[str, Any]
@@ -28,8 +28,15 @@ class Rate(NamedTuple):
     wanted: str = ""
 
 
-def _all(rows: Iterable[CellRow], level: str = "all") -> list[tuple[CellRow, Said]]:
-    return [(row, said) for row in rows for said in row["said"][level].values()]
+def _all(
+    rows: Iterable[CellRow], level: str = "all", is_seed: Callable[[int], bool] = lambda seed: True
+) -> list[tuple[CellRow, Said]]:
+    return [
+        (row, said)
+        for row in rows
+        for seed, said in row["said"][level].items()
+        if is_seed(int(seed))
+    ]
 
 
 def _names(said: Said) -> list[str]:
@@ -82,6 +89,11 @@ def rates(rows: Sequence[CellRow]) -> dict[str, Rate]:
         "half and third, harmful: right first": _rate(milder, _right, "at least .80"),
         "half and third, harmful: healthy": _rate(milder, _healthy, "0"),
         "harmless sizes: called harmful": _rate(harmless, lambda _, s: _harmful(s), "at most .05"),
+        "half and third, harmless: called harmful": _rate(
+            _all(_did([row for row in sizes if row["size"] in ("half", "third")], "harmless")),
+            lambda _, s: _harmful(s),
+            "",
+        ),
         "pairs: both named": _rate(
             pairs, lambda r, s: set(r["expected"]) <= set(_names(s)), "at least .70"
         ),
@@ -95,7 +107,8 @@ def rates(rows: Sequence[CellRow]) -> dict[str, Rate]:
         "cured twins: a cause named": _rate(twins, lambda _, s: _names(s), ""),
         "other algorithms, harmful: right first": _rate(others, _right, "at least .80"),
         "other algorithms, harmful: healthy": _rate(others, _healthy, "0"),
-        "other algorithms: wrongly named": _rate(every_other, _wrongly, "0"),
+        "other algorithms, harmful: wrongly named": _rate(others, _wrongly, "0"),
+        "other algorithms, whatever the harm: wrongly named": _rate(every_other, _wrongly, ""),
         "milder faults of an audit, harmful: right first": _rate(audit, _right, "at least .80"),
         "milder faults of an audit, harmful: healthy": _rate(audit, _healthy, "0"),
         "late and continued: right first": _rate(later, _right, ""),
@@ -129,12 +142,12 @@ def _levels(rows: Sequence[CellRow]) -> dict[str, Rate]:
 
 
 def calibration(rows: Sequence[CellRow]) -> list[tuple[str, float, int, int]]:
-    """(band, mean confidence, findings that were right, findings) of every cause that was named."""
+    """(band, mean confidence, findings that were right, findings), of seeds that no confidence was taken from."""
     found = []
     for low, high in BANDS:
         inside = [
             (confidence, name in (*row["expected"], *row["also"]))
-            for row, said in _all(rows)
+            for row, said in _all(rows, is_seed=lambda seed: seed not in SEEDS)
             for name, _, confidence, _, _ in said["causes"]
             if low <= confidence < high or high == 1.0 == confidence
         ]
@@ -144,9 +157,9 @@ def calibration(rows: Sequence[CellRow]) -> list[tuple[str, float, int, int]]:
 
 
 def by_rule(rows: Sequence[CellRow]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Cause -> (findings that were right, findings) for each band of sizes: what `RIGHT_OF` holds."""
+    """Cause -> (findings that were right, findings) for each band of sizes, on `SEEDS`: what `RIGHT_OF` holds."""
     found = {rule.name: [[0, 0] for _ in range(len(SIZES_FROM) + 1)] for rule in RULES}
-    for row, said in _all(rows):
+    for row, said in _all(rows, is_seed=SEEDS.__contains__):
         for name, _, _, _, size in said["causes"]:
             cell = found[name][band_of(size)]
             cell[0] += name in (*row["expected"], *row["also"])

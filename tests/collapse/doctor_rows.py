@@ -73,7 +73,7 @@ def record(
                 continue
             row[name] = value[update - 1] if isinstance(value, Sequence) else value
         if update:
-            row["policy/entropy"] = nats
+            row.setdefault("policy/entropy", nats)
             row.setdefault("reg/entropy", nats)
             paid = row["reg/entropy"] if sampled is None else sampled[update - 1]
             row["reg/entropy_weighted"] = -row.get("reg/ent_coef", 0.0) * paid

@@ -58,7 +58,7 @@ _PASSES = "--policy.head-dtype float32 --policy.dropout 0"
 _LOST: dict[str, Any] = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 290.0), "normalized": 0.2}
 _SCATTER, _TIED = sampler_rules.HARMFUL_RESIDUAL, signal_rules.HARMFUL_TIED
 _SLOPE, _STALE = sampler_rules.HARMFUL_LOG_SLOPE, sampler_rules.HARMFUL_STALENESS
-_GAP, _PULL = regulariser_rules.HARMFUL_GAP_NATS, regulariser_rules.HARMFUL_PULL
+_OVERPAID, _PULL = regulariser_rules.HARMFUL_OVERPAID, regulariser_rules.HARMFUL_PULL
 
 SIGNATURES = {
     "temperature": Signature(
@@ -93,8 +93,9 @@ SIGNATURES = {
         ("12 of 16 updates", "0.4 nats (median)"), "--rollout.sync-interval-updates 1", since=2,
     ),
     "a surrogate above the entropy": Signature(
-        "sampled_entropy_bonus", {"sampled": [3.0] * 8 + [5.0] * 7 + [8.0], "reg/entropy": 1.25},
-        6.75 / _GAP, ("rewards 8.00 nats at update 16", "entropy is 1.25", "at most 5.384"),
+        "sampled_entropy_bonus",
+        {"sampled": [3.0] * 8 + [5.0] * 7 + [8.0], "reg/entropy": 1.25, "reg/ent_coef": 0.2},
+        0.2 * 6.75 / _OVERPAID, ("rewards 8.00 nats at update 16", "entropy is 1.25", "at most 5.384"),
         "--regularizer.ent-estimator exact",
     ),
     "a controller at its bound": Signature(

@@ -88,7 +88,7 @@ def test_what_a_harmful_cause_shows_as_well_cannot_be_told_until_that_is_cured(r
     own = next(s for s in SIGNATURES.values() if s.name == rule.name and s.is_harmful)
     for name in rule.hidden_by:
         other = next(s for s in SIGNATURES.values() if s.name == name and s.is_harmful)
-        both = diagnose(record(**other.changes | own.changes))
+        both = diagnose(record(**own.changes | other.changes))
         (hidden,) = both.untold
         assert hidden.name == rule.name and name in hidden.verdict.because
         assert "cure that first" in hidden.verdict.because

@@ -6,6 +6,7 @@ import pytest
 
 from algorithms.collapse.doctor import diagnose
 from tests.collapse.doctor_rows import Rows, record
+from tests.collapse.doctor_signatures import SIGNATURES
 from tests.collapse.doctor_verdicts import named, ruled_out, untold
 
 FORCED_UP = {"entropy": (2.3, 2.9), "regret_cp": (285.0, 360.0)}
@@ -20,6 +21,16 @@ def test_a_bonus_with_half_the_usual_pull_is_named_where_the_policy_is_uniform()
     assert named("loss_budget", forced_up(0.39, 0.98)).size == 1
     assert named("loss_budget", forced_up(0.25, 0.98)).size == 1
     assert named("loss_budget", forced_up(0.44, 0.95)).size == pytest.approx(0.44 / 0.4)
+
+
+def test_a_uniform_policy_under_half_the_usual_pull_may_be_another_causes_work() -> None:
+    mismatch = SIGNATURES["temperature"].changes
+    uniform = {"reg/ent_coef": 1.0, "normalized": 0.98}
+    weak = diagnose(record(**mismatch, **uniform, **FORCED_UP, **{"grad_share/entropy": 0.25}))
+    assert [cause.name for cause in weak.causes] == ["temperature_mismatch"]
+    assert [finding.name for finding in weak.untold] == ["loss_budget"]
+    strong = diagnose(record(**mismatch, **uniform, **FORCED_UP, **{"grad_share/entropy": 0.45}))
+    assert [cause.name for cause in strong.causes] == ["temperature_mismatch", "loss_budget"]
 
 
 @pytest.mark.parametrize(("share", "normalized"), [(0.36, 0.95), (0.19, 0.98), (0.19, 0.92)])
@@ -68,3 +79,49 @@ def test_a_policy_too_sure_to_explore_is_told_by_its_first_two_updates(
         assert named("no_signal", rows).size == pytest.approx((first + second) / 2 / 0.25)
     else:
         ruled_out("no_signal", rows)
+
+
+def repeating(last: float, gap: float) -> Rows:
+    """A run whose positions repeat by and by, with so much less entropy on them than on held-out ones."""
+    shares = [last * update / 15 for update in range(16)]
+    entropies = [2.8 * (1 - gap)] * 16
+    changes = {"rollout/repeated_fraction": shares, "policy/entropy": entropies}
+    return record(entropy=(2.8, 2.8), **changes)
+
+
+def test_a_small_set_of_positions_is_told_from_a_large_one_by_the_entropy_on_it() -> None:
+    assert named("fixed_positions", repeating(0.95, 0.06)).size == 1
+    assert named("fixed_positions", repeating(0.95, 0.3)).size == pytest.approx(2)
+    between = repeating(0.95, 0.04)
+    assert "did harm or not" in untold("fixed_positions", between).because
+    assert diagnose(between).verdict == "cannot tell"
+    assert "by and by" in ruled_out("fixed_positions", repeating(0.95, -0.16))
+    assert "by and by" in ruled_out("fixed_positions", repeating(0.7, 0.04))
+
+
+@pytest.mark.parametrize(("coef", "sampled", "harmful"), [
+    (0.01, 12.0, False), (0.2, 3.05, False), (0.2, 3.2, True), (1.0, 2.65, True), (1.0, 2.6, False),
+])  # fmt: skip
+def test_what_a_bonus_pays_too_much_counts_with_its_coefficient(
+    coef: float, sampled: float, harmful: bool
+) -> None:
+    rows = record(sampled=[sampled] * 16, **{"reg/ent_coef": coef, "reg/entropy": 2.5})
+    assert (named("sampled_entropy_bonus", rows).size >= 1) == harmful
+
+
+@pytest.mark.parametrize(
+    ("bought", "size"), [(0.55, 3.0), (0.63, None), (0.66, 0.9)], ids=["harm", "untold", "none"]
+)
+def test_entropy_that_is_nearly_spent_did_harm_by_what_it_bought(
+    bought: float, size: float | None
+) -> None:
+    fell = bought * (1 - 0.4 / 2.8)
+    rows = record(
+        entropy=(2.8, 0.4),
+        regret_cp=(300.0, 300.0 * (1 - fell)),
+        **{"policy/approx_kl": 0.105, "grad_share/entropy": 0.01, "reg/ent_coef": 0.01},
+    )
+    if size is None:
+        assert "lost or did not" in untold("weak_entropy_high_lr", rows).because
+    else:
+        assert named("weak_entropy_high_lr", rows).size == pytest.approx(size)

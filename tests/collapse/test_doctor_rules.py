@@ -217,7 +217,7 @@ def test_without_groups_rewards_that_are_one_number_are_no_signal() -> None:
 
 
 def test_positions_that_repeat_by_and_by_with_equal_entropies_are_a_large_set() -> None:
-    slowly = [0.05 * update for update in range(16)]
+    slowly = [0.04 * update for update in range(16)]
     assert "by and by" in ruled_out(
         "fixed_positions", record(**{"rollout/repeated_fraction": slowly})
     )

@@ -10,20 +10,23 @@ BANDS = (1.0, 2.0)
 """Sizes of effect at which another band begins: harmless ones, those up to twice the least harmful size, the rest."""
 
 RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
-    "temperature_mismatch": ((1, 1), (3, 3), (15, 15)),
-    "forward_mismatch": ((7, 7), (4, 4), (18, 18)),
-    "stale_behaviour": ((4, 4), (6, 6), (5, 5)),
-    "sampled_entropy_bonus": ((9, 9), (2, 2), (6, 6)),
-    "saturated_controller": ((0, 0), (9, 9), (0, 0)),
-    "loss_budget": ((0, 0), (14, 14), (0, 0)),
-    "sharp_optimum": ((7, 7), (0, 0), (0, 0)),
-    "no_signal": ((0, 0), (6, 6), (23, 23)),
-    "fixed_positions": ((0, 0), (13, 13), (5, 5)),
-    "clip_asymmetry": ((0, 0), (3, 3), (4, 4)),
-    "update_epochs": ((4, 7), (0, 0), (1, 1)),
-    "weak_entropy_high_lr": ((2, 2), (3, 3), (4, 4)),
+    "temperature_mismatch": ((6, 6), (9, 9), (45, 45)),
+    "forward_mismatch": ((21, 21), (10, 10), (56, 56)),
+    "stale_behaviour": ((12, 13), (18, 18), (15, 15)),
+    "sampled_entropy_bonus": ((27, 27), (0, 0), (24, 24)),
+    "saturated_controller": ((0, 0), (30, 30), (0, 0)),
+    "loss_budget": ((0, 0), (44, 45), (0, 0)),
+    "sharp_optimum": ((21, 21), (0, 0), (0, 0)),
+    "no_signal": ((0, 0), (14, 14), (73, 73)),
+    "fixed_positions": ((0, 0), (38, 38), (16, 16)),
+    "clip_asymmetry": ((0, 0), (8, 8), (13, 13)),
+    "update_epochs": ((12, 23), (0, 0), (3, 3)),
+    "weak_entropy_high_lr": ((6, 7), (5, 5), (15, 15)),
 }
-"""Cause -> (findings that were right, findings) for each band, on the seed that the rules were chosen on."""
+"""Cause -> (findings that were right, findings) for each band, on `SEEDS`."""
+
+SEEDS = (29314, 45527, 56084)
+"""Of the matrix. How well confidences hold is measured on its other seeds."""
 
 
 def band_of(size: float) -> int:

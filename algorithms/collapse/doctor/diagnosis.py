@@ -174,8 +174,10 @@ def _looked(rule: Rule, record: Record, outcome: RunOutcome) -> Verdict:
 
 def _with_others(rule: Rule, verdict: Verdict, harmful: set[str]) -> Verdict:
     """What is left of a rule's verdict where another cause shows the same."""
-    others = [name for name in rule.hidden_by if name in harmful]
-    if not isinstance(verdict, Named) or not others:
+    if not isinstance(verdict, Named):
+        return verdict
+    others = [name for name in (*rule.hidden_by, *verdict.hidden_by) if name in harmful]
+    if not others:
         return verdict
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 

@@ -27,6 +27,7 @@ class Named:
         without: the same quantity without the cause.
         remedy: what to change.
         confirm: the command of a run that would show otherwise.
+        hidden_by: causes that, where they do harm, show this finding too, beside those of its rule.
     """
 
     size: float
@@ -35,6 +36,7 @@ class Named:
     without: str
     remedy: str
     confirm: str
+    hidden_by: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

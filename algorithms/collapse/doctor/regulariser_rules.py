@@ -30,8 +30,8 @@ LARGEST_ENTROPY = math.log(218)
 SATURATED = "reg/controller_saturated"
 COEFS = ("reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef")
 
-HARMFUL_GAP_NATS = 0.75
-"""What is rewarded as entropy may part from the entropy by so much, at the most, without harm."""
+HARMFUL_OVERPAID = 0.125
+"""Coefficient times what is rewarded beyond the entropy, at the most, from which harm was done; units of the loss."""
 
 HARMFUL_HOLD = 0.5
 """Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
@@ -55,32 +55,29 @@ HARMFUL_OPTIMUM_NATS = 0.7
 def sampled_entropy_bonus(record: Record, outcome: RunOutcome) -> Verdict:
     """What is rewarded as entropy parts from the entropy."""
     rows = record.together("reg/ent_coef", "reg/entropy", "reg/entropy_weighted")
-    paid = [(n, -weighted / coef, exact) for n, (coef, exact, weighted) in rows if coef > 0]
+    paid = [(n, coef, -weighted / coef, exact) for n, (coef, exact, weighted) in rows if coef > 0]
     if not paid:
         return RuledOut("the entropy bonus has a coefficient of 0")
-    gaps = [(n, sampled - exact) for n, sampled, exact in paid]
-    same = sum(
-        abs(gap) < 0.02 * max(exact, 0.05)
-        for (_, gap), (_, _, exact) in zip(gaps, paid, strict=True)
-    )
+    same = sum(abs(sampled - exact) < 0.02 * max(exact, 0.05) for _, _, sampled, exact in paid)
     if same >= 0.9 * len(paid):
         return RuledOut(
-            f"what is rewarded is the entropy itself: {paid[-1][1]:.3f} and {paid[-1][2]:.3f} nats at update "
+            f"what is rewarded is the entropy itself: {paid[-1][2]:.3f} and {paid[-1][3]:.3f} nats at update "
             f"{paid[-1][0]}"
         )
-    number, sampled, exact = max(paid, key=lambda each: abs(each[1] - each[2]))
+    overpaid = [(n, coef * abs(sampled - exact)) for n, coef, sampled, exact in paid]
+    most = max(range(len(paid)), key=lambda row: overpaid[row][1])
+    number, coef, sampled, exact = paid[most]
     trap = ""
     if record.last(SATURATED, 0.25) > 0.5 and record.last("reg/kl_old_coef") > 0:
         trap = (
             f"; a KL to the old policy pulls the other way with its coefficient at its bound "
             f"({record.last('reg/kl_old_coef'):.3g})"
         )
-    since = next((n for n, gap in gaps if abs(gap) > HARMFUL_GAP_NATS), paid[0][0])
     return Named(
-        max(abs(gap) for _, gap in gaps) / HARMFUL_GAP_NATS,
-        since,
+        overpaid[most][1] / HARMFUL_OVERPAID,
+        next((n for n, value in overpaid if value > HARMFUL_OVERPAID), paid[0][0]),
         f"the bonus rewards {sampled:.2f} nats at update {number}, where the exact entropy is {exact:.2f} (an "
-        f"entropy is at most {LARGEST_ENTROPY:.3f}){trap}",
+        f"entropy is at most {LARGEST_ENTROPY:.3f}), with the coefficient {coef:.3g}{trap}",
         "the two are equal",
         "reward the exact entropy (regularizer.ent_estimator exact)",
         rerun("--regularizer.ent-estimator exact"),
@@ -181,8 +178,10 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
             )
         )
     share = max(bonus, early)
-    if normalized > UNIFORM and share > HARMFUL_PULL / 2:
-        share = max(share, HARMFUL_PULL)
+    explained: tuple[str, ...] = ()
+    if normalized > UNIFORM and HARMFUL_PULL / 2 < share < HARMFUL_PULL:
+        # A policy that learns nothing from its samples is uniform too, under any bonus.
+        share, explained = HARMFUL_PULL, ("temperature_mismatch", "no_signal")
     if outcome.entropy == FORCED_UP and SOME_PULL < share < HARMFUL_PULL:
         return Untold(
             (), f"entropy is forced up, and {said}: a run with a tenth of reg/ent_coef tells"
@@ -196,6 +195,7 @@ def loss_budget(record: Record, outcome: RunOutcome) -> Verdict:
                 "a policy that leaves uniform as it learns",
                 "lower regularizer.ent_coef until the policy has most of the gradient",
                 rerun(f"--regularizer.ent-coef {record.last('reg/ent_coef') / 10:.3g}"),
+                hidden_by=explained,
             )
         )
     return RuledOut(said)
@@ -242,7 +242,7 @@ REGULARISER_RULES = (
         "every run of this project",
         "what the bonus rewards is not the entropy",
         "no bonus, or one that rewards the entropy",
-        f"the two part by less than {HARMFUL_GAP_NATS:g} nats",
+        f"the two part by less than {HARMFUL_OVERPAID:g} divided by the coefficient, in nats",
         sampled_entropy_bonus,
     ),
     Rule(

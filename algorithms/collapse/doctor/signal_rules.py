@@ -23,7 +23,13 @@ HARMFUL_SINGLE = 0.25
 """Share of groups with one and the same move, at the start, from which a policy is too sure to explore."""
 
 HARMFUL_GAP = 0.15
-"""Entropy on repeated positions below that on held-out ones, as a share of the latter, from which harm was done."""
+"""Entropy on repeated positions below that on held-out ones, as a share of the latter, that did harm in every case."""
+
+SMALL_SET_GAP, LARGE_SET_GAP = 0.05, -0.15
+"""The same share from which a set is small, and up to which it is large; with fresh positions it is -.25 to -.1."""
+
+MOST = 2 / 3
+"""Share of repeated positions up to which no set did harm that is not small by another sign."""
 
 
 def no_signal(record: Record, outcome: RunOutcome) -> Verdict:
@@ -131,7 +137,12 @@ def fixed_positions(record: Record, outcome: RunOutcome) -> Verdict:
     jump = float(np.mean(found.values[:3])) - (float(np.mean(before)) if before else 0.0)
     few = found.since <= record.first_update + 3 or jump > 0.25
     said += f"; on them the policy has {sampled:.2f} nats, on held-out ones {held:.2f}"
-    if not few and not gap > HARMFUL_GAP:
+    if not few and not gap > SMALL_SET_GAP:
+        if late > MOST and gap > LARGE_SET_GAP:
+            return Untold(
+                (),
+                f"{said}: sets of this kind did harm or not, by the network that learned from them",
+            )
         return RuledOut(f"{said}; they repeat by and by, as those of a large set do")
     size = 0.0 if math.isnan(gap) else gap / HARMFUL_GAP
     return Named(

@@ -11,6 +11,7 @@ from algorithms.collapse.doctor.finding import (
     Named,
     Rule,
     RuledOut,
+    Untold,
     Verdict,
     named_if_harmful,
     rerun,
@@ -31,8 +32,8 @@ HARMFUL_ESS = 0.7
 HARMFUL_DRIFT = 0.035
 """Nats (k3) of one pass from which large steps cost entropy that buys little."""
 
-LITTLE_RETURN = 0.6
-"""Regret that fell by less than this part of what entropy fell by (both as shares of their starts)."""
+LITTLE_RETURN, ENOUGH_RETURN = 0.6, 0.65
+"""Regret that fell by this part of what entropy fell by, as shares of their starts: less did harm, more did not."""
 
 SPENT_UP = 0.2
 """Share of its entropy that a policy has kept when nearly all is gone."""
@@ -115,6 +116,11 @@ def weak_entropy_high_lr(record: Record, outcome: RunOutcome) -> Verdict:
     paid = outcome.entropy != LOST and not bought < LITTLE_RETURN
     if paid and kept > SPENT_UP:
         return RuledOut(f"{said}, and regret falls by {bought:.0%} of that share: it is well spent")
+    if paid and bought < ENOUGH_RETURN:
+        return Untold(
+            (),
+            f"{said}, and regret falls by {bought:.0%} of that share: runs like it lost or did not",
+        )
     return Named(
         PRESENT if paid else drift / HARMFUL_DRIFT,
         record.first_update,
@@ -158,6 +164,6 @@ STEP_RULES = (
         "small steps, a bonus with a say, or entropy that is kept",
         f"regret falls by more than {LITTLE_RETURN:.0%} of the share that entropy falls by",
         weak_entropy_high_lr,
-        hidden_by=("sampled_entropy_bonus",),
+        hidden_by=("sampled_entropy_bonus", "stale_behaviour"),
     ),
 )

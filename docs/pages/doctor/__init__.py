@@ -7,6 +7,8 @@ from typing import Any
 
 from algorithms.collapse.doctor import RULES
 from algorithms.collapse.doctor.confidence import RIGHT_OF
+from algorithms.collapse.doctor.confidence import SEEDS as CONFIDENCE_SEEDS
+from algorithms.reports.student_t import beta_quantile
 from benchmarks.doctor.cells import cells
 from benchmarks.doctor.judge import rules_hash
 from docs.pages import result
@@ -27,6 +29,7 @@ def pages() -> dict[str, str]:
         rules=rules_table(),
         needs=needs_table(),
         confidences=confidence_table(),
+        confidence_seeds=CONFIDENCE_SEEDS,
         rates=rates_table(matrix["rates"], chosen["rates"]),
         chosen=chosen["settings"],
         calibration=calibration_table(matrix["calibration"]),
@@ -86,7 +89,7 @@ def needs_table() -> str:
 
 
 def confidence_table() -> str:
-    """How often each finding was right on the runs that the rules were chosen on, by the size of the effect."""
+    """How often each finding was right on some seeds, by the size of the effect."""
     return table(
         ["cause", "size below 1", "1 to 2", "2 and more"],
         [
@@ -106,22 +109,30 @@ def rates_table(judged: Mapping[str, Sequence[Any]], chosen: Mapping[str, Sequen
         [
             "figure",
             "wanted",
-            "seeds that nothing was chosen on",
-            "seed that the rules were chosen on",
+            "the five seeds",
+            "seed 901",
         ],
         [
-            (name, wanted, share(hits, of), share(*chosen[name][:2]))
+            (name, wanted, share(hits, of), share(*chosen.get(name, (0, 0))[:2]))
             for name, (hits, of, wanted) in judged.items()
         ],
     )
 
 
 def calibration_table(bands: Sequence[Sequence[Any]]) -> str:
-    """A line for each band of confidence."""
+    """A line for each band of confidence, with the share's exact binomial interval."""
+
+    def shown(right: int, of: int) -> tuple[str, str]:
+        if not of:
+            return "none", ""
+        low = beta_quantile(0.025, right, of - right + 1) if right else 0.0
+        high = beta_quantile(0.975, right + 1, of - right) if right < of else 1.0
+        return f"{right / of:.1%}", f"{low:.1%} to {high:.1%}"
+
     return table(
-        ["confidence", "mean", "right", "share"],
+        ["confidence", "mean", "right", "share", "95 % interval"],
         [
-            (band, f"{mean:.1%}", f"{right} of {of}", f"{right / of:.1%}" if of else "none")
+            (band, f"{mean:.1%}", f"{right} of {of}", *shown(right, of))
             for band, mean, right, of in bands
         ],
     )
@@ -170,19 +181,19 @@ def algorithms_table(rows: Rows) -> str:
 
 
 def missed(rows: Rows) -> list[str]:
-    """A sentence for each case that was not named rightly, or a healthy run that was not called so."""
+    """A line for each answer of a cell that was not named rightly, or of healthy runs that were not called so."""
     found = []
     for row in rows:
+        harm = row["harm"]["harm"] if row["harm"] else "healthy"
+        answers: dict[str, list[str]] = {}
         for seed, said in row["said"]["all"].items():
-            names = ", ".join(cause[0] for cause in said["causes"]) or "nothing"
-            if row["expected"] and first_named(said) not in row["expected"]:
-                harm = row["harm"]["harm"] if row["harm"] else "unknown"
-                if harm != "harmless" or row["size"] == "full":
-                    found.append(
-                        f"`{row['name']}` ({harm}), seed {seed}: {said['verdict']}, named {names}"
-                    )
-            if row["group"] == "healthy" and said["verdict"] != "healthy":
-                found.append(
-                    f"`{row['name']}`, healthy, seed {seed}: {said['verdict']}, named {names}"
-                )
+            is_wrong = row["expected"] and first_named(said) not in row["expected"]
+            is_right_to_be_silent = harm == "harmless" and row["size"] != "full"
+            is_called_ill = row["group"] == "healthy" and said["verdict"] != "healthy"
+            if is_called_ill or (is_wrong and not is_right_to_be_silent):
+                names = ", ".join(cause[0] for cause in said["causes"]) or "nothing"
+                answers.setdefault(f"{said['verdict']}, named {names}", []).append(seed)
+        for answer, seeds in answers.items():
+            of = f"{len(seeds)} of {len(row['said']['all'])} seeds ({', '.join(seeds)})"
+            found.append(f"`{row['name']}` ({harm}): {answer}, on {of}")
     return found
