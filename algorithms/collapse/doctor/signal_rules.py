@@ -29,7 +29,7 @@ SMALL_SET_GAP, LARGE_SET_GAP = 0.05, -0.15
 """The same share from which a set is small, and up to which it is large; with fresh positions it is -.25 to -.1."""
 
 MOST = 2 / 3
-"""Share of repeated positions up to which no set did harm that is not small by another sign."""
+"""Up to this share of repeated positions, sets without another sign of a small one did no harm."""
 
 
 def no_signal(record: Record, outcome: RunOutcome) -> Verdict:
@@ -141,7 +141,7 @@ def fixed_positions(record: Record, outcome: RunOutcome) -> Verdict:
         if late > MOST and gap > LARGE_SET_GAP:
             return Untold(
                 (),
-                f"{said}: sets of this kind did harm or not, by the network that learned from them",
+                f"{said}: some sets like this did harm, and some did not",
             )
         return RuledOut(f"{said}; they repeat by and by, as those of a large set do")
     size = 0.0 if math.isnan(gap) else gap / HARMFUL_GAP
@@ -169,9 +169,10 @@ SIGNAL_RULES = (
         "fixed_positions",
         ((REPEATED, "policy/entropy", "eval/entropy"), (REPEATED,)),
         "every run; entropy by the evaluations",
-        "positions that were trained on before come at once and often, or entropy on them falls below that on others",
+        f"positions that were trained on before come at once and often, or entropy on them is {SMALL_SET_GAP:.0%} "
+        "below that on others",
         "fresh positions, or those of a large set, with equal entropies",
-        "never: a large set is ruled out, and a small one counts as harmful",
+        "never: a large set is ruled out, a small one counts as harmful, and between the two it cannot be told",
         fixed_positions,
     ),
 )

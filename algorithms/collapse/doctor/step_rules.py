@@ -119,7 +119,7 @@ def weak_entropy_high_lr(record: Record, outcome: RunOutcome) -> Verdict:
     if paid and bought < ENOUGH_RETURN:
         return Untold(
             (),
-            f"{said}, and regret falls by {bought:.0%} of that share: runs like it lost or did not",
+            f"{said}, and regret falls by {bought:.0%} of that share: some runs like this lost by it, and some did not",
         )
     return Named(
         PRESENT if paid else drift / HARMFUL_DRIFT,
@@ -162,7 +162,8 @@ STEP_RULES = (
         "every run of an algorithm with a ratio; entropy by the evaluations",
         "one pass moves the policy far, no bonus holds it, and entropy falls",
         "small steps, a bonus with a say, or entropy that is kept",
-        f"regret falls by more than {LITTLE_RETURN:.0%} of the share that entropy falls by",
+        f"regret falls by more than {ENOUGH_RETURN:.0%} of the share that entropy falls by; from {LITTLE_RETURN:.0%} "
+        "on it cannot be told",
         weak_entropy_high_lr,
         hidden_by=("sampled_entropy_bonus", "stale_behaviour"),
     ),
