@@ -238,6 +238,6 @@ def move_facts_batch(
         history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
     facts = np.zeros((count, legal_ids.shape[1], NUM_MOVE_FACTS), np.uint8)
     limit = FIFTY_MOVES_CLOCK if fifty_move else SEVENTYFIVE_MOVES_CLOCK
-    with announced("the facts of moves"):
+    with announced("the facts of moves", write_facts):
         write_facts(positions, legal_ids, history, history_length, limit, facts)
     return facts

@@ -118,6 +118,6 @@ def playable_batch(positions: Positions) -> NDArray[np.bool_]:
     """
     positions = as_batch(positions)
     out = np.empty(len(positions), np.bool_)
-    with announced("the check of positions"):
+    with announced("the check of positions", _playable_batch):
         _playable_batch(positions, out)
     return out
