@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from algorithms.processes.packing import bytes_of, packed, unpacked
+from algorithms.processes.shared_memory import SharedMemory, share_memory
 
 
 class ProcessLostError(RuntimeError):
@@ -21,21 +22,10 @@ class ProcessLostError(RuntimeError):
 def _others_there() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:  # each backend has its own words for a closed connection
+    except (RuntimeError, OSError) as error:  # each way has its own words for a closed connection
         raise ProcessLostError(
             "another process of this run has ended; its own message says why"
         ) from error
-
-
-class _Pickler(pickle.Pickler):
-    """Writes tensors of the CPU as arrays; torch's own way makes an archive of each."""
-
-    def reducer_override(self, value: Any) -> Any:
-        """How a tensor is made again: from its array."""
-        is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
-        if is_plain and value.dtype != torch.bfloat16:  # which NumPy has not
-            return torch.from_numpy, (value.numpy(),)
-        return NotImplemented
 
 
 class Processes(Protocol):
@@ -88,35 +78,53 @@ class Alone:
 
 
 class Group:
-    """Several processes, by torch.distributed, whose group is there (`joined_processes`)."""
+    """Several processes, by torch.distributed, whose group is there (`joined_processes`).
+
+    What lies in the host's memory goes through shared memory where all processes are on one machine.
+    """
 
     def __init__(self) -> None:
         import torch.distributed as dist
 
-        self._dist = dist
+        # The newer name, where torch has it: it warns of the older one.
+        self._gather_into = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
         self.rank, self.count = dist.get_rank(), dist.get_world_size()
+        self.memory: SharedMemory | None = None  # which is asked for by way of torch.distributed
+        self.memory = share_memory(self.rank, self.gather)
 
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, by rank."""
-        written = io.BytesIO()
-        _Pickler(written, protocol=5).dump(value)
-        own = torch.frombuffer(written.getbuffer(), dtype=torch.uint8)
+        parts = packed(value)
+        if self.memory is not None:
+            with _others_there():
+                return [unpacked(each) for each in self.memory.exchange(parts)]
+        own = torch.frombuffer(bytearray().join(parts), dtype=torch.uint8)
         sizes = self.gather_tensor(torch.tensor([len(own)])).flatten().tolist()
         padded = own.new_empty(max(sizes))
         padded[: len(own)] = own
         found = zip(self.gather_tensor(padded), sizes, strict=True)
-        return [pickle.loads(each[:size].numpy().data) for each, size in found]
+        return [unpacked(bytes_of(each[:size])) for each, size in found]
 
     def gather_tensor(self, value: Tensor) -> Tensor:
         """`[count, ...]`: every process's tensor, by rank."""
-        found = value.new_empty(self.count * value.numel())
+        found = value.new_empty(self.count, *value.shape)
         with _others_there():
-            self._dist.all_gather_into_tensor(found, value.reshape(-1))
-        return found.view(self.count, *value.shape)
+            if self.memory is None or value.device.type != "cpu":
+                self._gather_into(found.view(-1), value.reshape(-1))
+                return found
+            messages = self.memory.exchange([bytes_of(value)])
+        for place, message in zip(found, messages, strict=True):
+            bytes_of(place)[:] = message
+        return found
 
     def any(self, flag: bool) -> bool:
         """Whether a process says True."""
         return bool(self.gather_tensor(torch.tensor([flag], dtype=torch.uint8)).any())
+
+    def close(self) -> None:
+        """Gives the shared memory back."""
+        if self.memory is not None:
+            self.memory.close()
 
 
 @contextmanager
@@ -139,6 +147,10 @@ def joined_processes() -> Iterator[Processes]:
         backend = "cpu:gloo,cuda:nccl"
     dist.init_process_group(backend)
     try:
-        yield Group()
+        group = Group()
+        try:
+            yield group
+        finally:
+            group.close()
     finally:
         dist.destroy_process_group()
