@@ -63,11 +63,17 @@ class FlatBatch:
     def select(self, index: Tensor | slice) -> FlatBatch:
         """The states of an int64 index `[M]`, in that order, or of a slice; a state's K actions stay together."""
         selected: dict[str, Any] = {
-            field.name: value[index]
+            field.name: rows_of(value, index)
             for field in dataclasses.fields(self)
             if isinstance(value := getattr(self, field.name), Tensor)
         }
         return dataclasses.replace(self, **selected)
+
+
+def rows_of(values: Tensor, index: Tensor | slice) -> Tensor:
+    """The rows of an int64 index `[M]`, or of a slice."""
+    # The same as values[index], which takes ten times as long for rows of many small integers.
+    return values[index] if isinstance(index, slice) else values.index_select(0, index)
 
 
 BY_STATE = (

@@ -62,7 +62,6 @@ class _Row:
         return {name: value for (name, value), w in zip(values, weights, strict=True) if w > 0}
 
 
-@torch.no_grad()
 def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
     """Metrics of one rollout, over its valid samples (or states with at least one).
 
@@ -75,12 +74,17 @@ def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
         batch: one rollout; what is not valid in it may hold any values, NaN included.
         advantages: shaped like `batch.rewards`.
     """
+    return policy_metrics(batch) | sample_metrics(batch, advantages)
+
+
+@torch.no_grad()
+def sample_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
+    """The part of `batch_metrics` that describes the samples: rewards, scores, groups and advantages."""
     every = batch.samples == "all_legal"
     weights = batch.valid.double()
     if every:
         weights = torch.where(batch.valid, batch.old_legal_logprobs.double().exp(), 0.0)
     row = _Row()
-    _policy_metrics(row, batch)
     _reward_metrics(row, batch, weights)
     if every:
         _exact_group_metrics(row, batch, weights)
@@ -88,13 +92,12 @@ def batch_metrics(batch: RolloutBatch, advantages: Tensor) -> dict[str, float]:
         _sampled_group_metrics(row, batch)
     mean = row.mean("rollout/advantage_mean", advantages, weights)
     row.std("rollout/advantage_std", advantages, mean, weights)
-    missing = {"policy/entropy": math.nan, "policy/entropy_normalized": math.nan}
-    return missing | row.floats()
+    return row.floats()
 
 
 @torch.no_grad()
 def policy_metrics(batch: RolloutBatch) -> dict[str, float]:
-    """The part of `batch_metrics` that needs no advantages: the behaviour distribution alone."""
+    """The part of `batch_metrics` that describes the behaviour distribution alone."""
     row = _Row()
     _policy_metrics(row, batch)
     missing = {"policy/entropy": math.nan, "policy/entropy_normalized": math.nan}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import custom_terms
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import policy_metrics
 from algorithms.core.checks import require
 from algorithms.networks.build import build_policy, compile_trunk, trained_parameters
 from algorithms.networks.device import choose_device
@@ -168,9 +168,8 @@ class Session:
         """The next rollout: sampled moves with their rewards."""
         return self.worker.collect(self.progress.update, self.budget.left)
 
-    def measurements(self, batch: RolloutBatch, *, kl_at_start: float) -> Measurements:
+    def measurements(self, seen: Mapping[str, float], *, kl_at_start: float) -> Measurements:
         """What the regulariser's controllers read on a fresh rollout; arguments as of `control`."""
-        seen = policy_metrics(batch)
         return Measurements(
             progress=self.budget.spent_share,
             update=self.progress.update,
@@ -181,7 +180,7 @@ class Session:
         )
 
     def control(
-        self, batch: RolloutBatch, *, kl_at_start: float
+        self, batch: RolloutBatch, seen: Mapping[str, float], *, kl_at_start: float
     ) -> tuple[dict[str, float], Signals]:
         """(settings now in force, signals): sets step size, clip bounds and regulariser for this point of the run.
 
@@ -189,11 +188,12 @@ class Session:
 
         Args:
             batch: the fresh rollout.
+            seen: its `policy_metrics`.
             kl_at_start: mean KL(learner || sampler) before the first update, nats.
         """
         learner, share = self.learner, self.budget.spent_share
         learner.learning_rate = learner.settings.learning_rate_at(self.progress.update, share)
-        measured = self.measurements(batch, kl_at_start=kl_at_start)
+        measured = self.measurements(seen, kl_at_start=kl_at_start)
         signals = learner.regularizer.update(measured, learner.controls)
         learner.controls = signals.controls
         self.worker.temperature = signals.temperature

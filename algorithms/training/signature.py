@@ -35,6 +35,7 @@ from torch import Tensor
 from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch_metrics import policy_metrics
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.settings import tiny
 from algorithms.presets import PRESETS
@@ -142,7 +143,7 @@ def _facts(session: Session) -> Iterator[Tensor]:
     for _ in range(UPDATES):
         collected = session.rollout()
         yield from _of_rollout(collected, drawing)
-        session.control(collected.batch, kl_at_start=0.0)
+        session.control(collected.batch, policy_metrics(collected.batch), kl_at_start=0.0)
         targets = make_targets(learner.algorithm, learner.regularizer, collected.batch)
         yield from _of_targets(collected.batch, targets)
         done = update(learner, collected.batch, targets)

@@ -11,7 +11,7 @@ from rich.console import Console
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import batch_metrics
+from algorithms.core.batch_metrics import policy_metrics, sample_metrics
 from algorithms.networks.device import out_of_memory
 from algorithms.processes import Alone, Processes
 from algorithms.run_folder.console import Display, make_display
@@ -148,8 +148,10 @@ class _Run:
                 checked = look(session, batch, self.display.say)
             looked = time.monotonic()
 
+            seen = policy_metrics(batch)
+
             # Schedules and controllers move before anything is learned from the batch.
-            row, signals = session.control(batch, kl_at_start=checked["step0/kl_old_mean"])
+            row, signals = session.control(batch, seen, kl_at_start=checked["step0/kl_old_mean"])
             for warning in signals.warnings:
                 self.display.say(f"WARNING: {warning}")
 
@@ -161,7 +163,7 @@ class _Run:
             updated = time.monotonic()
 
             # [8] diagnostics and evaluation
-            row = {**batch_metrics(batch, targets.advantages), **row, **learned}
+            row = {**seen, **sample_metrics(batch, targets.advantages), **row, **learned}
             row.update(learner.regularizer.metrics())
             update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
             row.update(count_update(session, collected, rolled - began, update_s))

@@ -12,6 +12,7 @@ import torch
 from algorithms import ALGORITHMS, PRESETS
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig, RolloutConfig, smoke
+from algorithms.core.batch_metrics import policy_metrics
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import PrecisionConfig
@@ -150,7 +151,8 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
             session.progress.update = update
             with torch.no_grad():
                 session.policy.action_bias.add_(1.0)
-            session.control(session.rollout().batch, kl_at_start=0.0)
+            batch = session.rollout().batch
+            session.control(batch, policy_metrics(batch), kl_at_start=0.0)
             gap = session.policy.action_bias - session.worker.reference.action_bias
             distances.append(round(float(gap.detach().mean()), 3))
     finally:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch_metrics import policy_metrics
 from algorithms.training.preflight import first_rollout, staleness
 from algorithms.training.preflight.findings import Finding, PreflightError, Report
 from algorithms.training.preflight.sampler import check_sampler
@@ -120,7 +121,7 @@ def _starts_of_run(session: Session) -> float:
 
 def _controllers(session: Session, batch: RolloutBatch, kl_at_start: float) -> list[Finding]:
     """What the controllers say of their first measurements, asked of a copy."""
-    measured = session.measurements(batch, kl_at_start=kl_at_start)
+    measured = session.measurements(policy_metrics(batch), kl_at_start=kl_at_start)
     signals = copy.deepcopy(session.learner.regularizer).update(measured, session.learner.controls)
     return [
         Finding(
