@@ -1,15 +1,18 @@
 """Largest resident memory of a default training run on `resnet`: the trainer and its engines together (Linux).
 
     python -m benchmarks.speed.memory [--moves 16384] [--json benchmarks/results/memory.json]
+    python -m benchmarks.speed.memory --growth [--json benchmarks/results/memory_growth.json]
 
 Resident sizes are summed over the processes, so pages that the engines share (their network) count
-once for each of them.
+once for each of them. With `--growth`, how much the trainer of a default run with the built-in evaluator grows
+from update 200 to update 2,000: the medians of what is resident in the 20 updates after each.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,13 +44,60 @@ def resident_mb(pid: int) -> float:
     return int(lines[0].split()[1]) / 1024 if lines else 0.0
 
 
+def growth() -> list[dict[str, object]]:
+    """Rows of what is resident in the trainer at two points of a run."""
+    updates, window = (200, 2_000), 20
+    found: dict[int, list[float]] = {update: [] for update in updates}
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [
+            sys.executable,
+            "-m",
+            "algorithms.cli",
+            "train",
+            "grpo",
+            "--run-dir",
+            f"{scratch}/run",
+        ]
+        command += [
+            "--env.evaluator",
+            "builtin",
+            "--total-moves",
+            str(2048 * (updates[-1] + 2 * window)),
+        ]
+        trainer = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+        record = Path(scratch) / "run" / "metrics.jsonl"
+        while trainer.poll() is None:
+            done = len(record.read_bytes().splitlines()) if record.exists() else 0
+            for update in updates:
+                if update <= done - 1 < update + window:
+                    found[update].append(resident_mb(trainer.pid))
+            time.sleep(0.05)
+    if trainer.returncode:
+        raise SystemExit(f"the training run ended with exit code {trainer.returncode}")
+    sizes = {update: statistics.median(found[update]) for update in updates}
+    return [
+        {
+            "update": update,
+            "resident_mb": round(size, 1),
+            "growth_percent": round(100 * (size / sizes[updates[0]] - 1), 1),
+        }
+        for update, size in sizes.items()
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--moves", type=int, default=16_384, help="budget of the run that is watched"
     )
+    parser.add_argument("--growth", action="store_true", help="from update 200 to update 2,000")
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     arguments = parser.parse_args()
+    if arguments.growth:
+        grown = growth()
+        print_table(grown)
+        save(arguments.json, "memory_growth", grown)
+        return
     peak = {"trainer": 0.0, "engines": 0.0, "together": 0.0}
     engines = 0
     with tempfile.TemporaryDirectory() as scratch:

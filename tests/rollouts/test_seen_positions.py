@@ -37,15 +37,16 @@ def test_positions_older_than_the_window_are_new_again(monkeypatch: pytest.Monke
 def test_a_window_of_many_calls_equals_a_plain_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen_positions, "WINDOW", 16)
     rng = np.random.default_rng(0)
-    seen, states = SeenPositions(), []
-    for _ in range(60):
-        batch = rng.integers(0, 25, 5).tolist()
+    seen, reloaded, states = SeenPositions(), SeenPositions(), []
+    for size in [5] * 60 + [1, 16, 17, 40, 3, 5, 0, 7]:
+        batch = rng.integers(-12, 13, size).tolist()
         known = set(states[-16:])
-        expected = 1 - len(set(batch) - known) / 5
-        assert seen.fraction(torch.tensor(batch)) == pytest.approx(expected)
+        expected = 1 - len(set(batch) - known) / size if size else np.nan
+        for each in (seen, reloaded):
+            assert each.fraction(torch.tensor(batch)) == pytest.approx(expected, nan_ok=True)
         states += batch
-        assert seen.to_array().tolist() == states[-16:]
-        seen = SeenPositions.from_array(seen.to_array())
+        assert seen.to_array().tolist() == reloaded.to_array().tolist() == states[-16:]
+        reloaded = SeenPositions.from_array(reloaded.to_array())
 
 
 def test_no_state_has_no_fraction() -> None:
