@@ -86,8 +86,8 @@ class Group:
     def __init__(self) -> None:
         import torch.distributed as dist
 
-        # The newer name, where torch has it: it warns of the older one.
-        self._gather_into = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+        is_renamed = hasattr(dist, "all_gather_single")  # torch then warns of the older name
+        self._gather_into = dist.all_gather_single if is_renamed else dist.all_gather_into_tensor
         self.rank, self.count = dist.get_rank(), dist.get_world_size()
         self.memory: SharedMemory | None = None  # which is asked for by way of torch.distributed
         self.memory = share_memory(self.rank, self.gather)
@@ -97,7 +97,8 @@ class Group:
         parts = packed(value)
         if self.memory is not None:
             with _others_there():
-                return [unpacked(each) for each in self.memory.exchange(parts)]
+                messages = self.memory.exchange(parts)
+            return [unpacked(each) for each in messages]
         own = torch.frombuffer(bytearray().join(parts), dtype=torch.uint8)
         sizes = self.gather_tensor(torch.tensor([len(own)])).flatten().tolist()
         padded = own.new_empty(max(sizes))
