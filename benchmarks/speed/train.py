@@ -7,7 +7,8 @@ Each pair is the same command, with the same seed, in both folders; they take tu
 table has the median of the ratios, the lowest and the highest: of the moves a second of the whole command, start and
 last evaluation included, and of the time from one update to the next. It is measured with Stockfish, with Stockfish
 while another process keeps a core busy, and with the built-in evaluator. One short run in each folder comes first,
-which compiles.
+which compiles. The file also has the seconds of each stage of the command, medians over the runs: start and end
+(imports, set-up, texts), rollouts, updates, and the rest (evaluations, matches, the record).
 """
 
 from __future__ import annotations
@@ -37,11 +38,19 @@ EVALUATORS = {
 
 
 class Run(NamedTuple):
-    """Scored moves a second of the whole command, seconds from one update to the next, the losses of all updates."""
+    """One run.
+
+    Attributes:
+        moves_per_s: scored moves a second of the whole command.
+        update_s: from one update to the next, the median.
+        losses: of all updates.
+        stages_s: stage -> seconds of the command.
+    """
 
     moves_per_s: float
     update_s: float
     losses: list[Any]
+    stages_s: dict[str, float]
 
 
 def run(root: Path, evaluator: str, moves: int, seed: int) -> Run:
@@ -65,7 +74,17 @@ def run(root: Path, evaluator: str, moves: int, seed: int) -> Run:
     clock = [row["time/wall_s"] for row in rows[1:]]
     between = [later - earlier for earlier, later in itertools.pairwise(clock)] or [took_s]
     losses = [row.get("train/loss") for row in rows]
-    return Run(rows[-1]["scored_moves"] / took_s, statistics.median(between), losses)
+    rollouts = sum(row.get("time/rollout_s", 0.0) for row in rows)
+    updates = sum(row.get("time/update_s", 0.0) for row in rows)
+    within = rows[-1]["time/wall_s"]
+    rest = within - rollouts - updates
+    stages = {
+        "start and end": took_s - within,
+        "rollouts": rollouts,
+        "updates": updates,
+        "rest": rest,
+    }
+    return Run(rows[-1]["scored_moves"] / took_s, statistics.median(between), losses, stages)
 
 
 @contextmanager
@@ -79,8 +98,8 @@ def busy_core() -> Iterator[None]:
         process.wait()
 
 
-def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of an evaluator."""
+def compared(name: str, options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the row of an evaluator, "before" and "now" -> stage -> median seconds of the command)."""
     folders = {"before": options.before, "now": ROOT}
     found: dict[str, list[Run]] = {which: [] for which in folders}
     for pair in range(options.pairs):
@@ -91,7 +110,14 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     pairs = list(zip(*found.values(), strict=True))
     whole = [now.moves_per_s / before.moves_per_s for before, now in pairs]
     updates = [before.update_s / now.update_s for before, now in pairs]
-    return {
+    stages = {
+        which: {
+            stage: round(statistics.median(each.stages_s[stage] for each in runs), 2)
+            for stage in runs[0].stages_s
+        }
+        for which, runs in found.items()
+    }
+    row = {
         "evaluator": name,
         "before_moves_per_s": round(
             statistics.median(each.moves_per_s for each in found["before"])
@@ -105,6 +131,7 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "highest_of_updates": round(max(updates), 2),
         "same_losses": f"{sum(before.losses == now.losses for before, now in pairs)} of {len(pairs)}",
     }
+    return row, stages
 
 
 def main() -> None:
@@ -118,7 +145,10 @@ def main() -> None:
     options.before = options.before.resolve()
     for folder in (options.before, ROOT):
         run(folder, "builtin", 4096, 0)
-    rows = [compared(name, options) for name in EVALUATORS]
+    rows, stages = [], {}
+    for name in EVALUATORS:
+        row, stages[name] = compared(name, options)
+        rows.append(row)
     print_table(rows)
     told = ["git", "-C", str(options.before), "rev-parse", "HEAD"]
     before = subprocess.run(told, capture_output=True, text=True).stdout.strip()
@@ -130,6 +160,7 @@ def main() -> None:
         pairs=options.pairs,
         moves=options.moves,
         seed=options.seed,
+        stages_s=stages,
     )
 
 

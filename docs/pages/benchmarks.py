@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docs.pages import ROOT, result
+from docs.pages.writing import bars
 from docs.pages.writing.figures import entropy_against_regret, learning_curve, precision_curves
 from docs.pages.writing.markdown import filled, table, tables
 
@@ -32,11 +33,13 @@ def pages() -> dict[str, str]:
 
 
 def figures() -> dict[str, str]:
-    """{path: SVG} of the two figures."""
+    """{path: SVG} of the figures."""
     return {
         "docs/figures/entropy_against_regret.svg": entropy_against_regret(result("algorithms")),
         "docs/figures/learning_curve.svg": learning_curve(result("learning")),
         "docs/figures/precision.svg": precision_curves(result("precision")["settings"]["runs"]),
+        "docs/figures/processes.svg": bars.moves_by_processes(result("processes")["rows"]),
+        "docs/figures/train_stages.svg": bars.stages(result("train_speed")["settings"]["stages_s"]),
     }
 
 
