@@ -16,7 +16,6 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,9 +29,9 @@ from benchmarks.board.use import (
     alone,
     engines_memory_mb,
     trained_beside,
-    updates,
     used_long,
 )
+from benchmarks.records.command_line import command_of, updates_of
 from benchmarks.records.report import print_table, save
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -43,7 +42,7 @@ PLIES = "(count) => document.querySelectorAll('#game button').length >= count"
 @contextmanager
 def served(*runs: Path) -> Iterator[tuple[int, str]]:
     """(process id of a server that offers `example` and the runs, address of its page)."""
-    command = [sys.executable, "-m", "algorithms.cli", "board", "example", *map(str, runs)]
+    command = command_of("board", "example", *map(str, runs))
     command += ["--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -153,7 +152,7 @@ def main() -> None:
                 "server_mb": [round(mb) for mb in memory],
                 "engine_mb": round(engines),
                 "positions": TABS * options.positions,
-                "updates_trained_beside": 0 if beside is None else updates(beside),
+                "updates_trained_beside": 0 if beside is None else updates_of(beside),
                 "load": [round(load, 1) for load in os.getloadavg()],
             }
     print(f"\nmemory of the server at its highest, over long use: {settings['server_mb']} MB")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from benchmarks.records.command_line import command_of
 
 POLICIES = 50
 _FRAME = """([index, count]) => {
@@ -36,7 +37,7 @@ def trained(folder: Path, policies: int) -> Path:
         "--run-dir": run,
     }
     given = [str(part) for pair in settings.items() for part in pair]
-    command = [sys.executable, "-m", "algorithms.cli", "train", "grpo", *given]
+    command = command_of("train", "grpo", *given)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return run
 

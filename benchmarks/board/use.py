@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from benchmarks.records.command_line import command_of, updates_of
 
 TABS = 3
 _DRAWN = """() => {
@@ -27,20 +28,12 @@ def trained_beside(folder: Path) -> Iterator[Path]:
         RuntimeError: it ended before, or did not begin in five minutes.
     """
     run = folder / "beside"
-    command = [
-        sys.executable,
-        "-m",
-        "algorithms.cli",
-        "train",
-        "grpo",
-        "--total-moves",
-        "100000000",
-    ]
+    command = command_of("train", "grpo", "--total-moves", "100000000")
     with (folder / "beside.log").open("w") as log:
         process = subprocess.Popen([*command, "--run-dir", str(run)], stdout=log, stderr=log)
         try:
             end = time.monotonic() + 300
-            while updates(run) < 1:
+            while updates_of(run) < 1:
                 if process.poll() is not None or time.monotonic() > end:
                     said = (folder / "beside.log").read_text()[-500:]
                     raise RuntimeError(f"the training run beside does not learn: {said}")
@@ -56,12 +49,6 @@ def trained_beside(folder: Path) -> Iterator[Path]:
 def alone() -> nullcontext[None]:
     """In place of `trained_beside`: no run."""
     return nullcontext()
-
-
-def updates(run: Path) -> int:
-    """Updates that a run has done."""
-    record = run / "metrics.jsonl"
-    return record.read_bytes().count(b"\n") - 1 if record.exists() else 0
 
 
 def highest_memory_mb(pid: int) -> float:

@@ -13,10 +13,21 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def command_of(*arguments: str) -> list[str]:
+    """The words that start `chess-lab ARGUMENTS` with this Python."""
+    return [sys.executable, "-m", "algorithms.cli", *arguments]
+
+
+def updates_of(run: Path) -> int:
+    """Updates that the run in a folder has done so far."""
+    record = run / "metrics.jsonl"
+    return record.read_bytes().count(b"\n") - 1 if record.exists() else 0
+
+
 def chess_lab(*arguments: str) -> None:
     """None; one command in a process of its own, with one thread; an error where it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "algorithms.cli", *arguments]
+    command = command_of(*arguments)
     subprocess.run(command, cwd=ROOT, check=True, env=environment)
 
 
@@ -32,7 +43,7 @@ def trained(seed: int, arguments: list[str]) -> tuple[dict[str, Any], list[dict[
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder, result = Path(scratch) / "run", Path(scratch) / "result.json"
-        command = [sys.executable, "-m", "algorithms.cli", "train", *arguments]
+        command = command_of("train", *arguments)
         command += ["--seed", str(seed), "--run-dir", str(folder), "--json", str(result)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:

@@ -14,14 +14,12 @@ import argparse
 import contextlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.records.command_line import ROOT, command_of, updates_of
 from benchmarks.records.report import print_table, save
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def descendants(pid: int) -> list[int]:
@@ -49,27 +47,14 @@ def growth() -> list[dict[str, object]]:
     updates, window = (200, 2_000), 20
     found: dict[int, list[float]] = {update: [] for update in updates}
     with tempfile.TemporaryDirectory() as scratch:
-        command = [
-            sys.executable,
-            "-m",
-            "algorithms.cli",
-            "train",
-            "grpo",
-            "--run-dir",
-            f"{scratch}/run",
-        ]
-        command += [
-            "--env.evaluator",
-            "builtin",
-            "--total-moves",
-            str(2048 * (updates[-1] + 2 * window)),
-        ]
+        run, moves = Path(scratch) / "run", 2048 * (updates[-1] + 2 * window)
+        command = command_of("train", "grpo", "--env.evaluator", "builtin", "--run-dir", str(run))
+        command += ["--total-moves", str(moves)]
         trainer = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-        record = Path(scratch) / "run" / "metrics.jsonl"
         while trainer.poll() is None:
-            done = len(record.read_bytes().splitlines()) if record.exists() else 0
+            done = updates_of(run)
             for update in updates:
-                if update <= done - 1 < update + window:
+                if update <= done < update + window:
                     found[update].append(resident_mb(trainer.pid))
             time.sleep(0.05)
     if trainer.returncode:
@@ -101,7 +86,7 @@ def main() -> None:
     peak = {"trainer": 0.0, "engines": 0.0, "together": 0.0}
     engines = 0
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "algorithms.cli", "train", "grpo"]
+        command = command_of("train", "grpo")
         command += ["--total-moves", str(arguments.moves), "--run-dir", f"{scratch}/run"]
         command += ["--policy.network", "resnet", "--env.evaluator", "stockfish:depth=4"]
         trainer = subprocess.Popen(command, cwd=ROOT)

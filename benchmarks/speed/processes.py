@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from algorithms.reports.run_files import read_metrics
-from benchmarks.records.command_line import ROOT
+from benchmarks.records.command_line import ROOT, command_of
 from benchmarks.records.report import print_table, save
 
 _NEVER = str(10**6)
@@ -40,15 +39,7 @@ def moves_per_s(size: str, shards: int, processes: int, engines: int) -> tuple[f
         folder = Path(scratch) / "run"
         divided = ["--num-shards", str(shards), "--num-processes", str(processes)]
         more = [*divided, "--env.num-engines", str(engines), *SIZES[size]]
-        command = [
-            sys.executable,
-            "-m",
-            "algorithms.cli",
-            *COMMAND,
-            *more,
-            "--run-dir",
-            str(folder),
-        ]
+        command = command_of(*COMMAND, *more, "--run-dir", str(folder))
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms.reports.run_files import read_metrics
-from benchmarks.records.command_line import ROOT
+from benchmarks.records.command_line import ROOT, command_of
 from benchmarks.records.report import print_table, save
 
 EVALUATORS = {
@@ -57,9 +57,8 @@ def run(root: Path, evaluator: str, moves: int, seed: int) -> Run:
     """One run of the code in a folder."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
-        command = [sys.executable, "-m", "algorithms.cli", "train", "grpo", "--env.evaluator", evaluator,
-                   "--total-moves", str(moves), "--seed", str(seed), "--device", "cpu",
-                   "--run-dir", str(folder)]  # fmt: skip
+        command = command_of("train", "grpo", "--env.evaluator", evaluator, "--total-moves", str(moves),
+                             "--seed", str(seed), "--device", "cpu", "--run-dir", str(folder))  # fmt: skip
         began = time.monotonic()
         done = subprocess.run(
             command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, stdin=subprocess.DEVNULL,

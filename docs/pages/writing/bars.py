@@ -63,6 +63,7 @@ def moves_by_processes(rows: Sequence[Mapping[str, Any]]) -> str:
             axes.bar_label(bars, [f"{height:,}" for height in heights], padding=2)
         axes.set_xticks(range(len(settings)), settings)
         axes.tick_params(axis="x", length=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set(ylabel="scored moves a second", ylim=(0, 1.1 * axes.get_ylim()[1]))
         figure.legend(frameon=False, loc="outside upper center", ncols=len(counts))
         return svg_text(figure)
