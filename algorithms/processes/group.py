@@ -22,7 +22,10 @@ class ProcessLostError(RuntimeError):
 def _others_there() -> Iterator[None]:
     try:
         yield
-    except (RuntimeError, OSError) as error:  # each way has its own words for a closed connection
+    except (
+        RuntimeError,
+        ConnectionError,
+    ) as error:  # each way has its own words for a closed connection
         raise ProcessLostError(
             "another process of this run has ended; its own message says why"
         ) from error

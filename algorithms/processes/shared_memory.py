@@ -48,7 +48,8 @@ class SharedMemory:
             parts: the message is them, one behind the other; each process may send another number of bytes.
 
         Raises:
-            OSError: another process has ended.
+            ConnectionError: another process has ended.
+            OSError: there is no memory, or too many files are open.
         """
         # A process has two pieces of memory, used in turn. While others still read its first message it may write the
         # second, and it cannot write the third before all of them have called for the second.

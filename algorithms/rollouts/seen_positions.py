@@ -65,9 +65,9 @@ class SeenPositions:
     @classmethod
     def from_array(cls, hashes: NDArray[np.int64]) -> SeenPositions:
         """The inverse of `to_array`, from its int64 `[n]`."""
-        seen = cls()
-        seen._num_states = len(hashes)
-        seen._ring[WINDOW - len(hashes) :] = hashes
+        seen, newest = cls(), hashes[-WINDOW:]
+        seen._num_states = len(newest)
+        seen._ring[WINDOW - len(newest) :] = newest
         seen._sorted[:] = np.sort(seen._ring)
         return seen
 

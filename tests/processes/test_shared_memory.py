@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -122,6 +123,17 @@ def test_a_killed_process_is_noticed_by_the_others_at_once(tmp_path: Path) -> No
     with pytest.raises(AssertionError, match="-9"):
         together(3, work)
     assert {each.name for each in tmp_path.iterdir()} == {"0", "2"}
+
+
+def test_too_many_open_files_are_not_taken_for_a_process_that_has_ended() -> None:
+    def work(processes: Processes) -> None:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+        with pytest.raises(OSError, match="Too many open files"):
+            processes.gather_tensor(torch.zeros(1_000_000))
+
+    together(2, work)
 
 
 def test_sockets_and_memory_are_given_back() -> None:

@@ -47,6 +47,8 @@ def test_a_window_of_many_calls_equals_a_plain_list(monkeypatch: pytest.MonkeyPa
         states += batch
         assert seen.to_array().tolist() == reloaded.to_array().tolist() == states[-16:]
         reloaded = SeenPositions.from_array(reloaded.to_array())
+    longer = SeenPositions.from_array(np.array(states[-40:]))  # of a version with a larger window
+    assert longer.to_array().tolist() == states[-16:]
 
 
 def test_no_state_has_no_fraction() -> None:
