@@ -1,23 +1,39 @@
-"""Several processes of one command on this machine, and their common end. For more machines there is `torchrun`."""
+"""Several processes of one command on this machine: their start, how they meet, and their common end.
+
+They meet in a folder that nobody else can open, and talk over the loopback interface. For more machines there is
+`torchrun`, whose processes are joined too.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
+import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any
+
+import torch
 
 from algorithms.core.messages import complain
+from algorithms.processes.group import Alone, Group, Processes
 from algorithms.run_folder.forks import environment_of_runs, launcher
 from algorithms.run_folder.stopping import SIGNALS
 
+FOLDER = "CHESS_LAB_PROCESSES"
+"""Environment variable with the folder in which the processes of one command meet."""
+
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+_WAIT = timedelta(days=7)  # a process may wait for long: for one that evaluates
 _GRACE_S = 5.0
 _LOOK_S = 0.05
 _LAST_CHARS = 2_000
@@ -41,10 +57,11 @@ def launch(arguments: Sequence[str], count: int) -> int:
     ended too, and a message names it. If this process is killed, the kernel ends them (Linux).
     """
     with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(meeting_folder()))
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count - 1)]
         processes = [
             _start(arguments, place, log)
-            for place, log in zip(places(count), [None, *logs], strict=True)
+            for place, log in zip(places(folder, count), [None, *logs], strict=True)
         ]
         with _passed_on(processes) as asked:
             first = _first_ended(processes)
@@ -86,14 +103,22 @@ def _start(
     )
 
 
-def places(count: int) -> Iterator[dict[str, str]]:
-    """Environment variables of each process, as `torchrun` sets them."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    if sys.platform.startswith("linux"):
-        shared["GLOO_SOCKET_IFNAME"] = "lo"  # a host's own name may not resolve
+def meeting_folder() -> tempfile.TemporaryDirectory[str]:
+    """A new folder for `places`, which this user alone can open; the processes remove it when all have come."""
+    return tempfile.TemporaryDirectory(prefix="chess-lab-", ignore_cleanup_errors=True)
+
+
+def places(folder: Path, count: int) -> Iterator[dict[str, str]]:
+    """Environment variables of each of the processes that meet in a folder.
+
+    Args:
+        folder: new and empty; as `meeting_folder` makes it: who can open it is let in.
+        count: of the processes.
+    """
+    shared = {FOLDER: str(folder), "WORLD_SIZE": str(count)}
+    if sys.platform in _LOOPBACK:  # nobody on the network can reach this interface
+        interface = _LOOPBACK[sys.platform]
+        shared |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
     for rank in range(count):
         yield {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
 
@@ -135,3 +160,61 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], grace_s: float | None) -
             for process in processes:
                 process.kill()
         time.sleep(_LOOK_S)
+
+
+@contextlib.contextmanager
+def joined_processes() -> Iterator[Processes]:
+    """The processes that `--num-processes` or `torchrun` started, joined; `Alone` where none did.
+
+    Where there is CUDA, each process computes on the device of its local rank.
+
+    Raises:
+        RuntimeError: the others did not come, or somebody else came.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Alone()
+        return
+    import torch.distributed as dist
+
+    backend = "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        backend = "cpu:gloo,cuda:nccl"
+    folder = os.environ.get(FOLDER)
+    if folder is None:
+        dist.init_process_group(backend, timeout=_WAIT)
+    else:
+        _meet(Path(folder), backend)
+    try:
+        yield Group()
+    finally:
+        dist.destroy_process_group()
+
+
+def _meet(folder: Path, backend: str) -> None:
+    """Joins the processes by a file in the folder, which is removed when all have come.
+
+    While they come, another user of the machine could call one of them in the place of another. Each
+    therefore proves that it knows a secret in the folder.
+
+    Raises:
+        RuntimeError: one does not know it.
+    """
+    import torch.distributed as dist
+
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store: Any = dist.FileStore(str(folder / "store"), count)
+    store.set_timeout(_WAIT)
+    if rank == 0:
+        store.set("secret", secrets.token_hex())
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_WAIT)
+    secret = store.get("secret")
+    proofs = [hashlib.sha256(b"%d of %s" % (rank, secret)).digest() for rank in range(count)]
+    found = Group().gather_tensor(torch.frombuffer(bytearray(proofs[rank]), dtype=torch.uint8))
+    if found.flatten().tolist() != list(b"".join(proofs)):
+        raise RuntimeError(
+            "somebody else on this machine called a process of this run: start it again"
+        )
+    Group().any(False)  # all have read the secret
+    if rank == 0:
+        shutil.rmtree(folder)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +30,15 @@ class Collected:
     scored_moves: int
     plies: int
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors and JSON values of every field, for other processes."""
+        return {**vars(self), "batch": vars(self.batch)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Collected:
+        """The batch and its cost of which these are the `to_dict()`."""
+        return cls(**{**values, "batch": RolloutBatch(**values["batch"])})
 
 
 def live_groups(batch: RolloutBatch) -> Tensor:

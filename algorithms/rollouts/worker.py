@@ -94,8 +94,8 @@ class RolloutWorker:
             batch = self._completed(collected.batch)
             return dataclasses.replace(collected, batch=batch.to(self._between))
 
-        parts = self._shards.gather([of_shard(part) for part in self.parts])
-        collected = joined(parts)
+        parts = self._shards.gather([of_shard(part).to_dict() for part in self.parts])
+        collected = joined([Collected.from_dict(part) for part in parts])
         batch = collected.batch.to(self._device)
         for transform in self.transforms:
             batch = transform(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,11 @@ class TrainResult:
     def to_dict(self) -> dict[str, Any]:
         """JSON values of every field."""
         return {**dataclasses.asdict(self), "run_dir": str(self.run_dir)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainResult:
+        """The result of which these are the `to_dict()`."""
+        return cls(**{**values, "run_dir": Path(values["run_dir"])})
 
     def lines(self) -> list[str]:
         """The end of a run in a few lines for people."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -64,7 +65,7 @@ def train(
         )
     processes = processes or Alone()
     leads, config = processes.rank == 0, config.settled()
-    run_dir = processes.gather(config.run_dir or new_run_dir(config))[0]
+    run_dir = Path(processes.gather(str(config.run_dir or new_run_dir(config)))[0])
     if display is None:
         console = None if leads else Console(quiet=True)
         display = make_display(config.total_moves, console)
@@ -101,8 +102,8 @@ def train(
         if leader is not None:
             stopped_by = run.stopped_by or stop.name or reason
             result = result_of(session, leader.last_regret(), run_dir, stopped_by=stopped_by)
-        results: list[TrainResult] = processes.gather(result)
-        return results[0]
+        told = processes.gather(None if result is None else result.to_dict())[0]
+        return result or TrainResult.from_dict(told)
     except torch.OutOfMemoryError as error:
         sizes = (config.optimizer.minibatch_size, config.rollout.num_envs)
         raise RuntimeError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from algorithms.processes import Processes, joined_processes
-from algorithms.processes.launch import places
+from algorithms.processes.launch import meeting_folder, places
 
 
 def together(count: int, work: Callable[[Processes], object]) -> None:
@@ -16,12 +17,19 @@ def together(count: int, work: Callable[[Processes], object]) -> None:
     Raises:
         AssertionError: the work failed in one of them; its traceback is on standard error.
     """
-    children = [_forked(place, work) for place in places(count)]
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    with meeting_folder() as folder:
+        children = [forked(place, work) for place in places(Path(folder), count)]
+        codes = [code_of(child) for child in children]
     assert codes == [0] * count, codes
 
 
-def _forked(place: dict[str, str], work: Callable[[Processes], object]) -> int:
+def code_of(child: int) -> int:
+    """Exit code of a process when it has ended, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def forked(place: dict[str, str], work: Callable[[Processes], object]) -> int:
+    """Id of a process that does the work once it has joined the others."""
     child = os.fork()
     if child:
         return child
