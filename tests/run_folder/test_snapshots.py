@@ -147,6 +147,14 @@ def test_those_after_the_checkpoint_that_a_run_goes_on_from_are_written_again(
     assert kept(tmp_path) == whole
 
 
+def test_a_run_that_goes_on_keeps_no_snapshot_of_the_very_next_update(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path, Schedule("all", 100))
+    for update in (3, 4, 9):
+        snapshots.write(update, 10 * update, WEIGHTS)
+    snapshots.resume(3)
+    assert list(kept(tmp_path)) == [3]
+
+
 def test_a_full_disk_names_the_snapshot_and_the_run_goes_on(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path, Schedule("all", 100))
     snapshots.write(0, 0, WEIGHTS)
