@@ -14,18 +14,21 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PLAIN_SB3 = ROOT / "examples" / "train_sb3_move_facts.py"
+SINGLE_FILE = ROOT / "examples" / "grpo_single_file.py"
 EXAMPLES = [*sorted((ROOT / "examples").glob("train_*.py")), ROOT / "examples" / "pretrain.py"]
 EXAMPLES.remove(PLAIN_SB3)  # it has no run folder
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
-MAX_LINES = {PLAIN_SB3: 80}
+MAX_LINES = {PLAIN_SB3: 80, SINGLE_FILE: 300}
 
 
 def test_there_is_an_example() -> None:
     assert ROOT / "examples" / "train_grpo.py" in EXAMPLES
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, COMPARISON, PLAIN_SB3], ids=lambda path: path.stem)
-def test_an_example_fits_on_a_screen_and_is_documented(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", [*EXAMPLES, COMPARISON, PLAIN_SB3, SINGLE_FILE], ids=lambda path: path.stem
+)
+def test_an_example_is_short_and_documented(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= MAX_LINES.get(path, 60)
     assert "--smoke" in (ast.get_docstring(ast.parse(text)) or "")
@@ -77,3 +80,11 @@ def test_the_example_of_plain_sb3_uses_nothing_of_the_algorithms() -> None:
 def test_the_example_of_plain_sb3_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
     printed = run_alone(PLAIN_SB3, tmp_path, timeout=110)
     assert "ep_rew_mean" in printed and "total_timesteps      | 1024" in printed
+
+
+@pytest.mark.slow
+def test_the_example_in_one_file_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
+    printed = run_alone(SINGLE_FILE, tmp_path, timeout=110)
+    rows = re.findall(r"^ +(\d) .*moves.*reward.*entropy.*loss", printed, re.M)
+    assert rows == ["1", "2", "3"]
+    assert "regret_cp" in printed
