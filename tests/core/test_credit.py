@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from algorithms.core.batch import RolloutBatch
+from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.credit import actor_critic, alive, credited, outcome, return_to_go, start_sign
 from tests.core.conftest import make_batch
 
@@ -173,3 +173,19 @@ def test_samples_whose_successors_nobody_visited_need_gamma_0() -> None:
 def test_a_batch_without_values_is_refused() -> None:
     with pytest.raises(ValueError, match="no values.*value head"):
         actor_critic(make_batch("games"), 0.99, 0.95)
+
+
+@pytest.mark.parametrize(("alternating", "discount"), [(True, -0.5), (False, 0.5)])
+def test_the_next_value_changes_its_sign_only_where_players_take_turns(
+    alternating: bool, discount: float
+) -> None:
+    batch = dataclasses.replace(
+        blank_batch("positions", (1, 2)),
+        rewards=torch.tensor([[[1.0], [2.0]]]),
+        values=torch.tensor([[0.5, 0.25]]),
+        next_values=torch.tensor([[0.25, 4.0]]),
+        alternating=alternating,
+    )
+    last = 2.0 + discount * 4.0 - 0.25
+    first = 1.0 + discount * 0.25 - 0.5 + discount * 0.8 * last
+    torch.testing.assert_close(actor_critic(batch, 0.5, 0.8), torch.tensor([[[first], [last]]]))

@@ -77,6 +77,15 @@ def test_a_kl_in_the_reward_is_not_in_the_loss_but_its_exact_value_is_logged() -
     assert reg.terms(dist, flat, advantages) == {}
 
 
+def test_a_coefficient_that_a_controller_moved_holds_in_the_reward() -> None:
+    batch = rollout("games")
+    reg = regularizer(**REF_K1)
+    taken = (batch.rewards - reg.shape_reward(batch))[batch.valid]
+    reg.state = reg.state.moved(kl_ref_coef=2 * REF_K1["kl_ref_coef"])
+    torch.testing.assert_close((batch.rewards - reg.shape_reward(batch))[batch.valid], 2 * taken)
+    assert taken.abs().max() > 0.01
+
+
 def test_a_kl_in_the_reward_without_its_distribution_is_refused() -> None:
     without = {"ref_legal_logprobs": None, "learner_legal_logprobs": None}
     bare = dataclasses.replace(rollout("games"), **without)

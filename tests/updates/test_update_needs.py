@@ -141,6 +141,19 @@ def test_the_passes_that_remain_are_left_out_beyond_the_target_kl() -> None:
     assert 1 <= passes[1e-3] < 6
 
 
+@pytest.mark.parametrize(("share", "passes"), [(1 / 1.2, 2), (1 / 1.6, 1)])
+def test_passes_end_beyond_one_and_a_half_times_the_target_kl(share: float, passes: int) -> None:
+    batch, learner = make_batch(), make_policy()
+    with torch.no_grad():
+        learner.action_bias.mul_(1.2)  # every state has some KL from the start
+    flat = batch.flat()
+    moved = learner.outputs(flat.obs, flat.legal_ids, batch.temperature).dist.logprobs
+    kl = MaskedCategorical(flat.old_legal_logprobs, flat.legal, 1.0).kl(moved)
+    algorithm = RecordingAlgorithm(update_epochs=2, target_kl=share * float(kl.detach().mean()))
+    metrics = run(learner, batch, algorithm, minibatch_size=flat.num_states)
+    assert metrics["train/passes"] == passes
+
+
 def test_a_step_that_was_left_out_does_not_dilute_the_kl_of_its_pass() -> None:
     batch, learner = make_batch(), make_policy()
     with torch.no_grad():
