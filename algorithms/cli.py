@@ -13,7 +13,7 @@ from types import ModuleType
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
-from algorithms.core.messages import complain
+from algorithms.core.messages import canonical, complain, nearest
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 
@@ -48,16 +48,19 @@ def _run(argv: Sequence[str] | None) -> int:
         return 0 if arguments else 2
     if arguments[0] == "--version":
         return _print_version()
-    if arguments[0] not in COMMANDS:
-        known = ", ".join(COMMANDS)
-        complain("chess-lab", f"unknown command {arguments[0]!r}; known: {known}")
+    name = canonical(arguments[0], COMMANDS)
+    if name is None:
+        known, near = ", ".join(COMMANDS), nearest(arguments[0], COMMANDS)
+        meant = f": did you mean {near!r}?" if near else ";"
+        complain("chess-lab", f"unknown command {arguments[0]!r}{meant} known: {known}")
         return 2
-    command = importlib.import_module(f"algorithms.commands.{arguments[0]}")
-    asked_for_help = any(argument in ("-h", "--help") for argument in arguments)
-    if arguments[0] in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
+    arguments[0] = name
+    command = importlib.import_module(f"algorithms.commands.{name}")
+    asked_for_help = any(argument in ("-h", "--help", "--help-all") for argument in arguments)
+    if name in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
         print("loading ...", file=sys.stderr)
     try:
-        code: int = command.run([_with_dashes(argument) for argument in arguments[1:]])
+        code: int = command.run(arguments[1:])
         if asked_for_help and code == 0:
             _print_examples(command)
         return code
@@ -74,10 +77,10 @@ def _run(argv: Sequence[str] | None) -> int:
     except UntrustedError as error:
         from algorithms.commands.run_end import with_trust
 
-        complain(f"chess-lab {arguments[0]}", f"{error}:\n{with_trust(arguments)}")
+        complain(f"chess-lab {name}", f"{error}:\n{with_trust(arguments)}")
         return 1
     except JsonPathError as error:
-        complain(f"chess-lab {arguments[0]}", error)
+        complain(f"chess-lab {name}", error)
         return 1
 
 
@@ -88,15 +91,6 @@ def _print_version() -> int:
         complain("chess-lab", f"{DISTRIBUTION} is not installed: pip install -e .")
         return 1
     return 0
-
-
-def _with_dashes(argument: str) -> str:
-    """The argument with dashes in a flag's name, where settings of the Python interface have underscores.
-
-    The parsers then know the flag, or suggest the one that its name is the last part of.
-    """
-    name, equals, value = argument.partition("=")
-    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
 def _print_examples(command: ModuleType) -> None:

@@ -48,7 +48,8 @@ def help_text(*arguments: str) -> str:
     command = importlib.import_module(f"algorithms.commands.{arguments[0]}")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        command.run([*arguments[1:], "--help"])
+        everything = "--help-all" if arguments[0] in ("train", "pretrain") else "--help"
+        command.run([*arguments[1:], everything])
     return printed.getvalue()
 
 

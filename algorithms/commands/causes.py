@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.core.messages import WIDTH, Parser, complain, message_lines
+from algorithms.core.messages import WIDTH, canonical, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause
@@ -43,6 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.collapse.causes.architectures import ARCHITECTURES
 
     known = CAUSES | COMPOSITES
+    options.name = canonical(options.name, known) or options.name
     try:
         require_choice("NAME", options.name, known)
         if options.command == "run":
@@ -75,9 +77,9 @@ def make_parser() -> argparse.ArgumentParser:
     # The names are checked later: to offer them here would load torch for --help.
     start.add_argument("--network", default="resnet", help="resnet (default) or move_net")
     start.add_argument("--size", default="full", help="full (default), half, third or harmless")
-    start.add_argument("--seed", type=int, default=0, help="of everything that is random")
+    start.add_argument("--seed", type=whole, default=0, help="of everything that is random")
     start.add_argument(
-        "--num-engines", type=int, help="threads of its evaluator (2); no score changes"
+        "--num-engines", type=whole, help="threads of its evaluator (2); no score changes"
     )
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(

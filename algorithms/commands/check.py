@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
-from algorithms.core.messages import Parser, message_lines
+from algorithms.core.messages import message_lines
 
 EXAMPLES = (
     "chess-lab check",

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
 from algorithms.comparison.executors.choice import add_options
-from algorithms.core.messages import Parser, complain
+from algorithms.core.messages import canonical, complain
+
+if TYPE_CHECKING:
+    from algorithms.comparison.plan import Plan
 
 EXAMPLES = (
     "chess-lab compare grpo rloo --out runs/two",
@@ -19,49 +25,53 @@ EXAMPLES = (
     "chess-lab compare grpo --grid group_size=4,8 --out runs/groups",
 )
 SMOKE_MOVES, SMOKE_SEEDS = 2_048, 2
+OF_PRESETS = (
+    "grid", "budget_moves", "form", "gamma", "evaluator", "treatments", "ent_coef", "grad_share", "tune", "controls",
+)  # fmt: skip
+"""Options that the runs of causes do not read: they have settings of their own."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
+    from algorithms.collapse.causes import CAUSES
     from algorithms.comparison.compare import StoppedError, compare
     from algorithms.comparison.executors.nodes import ClusterError
     from algorithms.comparison.grid import GridError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
     from algorithms.comparison.tuning import TuningError
+    from algorithms.config.names import NAMES
     from chess_env.evaluators import EngineError
 
-    default = Plan(("grpo",))
-    budget = SMOKE_MOVES if options.smoke else default.budget_moves
-    seeds = SMOKE_SEEDS if options.smoke else default.num_seeds
+    # A value that was not given is left to the plan, which has the defaults.
+    names = [field.name for field in dataclasses.fields(Plan)]
+    given = {k: v for k, v in vars(options).items() if k in names and v is not None}
+    if options.smoke:
+        given = {"budget_moves": SMOKE_MOVES, "num_seeds": SMOKE_SEEDS, **given}
+    if options.network is not None:
+        given["cause_network"] = options.network
     try:
-        plan = Plan(
-            presets=tuple(options.names),
-            causes=tuple(options.causes),
-            grid=tuple(options.grid),
-            num_seeds=seeds if options.seeds is None else options.seeds,
-            first_seed=options.first_seed,
-            budget_moves=budget if options.budget_moves is None else options.budget_moves,
-            form=options.form,
-            gamma=options.gamma,
-            evaluator=options.evaluator,
-            treatments=tuple(options.regularization.split(",")),
-            ent_coef=options.ent_coef,
-            grad_share=options.grad_share,
-            tune=options.tune,
-            controls=options.controls,
-            allow_mixed=options.allow_mixed,
-            smoke=options.smoke,
-            network=options.network or default.network,
-            cause_network=options.network or default.cause_network,
-        )
+        given |= {
+            "presets": tuple(canonical(name, NAMES) or name for name in options.presets),
+            "causes": tuple(canonical(name, CAUSES) or name for name in options.causes),
+        }
+        for name in ("grid", "treatments"):
+            if name in given:
+                given[name] = tuple(given[name])
+        plan = Plan(**given)
+        _check_used(plan, given)
         write_json(options.json, {})  # a path that cannot be written should fail before the runs
         say = functools.partial(print, flush=True)
         result = compare(
-            plan, options.out, jobs=options.jobs, ray=options.ray, cell_cpus=options.cell_cpus,
-            say=say, retry_failed=options.retry_failed,
-        )  # fmt: skip
+            plan,
+            options.out,
+            jobs=options.jobs,
+            ray=options.ray,
+            cell_cpus=options.cell_cpus,
+            say=say,
+            retry_failed=options.retry_failed,
+        )
     except StoppedError as stopped:
         again = shlex.join([*program(), "compare", *arguments])
         print(f"{stopped}; the same command continues:\n  {again}")
@@ -83,6 +93,22 @@ def run(arguments: Sequence[str]) -> int:
     return 1 if result.broken else 0
 
 
+def _check_used(plan: Plan, given: Mapping[str, Any]) -> None:
+    """Raises ValueError where an option was given that this comparison does not read."""
+    flags = {"treatments": "regularization"}
+    for name in OF_PRESETS:
+        if given.get(name) and not plan.presets:
+            flag = flags.get(name, name).replace("_", "-")
+            raise ValueError(f"--{flag} is of presets, and causes alone are compared: leave it out")
+    needed = {"grad_share": {"share"}, "ent_coef": {"equal", "share"}}
+    for name, treatments in needed.items():
+        if name in given and not treatments & set(plan.treatments):
+            flag, wanted = name.replace("_", "-"), " or ".join(sorted(treatments))
+            raise ValueError(
+                f"--{flag} is of {wanted}: give it in --regularization, or leave this out"
+            )
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
     from algorithms.networks.settings import DEFAULT_NETWORK, SIZES
@@ -94,7 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add(
-        "names",
+        "presets",
         nargs="*",
         metavar="NAME",
         help="presets, such as grpo ppo rloo delightful_pg, or module:Name of your own",
@@ -105,13 +131,22 @@ def make_parser() -> argparse.ArgumentParser:
         required=True,
         help="folder of the comparison; the same call continues it",
     )
-    add("--causes", nargs="+", default=[], metavar="NAME",
-        help="causes of collapse, each beside its cured twin")  # fmt: skip
-    add("--grid", nargs="+", default=[], metavar="KEY=V1,V2",
-        help="settings to vary, such as group_size=4,8")  # fmt: skip
-    add("--seeds", type=int, help="seeds of every column (8)")
-    add("--first-seed", type=int, default=1, help="the seeds follow on this one (1)")
-    add("--budget-moves", type=int, help="scored moves of each run (150000)")
+    add(
+        "--causes",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="causes of collapse, each beside its cured twin",
+    )
+    add(
+        "--grid",
+        nargs="+",
+        metavar="KEY=V1,V2",
+        help="settings to vary, such as group_size=4,8",
+    )
+    add("--seeds", dest="num_seeds", type=whole, help="seeds of every column (8)")
+    add("--first-seed", type=whole, help="the seeds follow on this one (1)")
+    add("--budget-moves", type=whole, help="scored moves of each run (150000)")
     add_options(parser, jobs=1)
     add(
         "--network",
@@ -119,19 +154,29 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"network of all columns: {', '.join(SIZES)}, or module:Name of your own ({DEFAULT_NETWORK}; "
         "resnet for --causes)",
     )
-    add("--form", default="positions", help="positions or games")
+    add("--form", help="positions (the default) or games")
     add("--gamma", type=float, help="discount per ply in all columns (0 in positions, 1 in games)")
-    add("--evaluator", default="builtin", help="who scores positions (builtin)")
-    add("--regularization", default="none,equal,share",
-        help="how entropy is regularised: any of none,equal,share,preset (none,equal,share)")  # fmt: skip
-    add("--ent-coef", type=float, default=0.03, help="the coefficient of `equal` (0.03)")
-    add("--grad-share", type=float, default=0.2,
-        help="share of bonus and policy gradient norms that the bonus has in `share` (0.2)")  # fmt: skip
+    add("--evaluator", help="who scores positions (builtin)")
+    add(
+        "--regularization",
+        dest="treatments",
+        type=lambda text: text.split(","),
+        help="how entropy is regularised: any of none,equal,share,preset (none,equal,share)",
+    )
+    add("--ent-coef", type=float, help="the coefficient of `equal` (0.03)")
+    add(
+        "--grad-share",
+        type=float,
+        help="share of bonus and policy gradient norms that the bonus has in `share` (0.2)",
+    )
     add("--tune", action="store_true", help="choose each column's learning rate on tuning seeds")
     add("--controls", action="store_true", help="add pairs of columns that must coincide")
     add("--allow-mixed", action="store_true", help="compare runs that are not comparable")
     add("--retry-failed", action="store_true", help="run cells that failed before once more")
-    add("--smoke", action="store_true",
-        help="tiny networks, 2048 moves, 2 seeds, half a minute: to see that it works")  # fmt: skip
+    add(
+        "--smoke",
+        action="store_true",
+        help="tiny networks, 2048 moves, 2 seeds, half a minute: to see that it works",
+    )
     add("--json", type=Path, help="also write the result to this file")
     return parser

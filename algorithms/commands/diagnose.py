@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from algorithms.core.messages import Parser, complain
+from algorithms.commands.parser import Parser
+from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
     from algorithms.collapse.doctor import Diagnosis
@@ -27,7 +28,10 @@ _WIDTH = 79  # and the end of the line
 
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 healthy, 1 a cause did harm or nothing was learned, 2 unreadable, 3 something untold."""
-    options = make_parser().parse_args(list(arguments))
+    parser = make_parser()
+    options = parser.parse_args(list(arguments))
+    if options.json and options.ruled_out:
+        parser.error("--json has all reasons already: leave --ruled-out out")
 
     from algorithms.collapse.doctor import diagnose_run
 

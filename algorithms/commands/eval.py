@@ -1,25 +1,29 @@
-"""`chess-lab eval`: how strong a policy is, in games; its single moves: `eval_positions`."""
+"""`chess-lab eval`: how strong a policy is, in games; with --positions how good its single moves are."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands import eval_positions
+from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import (
     TRUST_HELP,
+    JsonPathError,
     cannot_write,
+    holds_something,
     try_json,
     try_path,
-    write_files,
+    write_json,
 )
-from algorithms.core.messages import Parser, complain
+from algorithms.core.messages import complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:
+    from algorithms.evaluation.move_quality import MoveQuality
     from chess_env.games.players import Player
     from chess_env.matches.match_result import MatchResult
 
@@ -28,6 +32,8 @@ EXAMPLES = (
     "chess-lab eval runs/mine --games 400 --json strength.json",
     "chess-lab eval runs/mine --opponents random engine:nodes=1",
 )
+DEFAULT_GAMES = 200
+DEFAULT_OPENINGS = "openings"
 POLICY = "policy:"
 """Beginning of an opponent's name that is a checkpoint."""
 
@@ -42,15 +48,14 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         JsonPathError: the file named by --json cannot be written, found before any game.
     """
-    parser = make_parser()
+    parser, games = _parser()
     options = parser.parse_args(list(arguments))
-    if options.positions:
-        defaults = {name: parser.get_default(name) for name in eval_positions.GAMES_ONLY}
-        return eval_positions.run(options, defaults)
     try:
-        _check(options)
+        _check(options, games)
     except EvalError as error:
         return _end(1, [str(error)])
+    if options.positions:
+        return _judge_positions(options)
     found: dict[str, MatchResult] = {}
     failed, code = "", 0
     try:
@@ -62,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     except (ValueError, RuntimeError, OSError) as error:
         failed, code = str(error), 1
     # Written before it is printed: the reader of the output may be gone.
-    problems = write_files(options, found, failed, _temperature(options))
+    problems = _write_files(options, found, failed, _temperature(options))
     if found:
         _print(options, found)
     return _end(code, [*([failed] if failed else []), *problems])
@@ -77,6 +82,11 @@ def _end(code: int, problems: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
+    return _parser()[0]
+
+
+def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
+    """(the parser, those of its options that are of games alone and have None where they are not given)."""
     parser = Parser(
         prog="chess-lab eval",
         description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "
@@ -86,61 +96,90 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
         "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "checkpoint",
         metavar="CHECKPOINT",
-        help="a run folder, a checkpoint in it, a .safetensors file, or a shipped policy: example, warm, warm_move_net",
+        help="a run folder, a checkpoint in it, a .safetensors file, or a shipped policy: example, warm, "
+        "warm_move_net",
     )
-    parser.add_argument(
+    add(
+        "--positions",
+        action="store_true",
+        help="no games: regret, Win%% loss, accuracy, top-1/3/5 and pass@1/8 of single moves",
+    )
+    add(
+        "--temperature",
+        type=float,
+        action="append",
+        metavar="T",
+        help="draw moves at this temperature; 0, the default, plays the most probable move. With --positions "
+        "beside the most probable move, may be repeated, and is the run's own (1 without a run) if not given",
+    )
+    add(
+        "--seed",
+        type=whole,
+        default=0,
+        help="of openings and players; with --positions of the bootstrap (default 0)",
+    )
+    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add(
+        "--num-threads",
+        type=whole,
+        metavar="N",
+        help="CPU threads of the network; the figures do not depend on it (default: as many as cores are idle)",
+    )
+    add("--trust", action="store_true", help=TRUST_HELP)
+    add("--json", type=Path, metavar="FILE", help="write the figures")
+    games = parser.add_argument_group("of games alone")
+    add = games.add_argument
+    add(
         "--opponents",
         nargs="+",
         metavar="OPPONENT",
         help="play these in full instead of the ladder",
     )
-    parser.add_argument(
+    add(
         "--games",
-        type=int,
-        default=200,
+        type=whole,
         metavar="N",
-        help="against one opponent; even (default 200)",
+        help=f"against one opponent; even (default {DEFAULT_GAMES})",
     )
-    parser.add_argument(
-        "--temperature", type=float, action="append", metavar="T",
-        help="draw moves at this temperature; 0, the default, plays the most probable move. With --positions "
-        "beside the most probable move, may be repeated, and is the run's own (1 without a run) if not given",
-    )  # fmt: skip
-    parser.add_argument(
-        "--positions", action="store_true",
-        help="no games: regret, Win%% loss, accuracy, top-1/3/5 and pass@1/8 of single moves",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0,
-        help="of openings and players; with --positions of the bootstrap (default 0)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--openings", default="openings", metavar="SPEC",
+    add(
+        "--openings",
+        metavar="SPEC",
         help="start positions: openings (the default, a book), random_plies:2-40, ...",
-    )  # fmt: skip
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    parser.add_argument(
-        "--num-threads", type=int, metavar="N",
-        help="CPU threads of the network; the figures do not depend on it (default: as many as cores are idle)",
-    )  # fmt: skip
-    parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
-    parser.add_argument("--pgn", type=Path, metavar="FILE", help="write every game")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    return parser
+    )
+    add("--pgn", type=Path, metavar="FILE", help="write every game")
+    return parser, games
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
     """Refuses what would fail after minutes of games; what is in the files stays until there are some.
 
     Raises:
         EvalError: names the option and what it may be.
         JsonPathError: the file named by --json cannot be written.
     """
-    if len(options.temperature or ()) > 1:
+    temperatures = options.temperature or []
+    if options.positions:
+        for action in games._group_actions:  # argparse has no public list of them
+            if getattr(options, action.dest) is not None:
+                flag = action.option_strings[0]
+                raise EvalError(
+                    f"{flag} is of games and --positions plays none: leave one of them out"
+                )
+        for each in temperatures:
+            if not (math.isfinite(each) and each >= 0):
+                raise EvalError(
+                    f"--temperature is {each}: expected a temperature of at least 0 (0 is greedy)"
+                )
+            if temperatures.count(each) > 1:
+                raise EvalError(f"--temperature names {each:g} twice: give each once")
+    elif len(temperatures) > 1:
         raise EvalError("--temperature is given more than once: games are played at one")
+    options.games = DEFAULT_GAMES if options.games is None else options.games
+    options.openings = DEFAULT_OPENINGS if options.openings is None else options.openings
     if options.games < 2 or options.games % 2:
         raise EvalError(f"--games is {options.games}: games come in pairs, give an even number")
     if options.seed < 0:
@@ -278,3 +317,109 @@ def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")
     order = [name for name in options.opponents or LADDER if name in found]
     print("\n".join(table({name: found[name] for name in order})))
+
+
+def _write_files(
+    options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
+) -> list[str]:
+    """Errors in writing the files that were asked for; if one fails, the other is still written.
+
+    After an error they get the games that were played; if there are none, an earlier result stays.
+    """
+    problems = []
+    if options.json is not None and (found or not holds_something(options.json)):
+        try:
+            write_json(options.json, _values(options, found, failed, temperature))
+        except JsonPathError as error:
+            problems.append(str(error))
+    if options.pgn is not None and found:
+        try:
+            _write_pgn(options, found)
+        except OSError as error:
+            problems.append(cannot_write("--pgn", options.pgn, error))
+    return problems
+
+
+def _values(
+    options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
+) -> dict[str, Any]:
+    from algorithms.evaluation.strength import to_dict
+    from chess_env.matches.arena import MATCH_PLIES
+
+    return {
+        "checkpoint": options.checkpoint,
+        "temperature": temperature,
+        "openings": options.openings,
+        "seed": options.seed,
+        "max_plies": MATCH_PLIES,
+        "error": failed,
+        "opponents": [to_dict(name, match) for name, match in found.items()],
+    }
+
+
+def _write_pgn(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
+    from chess_env.matches.match_result import to_pgn
+
+    with options.pgn.open("w", encoding="utf-8") as file:
+        for match in found.values():
+            file.writelines(to_pgn(match, f"chess-lab eval, seed {options.seed}"))
+
+
+def _judge_positions(options: argparse.Namespace) -> int:
+    """Exit code of --positions; prints how good the policy's single moves are on the held-out table."""
+    values: dict[str, Any] = {"checkpoint": options.checkpoint, "seed": options.seed, "error": ""}
+    try:
+        evaluator_id, found = _measure_positions(options)
+    except (ValueError, RuntimeError, OSError) as error:
+        if not holds_something(options.json):
+            write_json(options.json, {**values, "error": str(error), "positions": []})
+        return _end(1, [str(error)])
+    _print_positions(options, evaluator_id, found)
+    judged = [quality.to_dict() for quality in found]
+    write_json(options.json, {**values, "evaluator_id": evaluator_id, "positions": judged})
+    return 0
+
+
+def _measure_positions(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
+    """(the evaluator of the table, what was found by slice, then way of choosing)."""
+    import torch
+
+    from algorithms.config.foreign import Trust
+    from algorithms.evaluation.heldout import prepare_slice
+    from algorithms.evaluation.load_policy import load_policy, run_temperature, threads_of
+    from algorithms.evaluation.move_quality import judge, policy_probs, uniform_probs
+    from algorithms.evaluation.policy_player import GREEDY
+    from algorithms.networks.device import choose_device
+    from chess_env.positions.heldout import load_heldout
+
+    torch.set_num_threads(threads_of(options.num_threads))
+    device = choose_device(options.device)
+    policy = load_policy(options.checkpoint, Trust(options.trust)).to(device)
+    asked = options.temperature
+    if asked is None:
+        trained = run_temperature(options.checkpoint)
+        asked = [1.0 if trained is None else trained]
+    heldout, found = load_heldout(), []
+    for name in heldout.slice_names:
+        held = prepare_slice(heldout, name)
+        for temperature in [GREEDY, *(value for value in asked if value != GREEDY)]:
+            probs = policy_probs(policy, held, temperature=temperature, device=device)
+            chooser = "greedy" if temperature == GREEDY else f"T={temperature:g}"
+            found.append(
+                judge(probs, held, chooser=chooser, temperature=temperature, seed=options.seed)
+            )
+        found.append(
+            judge(uniform_probs(held), held, chooser="uniform", temperature=None, seed=options.seed)
+        )
+    return heldout.evaluator_id, found
+
+
+def _print_positions(
+    options: argparse.Namespace, evaluator_id: str, found: list[MoveQuality]
+) -> None:
+    from algorithms.evaluation.move_quality import evaluator_lines, table
+
+    print(f"{options.checkpoint}, held-out positions, seed {options.seed}")
+    print("\n".join(evaluator_lines(evaluator_id)))
+    print("means over positions, 95 % intervals by bootstrap over them; entropy in nats\n")
+    print("\n".join(table(found)))

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from algorithms.core.messages import Parser, complain
+from algorithms.commands.parser import Parser
+from algorithms.core.messages import complain
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:

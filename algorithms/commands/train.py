@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import run_end
+from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import code_of, end_of_run
-from algorithms.core.messages import complain
+from algorithms.core.messages import canonical, complain
 from algorithms.run_folder.files import CONFIG_FILE
 
 if TYPE_CHECKING:
@@ -23,25 +25,26 @@ EXAMPLES = (
     "chess-lab train rloo --seed 1 --total-moves 50000 --run-dir runs/mine",
     "chess-lab train ppo --smoke --env.evaluator builtin",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Start:
-    """The run that the first words of the command line mean.
-
-    Attributes:
-        config: the run, before the settings that follow.
-        arguments: the settings that follow.
-        prog: what the help calls the command.
-        resumed: the folder of the run that goes on.
-        preset: the settings that were asked for by name.
-    """
-
-    config: TrainConfig
-    arguments: Sequence[str]
-    prog: str = "chess-lab train"
-    resumed: Path | None = None
-    preset: str | None = None
+USAGE = """chess-lab train NAME [options]
+       chess-lab train MODULE:CLASS [options]
+       chess-lab train exact --preset strong [changes]
+       chess-lab train --resume RUN_DIR
+       chess-lab train --like RUN_DIR [changes]"""
+CHANGED_MOST = (
+    "total_moves",
+    "seed",
+    "run_dir",
+    "init_from",
+    "device",
+    "track",
+    "algorithm.group_size",
+    "policy.network",
+    "rollout.form",
+    "env.evaluator",
+    "optimizer.learning_rate",
+    "regularizer.ent_coef",
+)
+"""Settings that --help shows; --help-all shows all."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -53,41 +56,39 @@ def run(arguments: Sequence[str]) -> int:
     # With --num-threads above 1, waiting OpenMP threads would otherwise burn the cores that the
     # engines need; torch reads this when it is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Which run is meant decides which settings there are, so its options are taken out first.
+    options, words = which_run().parse_known_args(list(arguments))
+    name = words.pop(0) if words and not words[0].startswith("-") else None
+
     from algorithms.collapse.doctor import Watch
-    from algorithms.commands.arguments import parse, take
-    from algorithms.config import run as configuration
+    from algorithms.commands.run_options import given, with_settings
     from algorithms.config.files import to_dict
     from algorithms.config.foreign import trusting_commands
     from algorithms.integrations.loops import LOOPS
-    from algorithms.moved import flags_today
     from algorithms.processes import check_division, joined_processes
     from algorithms.processes.launch import launch, launched, restarted
     from algorithms.reports.run_files import read_metrics
 
-    arguments = flags_today(arguments)
     try:
-        start = _start(arguments)
-        if start is None:
-            return _usage(arguments)
-        config, resume = start.config, start.resumed is not None
-        if "--smoke" in arguments and not resume:
-            config = configuration.smoke(config)
-        options = parse(
-            configuration.TrainOptions(config),
-            start.arguments,
-            prog=start.prog,
-            command="chess-lab train",
-            description="Train by self-play. A run folder under runs/ keeps everything.",
-        )
+        begun = _begun(options, name, words)
+        if options.help or options.help_all:
+            make_parser(begun, everything=options.help_all).print_help()
+            return 0
+        if begun is None:
+            return _usage(name)
+        settings = given(make_parser(begun), words, begun)
+        config = with_settings(begun, settings, command="chess-lab train")
+        _check_used(config, settings)
         write_json(options.json, {})  # a path that cannot be written should fail before the run
-        loop, config = LOOPS[options.config.loop], options.config
+        loop = LOOPS[config.loop]
         if options.num_processes > 1 and not launched():
             loop.check(config)
             check_division(config.num_shards, options.num_processes)
-            return launch(["train", *take("--num-processes", arguments)[1]], options.num_processes)
+            return launch(["train", *arguments], options.num_processes)
+        resume = options.resume is not None
         if restarted() and config.run_dir is not None and (config.run_dir / CONFIG_FILE).exists():
             resume = True
-        so_far = [] if start.resumed is None else read_metrics(start.resumed, begun=False)
+        so_far = [] if options.resume is None else read_metrics(options.resume, begun=False)
         with joined_processes() as processes:
             leads = processes.rank == 0
             together = {"processes": processes} if processes.count > 1 else {}
@@ -100,93 +101,165 @@ def run(arguments: Sequence[str]) -> int:
         return code_of(result)
 
     def further(stopped: bool) -> list[str]:
-        begin = [result.algorithm, *(("--preset", start.preset) if start.preset else ())]
+        begin = [result.algorithm, *(("--preset", options.preset) if options.preset else ())]
         can_resume, smoke = stopped and loop.resumes, options.smoke
         return run_end.after_training(
-            result.run_dir, begin, resume=can_resume, smoke=smoke,
-            trusting=trusting_commands(to_dict(options.config)),
-        )  # fmt: skip
+            result.run_dir,
+            begin,
+            resume=can_resume,
+            smoke=smoke,
+            trusting=trusting_commands(to_dict(config)),
+        )
 
     return end_of_run(result, options.json, further)
 
 
-def _start(arguments: Sequence[str]) -> Start | None:
-    """The run that is meant; None where no run is named."""
-    from algorithms.commands.arguments import take
-    from algorithms.config.names import NAMES
+def which_run() -> Parser:
+    """The parser of the options that say which run is meant, and what becomes of its result."""
+    parser = Parser(prog="chess-lab train", usage=USAGE, add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("-h", "--help", action="store_true", help="show this: the settings that people change most")
+    add("--help-all", action="store_true", help="show all settings")
+    add(
+        "--preset", metavar="NAME", help='"strong": the settings for playing strength (exact, grpo)'
+    )
+    add("--resume", type=Path, metavar="RUN_DIR", help="continue this run; it keeps its settings")
+    add(
+        "--like",
+        type=Path,
+        metavar="RUN_DIR",
+        help="a new run with the settings of this one, but for those given here",
+    )
+    add(
+        "--smoke",
+        action="store_true",
+        help="a run of a few seconds with a tiny network, to see that everything works",
+    )
+    add(
+        "--trust",
+        action="store_true",
+        help="use what the folder's settings name: code, programs, files outside it",
+    )
+    add(
+        "--num-processes",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="processes on this machine that carry the run's shards, each with engines of its own; set "
+        "--num-shards to a multiple of it. For several machines: `torchrun`",
+    )
+    add("--json", type=Path, metavar="FILE", help="also write the result to this file")
+    return parser
 
-    resumed, like = take("--resume", arguments)[0], take("--like", arguments)[0]
-    if resumed is not None and like is not None:
+
+def make_parser(*configs: TrainConfig | None, everything: bool = True) -> Parser:
+    """The parser of all its options.
+
+    Args:
+        configs: runs whose settings it has; none or None: those that every run has.
+        everything: whether its help shows all settings.
+    """
+    from algorithms.commands.run_options import add_settings
+    from algorithms.config.names import NAMES, named_run
+
+    known = textwrap.fill(" ".join(NAMES), 74)
+    parser = Parser(
+        prog="chess-lab train",
+        usage=USAGE,
+        description=f"Train by self-play. A run folder under runs/ keeps everything. NAME is one of\n{known}",
+        epilog="A flag may be written by its end alone: --ent-coef, --lr.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[which_run()],
+        add_help=False,
+        allow_abbrev=False,
+    )
+    runs = [config or named_run("grpo") for config in configs or (None,)]
+    shown = None if everything else [*CHANGED_MOST, *(s for run in runs for s in _own(run))]
+    add_settings(parser, runs, shown)
+    return parser
+
+
+def _own(config: TrainConfig) -> list[str]:
+    """The settings of an algorithm of the user's own, which no page lists."""
+    fields = dataclasses.fields(config.algorithm) if ":" in (config.preset or "") else ()
+    return [f"algorithm.{field.name}" for field in fields]
+
+
+def _check_used(config: TrainConfig, settings: dict[str, Any]) -> None:
+    """Raises ValueError where a setting was given that this run does not read."""
+    for name in ("match.games", "match.interval_updates"):
+        if name in settings and not config.match.opponents:
+            flag = name.replace("_", "-")
+            raise ValueError(f"--{flag} is of matches, and there are none: give --match.opponents")
+
+
+def _begun(
+    options: argparse.Namespace, name: str | None, words: Sequence[str]
+) -> TrainConfig | None:
+    """The run that is meant, before the settings that follow; None where none is named.
+
+    Raises:
+        ValueError: it cannot be read, or an option was given that has no meaning for it.
+    """
+    from algorithms.config.names import NAMES, STRONG, named_run, strong
+    from algorithms.config.run import smoke
+    from algorithms.core.checks import require, require_choice
+
+    require(
+        options.num_processes >= 1, f"--num-processes is {options.num_processes}: give 1 or more"
+    )
+    if options.resume is not None and options.like is not None:
         raise ValueError("--resume continues a run, --like begins one: leave one of them out")
-    if resumed is not None:
-        return _resumed(Path(resumed), arguments)
-    if like is not None:
-        return _like(Path(like), arguments)
-    if arguments and (arguments[0] in NAMES or ":" in arguments[0]):
-        return _named(arguments[0], arguments[1:])
-    return None
+    if options.resume is not None:
+        config = dataclasses.replace(
+            _loaded(options.resume, options, name, words), run_dir=options.resume
+        )
+        require(not options.smoke, "--resume keeps the size of the run: leave --smoke out")
+    elif options.like is not None:
+        config = _loaded(options.like, options, name, words)
+        # A fault of `chess-lab causes` is in no setting: this run is the one without it.
+        config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
+    else:
+        require(not options.trust, "--trust is about a folder: it needs --resume or --like")
+        name = name and (canonical(name, NAMES) or name)
+        if name is None or (name not in NAMES and ":" not in name):
+            return None
+        config = named_run(name)
+    if options.preset is not None:
+        folder = options.resume or options.like
+        require(folder is None, f"--preset begins a run, and {folder} has settings: leave one out")
+        options.preset = canonical(options.preset, (STRONG,)) or options.preset
+        require_choice("--preset", options.preset, (STRONG,))
+        config = strong(config)
+    return smoke(config) if options.smoke else config
 
 
-def _resumed(folder: Path, arguments: Sequence[str]) -> Start:
-    """The run in a folder, which goes on there."""
-    config, arguments = _loaded(folder, arguments)
-    return Start(dataclasses.replace(config, run_dir=folder), arguments, resumed=folder)
-
-
-def _like(folder: Path, arguments: Sequence[str]) -> Start:
-    """A new run with the settings of that in a folder."""
-    config, arguments = _loaded(folder, arguments)
-    # A fault of `chess-lab causes` is in no setting: this run is the one without it.
-    config = dataclasses.replace(config, run_dir=None, cause=None, preflight=True)
-    return Start(config, arguments)
-
-
-def _loaded(folder: Path, arguments: Sequence[str]) -> tuple[TrainConfig, Sequence[str]]:
-    """(the configuration in a folder, the arguments without the name of its run)."""
-    from algorithms.commands.arguments import trust_in
+def _loaded(
+    folder: Path, options: argparse.Namespace, name: str | None, words: Sequence[str]
+) -> TrainConfig:
+    """The configuration in a folder; `name` is that of its run, or None."""
+    from algorithms.commands.run_options import trust_in
     from algorithms.config.files import load
 
-    config = load(folder / CONFIG_FILE, trust_in(arguments))
-    if arguments[0] == config.label:
-        return config, arguments[1:]
-    if not arguments[0].startswith("-"):
-        raise ValueError(
-            f"{folder} holds a run of {config.label}, not {arguments[0]}: leave the name out"
-        )
-    return config, arguments
+    trust = trust_in(words, name, everything=options.trust)
+    config = load(folder / CONFIG_FILE, trust)
+    if name is not None and canonical(name, [config.label]) is None:
+        raise ValueError(f"{folder} holds a run of {config.label}, not {name}: leave the name out")
+    return config
 
 
-def _named(name: str, arguments: Sequence[str]) -> Start:
-    """The run of a name, or of a name and --preset."""
-    from algorithms.commands.arguments import take
-    from algorithms.config.names import STRONG, named_run, strong
-    from algorithms.core.checks import require_choice
-
-    config = named_run(name)
-    preset, arguments = take("--preset", arguments)
-    if preset is not None:
-        require_choice("--preset", preset, (STRONG,))
-        config = strong(config)
-    return Start(config, arguments, prog=f"chess-lab train {name}", preset=preset)
-
-
-def _usage(arguments: Sequence[str]) -> int:
+def _usage(name: str | None) -> int:
     """Exit code; prints what can be trained, and what a wrong name is near to."""
     from algorithms.config.names import NAMES
     from algorithms.core.checks import require_choice
 
-    if arguments and not arguments[0].startswith("-"):
+    if name is not None:
         try:
-            require_choice("NAME", arguments[0], NAMES)
+            require_choice("NAME", name, NAMES)
         except ValueError as error:
             complain("chess-lab train", error)
     known = textwrap.fill(
         " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
     )
-    print(f"usage: chess-lab train NAME [options]\n"
-          f"       chess-lab train MODULE:CLASS [options]\n"
-          f"       chess-lab train exact --preset strong [changes]\n"
-          f"       chess-lab train --resume RUN_DIR\n"
-          f"       chess-lab train --like RUN_DIR [changes]\n{known}\n"
-          f"`chess-lab train NAME --help` lists the options.")  # fmt: skip
-    return 0 if any(a in ("-h", "--help") for a in arguments) else 2
+    print(f"usage: {USAGE}\n{known}\n`chess-lab train NAME --help` lists the options.")
+    return 2

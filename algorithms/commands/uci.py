@@ -11,8 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.core.messages import Parser, complain
+from algorithms.core.messages import complain, nearest
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
 
@@ -48,7 +49,11 @@ def run(arguments: Sequence[str]) -> NoReturn:
         heard = serve(name, lambda: _load(source, trust), sys.stdin.buffer, output)
         # The input may have ended before it was tried to load what is not there.
         if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
-            raise ValueError(f"{source!r} cannot be read: there is no such file, folder or policy")
+            near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
+            meant = f"; did you mean {near!r}?" if near else ""
+            raise ValueError(
+                f"{source!r} cannot be read: there is no such file, folder or policy{meant}"
+            )
         if not heard:
             raise ValueError(f"the input ended before any command: {_HOW}")
         code = 0

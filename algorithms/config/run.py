@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from algorithms.config.sections import (
     EnvConfig,
     MatchConfig,
@@ -34,7 +32,6 @@ __all__ = [
     "RegularizerConfig",
     "RolloutConfig",
     "TrainConfig",
-    "TrainOptions",
     "smoke",
 ]
 
@@ -116,7 +113,7 @@ class TrainConfig:
     eval_interval_updates: Count = 10
     diagnostics_interval_updates: Count = 10
     checkpoint_interval_updates: Count = 20
-    checkpoint_keep: Annotated[Kept | None, tyro.conf.arg(metavar="N|all")] = None
+    checkpoint_keep: Kept | None = None
     seed: Seed = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     compile: bool = False
@@ -127,8 +124,8 @@ class TrainConfig:
     init_from: str | None = None
     run_dir: Path | None = None
     loop: Literal["native", "sb3"] = "native"
-    preset: tyro.conf.Suppress[str | None] = None
-    cause: tyro.conf.Suppress[str | None] = None
+    preset: str | None = None
+    cause: str | None = None
 
     def settled(self) -> TrainConfig:
         """The same run with a number for each setting that the network decides; this is recorded."""
@@ -167,31 +164,3 @@ def smoke(config: TrainConfig) -> TrainConfig:
         checkpoint_interval_updates=2,
         match=dataclasses.replace(config.match, games=2, interval_updates=10**6),
     )
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """Options of `chess-lab train NAME`.
-
-    Attributes:
-        config: the run.
-        smoke: a run of a few seconds with a tiny network, to see that everything works.
-        resume: continue the run in this folder; it keeps its settings.
-        like: a new run with the settings of the run in this folder, but for those given here.
-        trust: use what the folder's settings name: code, programs, files outside it.
-        num_processes: processes on this machine that carry the run's shards, each with engines of its own; set
-            --num-shards to a multiple of it. For several machines: `torchrun`.
-        json: also write the result to this file.
-    """
-
-    # The empty name puts the run's own settings at the top level: --total-moves, --env.evaluator.
-    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
-    smoke: bool = False
-    resume: Path | None = None
-    like: Path | None = None
-    trust: bool = False
-    num_processes: Count = 1
-    json: Path | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)

@@ -6,7 +6,6 @@ A dataclass writes the range of a field into its type, `learning_rate: Positive 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import math
 import typing
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
 from algorithms.core.algorithm import Controls
+from algorithms.core.messages import nearest
 
 _SHOWN = 200
 
@@ -107,9 +107,10 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = list(choices)
     if value in known:
         return
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.0)[0]
+    near = nearest(str(value), known)
+    meant = f"; did you mean {near!r}?" if near else ""
     listed = ", ".join(repr(choice) for choice in known)
-    raise ValueError(f"{name} is {shown(value)}: expected one of {listed}; did you mean {near!r}?")
+    raise ValueError(f"{name} is {shown(value)}: expected one of {listed}{meant}")
 
 
 def require_count(name: str, value: int, minimum: int, why: str) -> None:

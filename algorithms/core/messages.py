@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+import difflib
 import re
 import sys
 import textwrap
-from typing import NoReturn
+from collections.abc import Iterable
 
 WIDTH = 80
 """Columns that every terminal has."""
@@ -47,11 +47,36 @@ def complain(command: str, error: object) -> None:
     print("\n".join(message_lines(f"{command}: {error}")), file=sys.stderr)
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser of options whose errors are in lines of at most 80 columns."""
+SAME = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "gpu": "cuda",
+    "tb": "tensorboard",
+}
+"""Names that everybody knows under another one."""
 
-    def error(self, message: str) -> NoReturn:
-        """Prints the usage and the error, and ends the process with code 2."""
-        self.print_usage(sys.stderr)
-        complain(f"{self.prog}: error", message)
-        self.exit(2)
+
+def canonical(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is this one but for capitals, dashes and underscores; None where there is none."""
+    names = list(known)
+    if name in names:
+        return name
+    found = [each for each in names if _folded(each) == _folded(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant; None where none is near."""
+    names = list(known)
+    meant = SAME.get(name.casefold(), name)
+    found = canonical(meant, names)
+    if found is None:
+        by_folded = {_folded(each): each for each in names}
+        near = difflib.get_close_matches(_folded(meant), by_folded, n=1, cutoff=0.55)
+        found = by_folded[near[0]] if near else None
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("-", "_")

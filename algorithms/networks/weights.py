@@ -11,6 +11,7 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from algorithms.core.checks import shown
+from algorithms.core.messages import nearest
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint
@@ -107,10 +108,11 @@ def read_weights(source: str) -> dict[str, Tensor]:
             )
         return load_tensors(raw)
     except (OSError, checkpoint.CheckpointError, SafetensorError, KeyError) as error:
-        known = ", ".join(shipped_names()) or "none"
+        known, near = ", ".join(shipped_names()) or "none", nearest(source, shipped_names())
+        meant = f"; did you mean {near!r}?" if near else ""
         raise ValueError(
             f"{shown(source)} cannot be read ({_why(error)}): give a run folder, a checkpoint "
-            f"folder, a .safetensors file, or a shipped policy ({known})"
+            f"folder, a .safetensors file, or a shipped policy ({known}){meant}"
         ) from error
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from algorithms.config import files as config_file
 from algorithms.config.build import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
@@ -138,7 +136,7 @@ class PretrainConfig:
         run_dir: the run folder; None makes runs/pretrain-<date>-<time>.
     """
 
-    labels: Annotated[LabelConfig, tyro.conf.arg(name="")] = field(default_factory=LabelConfig)
+    labels: LabelConfig = field(default_factory=LabelConfig)
     target: Literal["soft", "best", "played"] = "soft"
     target_temperature: Annotated[float, at_least(1e-6)] = 0.02
     target_clip_cp: Count = 1_000
@@ -252,22 +250,3 @@ def load_record(path: Path) -> PretrainConfig:
 def check_resumable(old: PretrainConfig, new: PretrainConfig) -> None:
     """Raises ValueError where `new` differs from the run's own settings in more than it may."""
     config_file.refuse_changes(to_dict(old), to_dict(new), RESUME_MAY_CHANGE)
-
-
-@dataclass(frozen=True)
-class PretrainOptions:
-    """Options of `chess-lab pretrain`.
-
-    Attributes:
-        config: the run.
-        smoke: a run of a few seconds with a tiny network, to see that everything works.
-        resume: continue the run in this folder; it keeps its settings.
-        trust: use what the folder's settings name: code, programs, files outside it.
-        json: also write the result to this file.
-    """
-
-    config: Annotated[PretrainConfig, tyro.conf.arg(name="")]
-    smoke: bool = False
-    resume: Path | None = None
-    trust: bool = False
-    json: Path | None = None

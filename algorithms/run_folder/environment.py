@@ -18,7 +18,7 @@ from algorithms.run_folder.files import replace_json
 from algorithms.run_folder.reading import load_json
 from chess_env.custom_objects import source_record
 
-PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "tyro", "rich")
+PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "rich")
 
 
 def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:

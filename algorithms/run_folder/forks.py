@@ -26,11 +26,10 @@ from typing import NoReturn
 
 _CLI = "algorithms.cli"
 _LOADED = (
-    "tyro",
     "torch._dynamo",  # the first optimizer imports it
     _CLI,
     "algorithms.collapse.doctor",
-    "algorithms.commands.arguments",
+    "algorithms.commands.run_options",
     "algorithms.commands.train",
     "algorithms.integrations.loops",
 )

@@ -7,13 +7,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from algorithms.commands import COMMANDS
-from algorithms.commands.arguments import negated
-from algorithms.commands.completion import settings_of
+from algorithms.commands import COMMANDS, pretrain, train
+from algorithms.commands.run_options import descriptions, negated, options_of
 from algorithms.config.names import named_run
-from algorithms.config.run import TrainOptions
-from algorithms.pretraining.config import PretrainConfig, PretrainOptions
-from docs.pages.settings import descriptions
+from algorithms.pretraining.config import PretrainConfig
 from docs.pages.writing.markdown import filled, table
 
 Titled = tuple[str, str]
@@ -35,9 +32,9 @@ def examples(command: str) -> Sequence[str]:
 def options(command: str) -> list[Titled]:
     """The tables of a command."""
     if command == "train":  # what each algorithm's own options do stands on its page
-        return settings(TrainOptions(named_run("grpo")), "algorithm")
+        return parsed(train.which_run()) + settings(named_run("grpo"), "algorithm")
     if command == "pretrain":
-        return settings(PretrainOptions(PretrainConfig()))
+        return parsed(pretrain.which_run()) + settings(PretrainConfig())
     return parsed(importlib.import_module(f"algorithms.commands.{command}").make_parser())
 
 
@@ -49,10 +46,9 @@ def settings(record: Any, elsewhere: str | None = None) -> list[Titled]:
         elsewhere: a section that is left out.
     """
     rows: dict[str, list[tuple[str, str, str]]] = {}
-    for sections, flag, owner, name in settings_of(record):
-        section = ".".join(sections)
+    for flag, section, setting in options_of(record):
         if section != elsewhere:
-            value, text = getattr(owner, name), _line(descriptions(type(owner))[name])
+            value, text = setting.value, descriptions(type(setting.owner))[setting.field]
             shown, does = _shown(value), negated(text) if value is True else text
             rows.setdefault(section, []).append((f"`{flag}`", shown and f"`{shown}`", does))
     return [(name, table(["option", "value", "what it does"], own)) for name, own in rows.items()]

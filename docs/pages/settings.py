@@ -6,9 +6,8 @@ import dataclasses
 import re
 from typing import Any
 
-import docstring_parser
-
 from algorithms import PRESETS
+from algorithms.commands.run_options import descriptions
 from algorithms.regularization import RegularizerConfig
 from docs.pages import ROOT
 from docs.pages.writing.markdown import table
@@ -47,11 +46,3 @@ def settings(name: str) -> str:
 def _row(prefix: str, record: Any, name: str) -> tuple[str, str, str]:
     option = f"`--{prefix}.{name.replace('_', '-')}`"
     return option, f"`{getattr(record, name)}`", descriptions(type(record))[name]
-
-
-def descriptions(record: type) -> dict[str, str]:
-    """What each field of a dataclass does, from the Attributes sections of its docstring and its bases'."""
-    parsed = [docstring_parser.parse(base.__doc__ or "") for base in reversed(record.__mro__)]
-    return {
-        p.arg_name: " ".join((p.description or "").split()) for each in parsed for p in each.params
-    }

@@ -283,7 +283,9 @@ def test_nothing_outside_the_laboratory_can_reach_a_fault() -> None:
         if any("causes" in match.group(0) for match in reach.finditer(text)):
             found.add(where)
     # The second lists the causes' names for a shell and runs none of them.
-    assert found == {"algorithms/commands/causes.py", "algorithms/commands/completion.py"}
+    assert found == {
+        f"algorithms/commands/{name}.py" for name in ("causes", "compare", "completion")
+    }
 
 
 def test_the_streams_of_a_faulty_run_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:

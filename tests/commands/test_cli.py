@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS, cli
-from algorithms.commands.completion import settings_of
+from algorithms.commands.parser import flags_ending_in
+from algorithms.commands.run_options import options_of
+from algorithms.comparison.axes import value_at
 from algorithms.config import files as config_file
 from algorithms.config.names import NAMES, named_run
-from algorithms.config.run import TrainConfig, TrainOptions
+from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from tests.commands.lab import ENV, chess_lab
@@ -89,7 +92,15 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["trian"], 2, "unknown command 'trian'"),
+        (["trian"], 2, "unknown command 'trian': did you mean 'train'?"),
+        (["train", "grpo", "--resume", "x", "--like", "y"], 1, "leave one of them out"),
+        (["train", "grpo", "--trust"], 1, "needs --resume or --like"),
+        (["train", "grpo", "--match.games", "4"], 1, "give --match.opponents"),
+        (["train", "grpo", "--num-processes", "0"], 1, "--num-processes is 0"),
+        (["pretrain", "--min-rating", "1800"], 1, "--min-rating is of games: it needs --pgn"),
+        (["pretrain", "--pgn", "x.pgn", "--walk-plies", "3"], 1, "--walk-plies labels positions"),
+        (["pretrain", "--target", "best", "--target-clip-cp", "9"], 1, "the target is best"),
+        (["diagnose", "x", "--json", "--ruled-out"], 2, "leave --ruled-out out"),
         (["train", "--resume", "nowhere"], 1, "nowhere/config.json"),
         (["train", "grpo", "--resume", "nowhere", "--smoke"], 1, "nowhere/config.json"),
         (["train", "grpo", "--env.evaluator", "stokfish"], 1, "'stokfish' is unknown"),
@@ -97,19 +108,51 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
         (["train", "grpo", "--rollout.temperature", "0"], 2, "temperature is 0.0"),
         (["train", "grpo", "--algorithm.group-size", "1"], 2, "group_size is 1"),
         (["train", "grpo", "--total-mvoes", "1"], 2, "--total-moves"),
-        (["train", "grpo", "--learning_rate", "0.1"], 2, "--optimizer.learning-rate"),
-        (["train", "grpo", "--learning-rate", "0.1"], 2, "--optimizer.learning-rate"),
-        (["train", "grpo", "--ent_coef=0.1"], 2, "--regularizer.ent-coef"),
-        (["pretrain", "--head_dim=8"], 2, "--policy.head-dim"),
+        (["train", "grpo", "--wandb"], 2, "did you mean --track wandb?"),
+        (["train", "grpo", "--cuda"], 2, "did you mean --device cuda?"),
+        (["train", "grpo", "--gpu"], 2, "did you mean --device cuda?"),
+        (["train", "grpo", "--batch-size", "8"], 2, "did you mean --optimizer.minibatch-size?"),
+        (["train", "grpo", "--kl-coef", "1"], 2, "--regularizer.kl-old-coef or"),
+        (["train", "grpo", "--steps", "8"], 2, "did you mean --total-moves?"),
+        (
+            ["train", "grpo", "--preflight"],
+            2,
+            "is on without a flag, and --no-preflight turns it off",
+        ),
+        (["train", "grpo", "--no-smoke"], 2, "leave --smoke out"),
+        (["train", "grpo", "--size", "tiny"], 2, "--algorithm.group-size or --policy.size or"),
+        (["train", "grpo", "--interval-updates", "3"], 2, "--eval-interval-updates or"),
+        (["train", "grpo", "--learning-rate", "-1"], 2, "learning_rate is -1.0"),
+        (["train", "grpo", "--total-moves", "1.5"], 2, "'1.5' is no whole number"),
+        (["train", "grpo", "--total-moves", "1e400"], 2, "'1e400' is no whole number"),
+        (["train", "grpo", "--lr", "fast"], 2, "'fast' is no number"),
+        (["train", "grpo", "--seed"], 2, "expected one argument"),
+        (["train", "dr_grop"], 2, "did you mean 'dr_grpo'?"),
+        (["train", "zzzz"], 2, "'exact', 'sb3_maskable_ppo'"),
+        (["eval", "exmaple", "--positions"], 1, "did you mean 'example'?"),
+        (["causes", "show", "temprature_mismatch"], 2, "did you mean 'temperature_mismatch'?"),
+        (["causes", "run", "kl_trap", "--curd"], 2, "did you mean --cured?"),
+        (
+            ["compare", "--causes", "kl_trap", "--form", "games", "--out", "/no/x"],
+            1,
+            "--form is of",
+        ),
+        (
+            ["compare", "grpo", "--grad-share", ".1", "--regularization", "none", "--out", "/no/x"],
+            1,
+            "--grad-share is of share",
+        ),
+        (["compare", "gpro", "--out", "/no/x"], 1, "did you mean 'grpo'?"),
         (["train", "grpo", "--rollout.num_evns", "4"], 2, "--rollout.num-envs"),
         (["train", "grpo", "--total_moves", "10"], 1, "total_moves is 10"),
-        (["eval", "warm", "--num_threads=x"], 2, "argument --num-threads: invalid int value: 'x'"),
+        (["eval", "warm", "--num_threads=x"], 2, "argument --num-threads: 'x' is no whole number"),
         (["train", "grpo", "--total-moves", "10"], 1, "total_moves is 10"),
         (["train", "exact", "--rollout.form", "games"], 1, "set rollout.form to positions"),
         (["train", "grpo", "--rollout.form", "gams"], 2, "games"),
         (["train", "grpo", "--rollout.teacher-fraction", "0.5"], 2, "set rollout.form to games"),
         (["train", "grpo", "--optimizer.frozen-layers", "hedd"], 1, "did you mean 'head'?"),
-        (["train", "grpo", "--policy.head-dtype", "fp16"], 2, "float16"),
+        (["train", "grpo", "--precision.head-dtype", "fp16"], 2, "did you mean 'float16'"),
+        (["train", "grpo", "--policy.head-dtype", "x"], 2, "did you mean --precision.head-dtype?"),
         (["train", "grpo", "--algorithm.advantage-scale", "grup"], 2, "did you mean 'group'"),
         (["train", "grpo", "--regularizer.ent-estimator=sampld"], 2, "did you mean 'sampled'"),
         (["train", "grpo", "--device", "cdua"], 2, "did you mean 'cuda'"),
@@ -137,12 +180,72 @@ def test_the_value_of_a_flag_keeps_its_underscores(
     assert config.run_dir == tmp_path / "a_run"
 
 
-def test_the_last_part_of_every_setting_gets_its_whole_name() -> None:
-    flags = [each.flag for each in settings_of(TrainOptions(named_run("grpo")))]
-    for flag in (flag for flag in flags if "." in flag):
-        last = "--" + flag.rpartition(".")[2].replace("-", "_")
-        code, _, err = chess_lab("train", "grpo", last, "1")
-        assert code == 2 and flag in err, last
+@pytest.mark.parametrize(
+    ("words", "setting", "value"),
+    [
+        ("GRPO --lr 1e-3", "optimizer.learning_rate", 1e-3),
+        ("grpo --learning_rate=0.1", "optimizer.learning_rate", 0.1),
+        ("grpo --optimizer.learning-rate None", "optimizer.learning_rate", None),
+        ("grpo --ent-coef 0.1", "regularizer.ent_coef", 0.1),
+        ("grpo --Regularizer.Ent_Coef 0.1", "regularizer.ent_coef", 0.1),
+        ("PPO --gamma 0.5", "algorithm.gamma", 0.5),
+        ("ppo --clip-range 0.3", "algorithm.clip_range", 0.3),
+        ("Dr-GRPO --group-size 4", "algorithm.group_size", 4),
+        ("grpo --num-envs 4", "rollout.num_envs", 4),
+        ("grpo --total-moves 1e5", "total_moves", 100_000),
+        ("grpo --total-moves 100_000", "total_moves", 100_000),
+        ("grpo --form GAMES", "rollout.form", "games"),
+        ("grpo --device CPU", "device", "cpu"),
+        ("grpo --evaluator builtin", "env.evaluator", "builtin"),
+        ("grpo --reward None", "env.reward", None),
+        ("grpo --opponents random material", "match.opponents", ("random", "material")),
+        ("grpo --checkpoint-keep 4", "checkpoint_keep", 4),
+        ("grpo --checkpoint-keep all", "checkpoint_keep", "all"),
+        ("grpo --no-preflight", "preflight", False),
+        ("dapo --no-live-groups", "algorithm.live_groups", False),
+    ],
+)  # fmt: skip
+def test_a_setting_is_understood(
+    words: str, setting: str, value: Any, asked: list[TrainConfig]
+) -> None:
+    answer = chess_lab("train", *words.split())
+    assert answer.err == "chess-lab train: nothing is trained here\n"
+    (config,) = asked
+    assert value_at(config, setting) == value
+
+
+def test_the_end_of_every_setting_is_understood_where_it_is_of_one_alone() -> None:
+    flags = [each.flag for each in options_of(named_run("grpo"))]
+    understood = 0
+    for flag in flags:
+        last = "--" + flag.removeprefix("--").rpartition(".")[2].replace("-", "_")
+        found = flags_ending_in(last, flags)
+        assert flag in found
+        understood += found == [flag]
+    assert understood > len(flags) - 8
+
+
+def test_what_an_end_would_turn_round_is_not_understood() -> None:
+    assert flags_ending_in("--preflight", ["--no-preflight"]) == []
+    assert flags_ending_in("--groups", ["--algorithm.no-live-groups"]) == []
+    assert flags_ending_in("--no-live-groups", ["--algorithm.no-live-groups"]) != []
+
+
+def test_a_run_that_keeps_policies_is_continued_without_a_warning(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    old = _saved(tmp_path / "old", checkpoint_keep=4)
+    for which in ("--like", "--resume"):
+        (old / "metrics.jsonl").touch()
+        assert chess_lab("train", which, old).err == "chess-lab train: nothing is trained here\n"
+    assert [config.checkpoint_keep for config in asked] == [4, 4]
+
+
+def test_the_help_shows_what_people_change_and_all_on_request() -> None:
+    few, every = (chess_lab("train", "grpo", flag).out for flag in ("--help", "--help-all"))
+    settings = re.findall(r"^  (--[a-z.-]+)", few.partition("\nsettings:\n")[2], re.MULTILINE)
+    assert len(settings) == 12 and "--optimizer.learning-rate" in settings
+    assert all(each.flag in every for each in options_of(named_run("grpo")))
 
 
 def test_train_without_a_name_lists_the_names() -> None:

@@ -13,12 +13,10 @@ import pytest
 
 from algorithms import cli
 from algorithms.commands import COMMANDS
-from algorithms.commands.completion import settings_of
+from algorithms.commands.run_options import descriptions, options_of
 from algorithms.config.names import named_run
-from algorithms.config.run import TrainOptions
 from algorithms.pretraining import loop
-from algorithms.pretraining.config import PretrainConfig, PretrainOptions
-from docs.pages.settings import descriptions
+from algorithms.pretraining.config import PretrainConfig
 from tests.commands.lab import chess_lab
 
 
@@ -47,24 +45,24 @@ def test_the_help_of_a_command_ends_with_its_examples_within_80_columns(
 
 
 @pytest.mark.parametrize(
-    ("command", "options"),
+    ("command", "config"),
     [
-        (["train", "grpo"], TrainOptions(named_run("grpo"))),
-        (["train", "ppo"], TrainOptions(named_run("ppo"))),
-        (["pretrain"], PretrainOptions(PretrainConfig())),
+        (["train", "grpo"], named_run("grpo")),
+        (["train", "ppo"], named_run("ppo")),
+        (["pretrain"], PretrainConfig()),
     ],
     ids=["grpo", "ppo", "pretrain"],
 )
 def test_the_help_of_a_flag_that_turns_something_off_says_that(
-    command: list[str], options: Any, monkeypatch: pytest.MonkeyPatch
+    command: list[str], config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = " ".join(chess_lab(*command, "--help").out.replace("│", " ").split())
-    on = [each for each in settings_of(options) if getattr(each.owner, each.name) is True]
+    text = " ".join(chess_lab(*command, "--help-all").out.split())
+    on = [each for each in options_of(config) if each.setting.value is True]
     assert len(on) >= 2 and all(re.search(r"(--|\.)no-", each.flag) for each in on)
-    for setting in on:
-        what = descriptions(type(setting.owner))[setting.name]
-        assert f"{setting.flag} turn this off: {what} (on without this flag)" in text
+    for flag, _, setting in on:
+        what = descriptions(type(setting.owner))[setting.field]
+        assert f"{flag} turn this off: {what}" in text
     assert text.count("turn this off") == len(on)
 
 

@@ -6,12 +6,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-import tyro
 
 from algorithms import PRESETS
+from algorithms.commands import train
+from algorithms.commands.run_options import given, with_settings
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import Variant, make_variants, mixed_settings, train_arguments
-from algorithms.config.run import TrainConfig, TrainOptions
+from algorithms.config.run import TrainConfig
 from algorithms.networks.settings import DEFAULT_NETWORK
 from tests.commands.lab import chess_lab
 from tests.comparison.fake_grid import config_of
@@ -72,13 +73,8 @@ def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
     config = dataclasses.replace(make_variants(plan)[which].config, seed=7)
     arguments = train_arguments(config)
     default = TrainConfig(*PRESETS[arguments[1]], preset=arguments[1])
-    parsed = tyro.cli(
-        TrainOptions,
-        args=list(arguments[2:]),
-        default=TrainOptions(default),
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
-    assert parsed.config == config
+    settings = given(train.make_parser(default), arguments[2:], default)
+    assert with_settings(default, settings, command="") == config
     assert config_of(arguments) == config
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tyro
 
+from algorithms.commands import train
+from algorithms.commands.run_options import given
 from algorithms.config import files as config_file
+from algorithms.config.changes import changed
 from algorithms.config.run import (
     EnvConfig,
     OptimizerConfig,
     RolloutConfig,
     TrainConfig,
-    TrainOptions,
     smoke,
 )
 from algorithms.grpo import GRPO
@@ -90,13 +91,14 @@ def test_an_unknown_field_or_algorithm_in_a_file_is_named(tmp_path: Path) -> Non
 
 def test_the_command_line_reaches_every_nested_field() -> None:
     arguments = ["--algorithm.group-size", "4", "--env.evaluator", "builtin", "--total-moves", "9"]
-    options = tyro.cli(TrainOptions, args=arguments, default=TrainOptions(_config()))
-    assert options.config.algorithm == GRPO(group_size=4)
-    assert (options.config.env.evaluator, options.config.total_moves) == ("builtin", 9)
+    settings = given(train.make_parser(_config()), arguments, _config())
+    config = changed(_config(), settings)
+    assert config.algorithm == GRPO(group_size=4)
+    assert (config.env.evaluator, config.total_moves) == ("builtin", 9)
 
 
 def test_every_field_has_a_help_text() -> None:
-    for cls in (TrainConfig, RolloutConfig, EnvConfig, OptimizerConfig, TrainOptions):
+    for cls in (TrainConfig, RolloutConfig, EnvConfig, OptimizerConfig):
         text = inspect.getdoc(cls)  # without the indentation, which Python 3.13 leaves out itself
         assert text is not None
         for field in dataclasses.fields(cls):

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from algorithms import cli
-from algorithms.commands.arguments import parse
+from algorithms.commands import train
+from algorithms.commands.run_options import given, with_settings
 from algorithms.config import files
 from algorithms.config.names import named_run
-from algorithms.config.run import TrainOptions, smoke
+from algorithms.config.run import smoke
 from algorithms.moved import settings_today
 from algorithms.networks.build import NETWORKS, build_policy, reads_move_facts
 from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, Dimensions, NetworkConfig
@@ -116,9 +117,10 @@ def test_a_configuration_is_written_with_its_size_and_read_again() -> None:
 
 
 def test_the_command_line_takes_network_and_size() -> None:
-    given = ["--policy.network", "move_net", "--policy.size", "small", "--policy.blocks", "1"]
-    found = parse(TrainOptions(named_run("grpo")), given, prog="", command="", description="")
-    assert found.config.policy == NetworkConfig(network="move_net", size="small", blocks=1)
+    words = ["--policy.network", "move_net", "--policy.size", "small", "--policy.blocks", "1"]
+    grpo = named_run("grpo")
+    found = with_settings(grpo, given(train.make_parser(grpo), words, grpo), command="")
+    assert found.policy == NetworkConfig(network="move_net", size="small", blocks=1)
 
 
 def test_the_command_line_names_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:

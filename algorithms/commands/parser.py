@@ -1,0 +1,188 @@
+"""The parser of every command: the standard library's, which here understands what is nearly right.
+
+A flag may be written by its end alone (`--ent-coef` for `--regularizer.ent-coef`), in capitals and with underscores.
+What it cannot understand it refuses, and names what was probably meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from algorithms.core.messages import canonical, complain, nearest
+
+ALSO_CALLED = {"lr": "learning-rate"}
+"""Ends of flags that everybody knows under another name, which is understood."""
+
+MEANT = {
+    "adam-lr": "learning-rate", "step-size": "learning-rate",
+    "batch-size": "minibatch-size",
+    "beta": "kl-ref-coef", "kl-beta": "kl-ref-coef",
+    "checkpoint": "init-from", "load": "init-from", "pretrained": "init-from", "weights": "init-from",
+    "clip": "clip-range", "clip-eps": "clip-range", "eps-clip": "clip-range", "epsilon": "clip-range",
+    "continue": "resume", "restart": "resume",
+    "debug": "smoke", "dry-run": "smoke", "fast": "smoke", "quick": "smoke", "test": "smoke",
+    "discount": "gamma",
+    "engine": "evaluator", "stockfish": "evaluator",
+    "entropy": "ent-coef", "entropy-bonus": "ent-coef", "entropy-coef": "ent-coef", "entropy-coeff": "ent-coef",
+    "epochs": "update-epochs", "n-epochs": "update-epochs", "num-epochs": "update-epochs",
+    "gpu": "device cuda",
+    "lambda": "gae-lambda",
+    "log": "track", "logger": "track", "tb": "track tensorboard",
+    "boards": "num-envs", "envs": "num-envs", "n-envs": "num-envs",
+    "budget": "total-moves", "max-steps": "total-moves", "moves": "total-moves", "num-steps": "total-moves",
+    "steps": "total-moves", "timesteps": "total-moves", "total-steps": "total-moves",
+    "total-timesteps": "total-moves",
+    "dir": "run-dir", "folder": "run-dir", "logdir": "run-dir", "out": "run-dir", "output": "run-dir",
+    "output-dir": "run-dir", "save-dir": "run-dir",
+    "model": "network", "net": "network",
+    "samples": "group-size", "n-samples": "group-size", "num-generations": "group-size",
+    "threads": "num-threads", "workers": "num-engines", "num-workers": "num-engines",
+}  # fmt: skip
+"""What flags are called elsewhere -> the end of ours, perhaps with a value: it is suggested, not understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of options whose errors are in lines of at most 80 columns and name what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the usage and the error, and ends the process with code 2."""
+        self.print_usage(sys.stderr)
+        complain(f"{self.prog}: error", message)
+        self.exit(2)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of the base class, after the flags were given their whole names."""
+        words = sys.argv[1:] if args is None else args
+        return super().parse_known_args([self._whole(word) for word in words], namespace)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of the base class; a flag that is none is answered with what is near to it."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(self._not_understood(rest))
+        return found
+
+    def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As `parse_args`, with options between the names."""
+        found, rest = self.parse_known_intermixed_args(args, namespace)
+        if rest:
+            self.error(self._not_understood(rest))
+        return found
+
+    def flags(self) -> dict[str, argparse.Action]:
+        """{flag: its option} of this parser and its subcommands."""
+        found: dict[str, argparse.Action] = {}
+        for action in self._actions:  # argparse has no public list of them
+            found |= {flag: action for flag in action.option_strings if flag.startswith("--")}
+            if isinstance(action, argparse._SubParsersAction):
+                for sub in action.choices.values():
+                    found |= sub.flags()
+        return found
+
+    def _whole(self, word: str) -> str:
+        """The word with the whole name of its flag, where it is one flag's end."""
+        if not word.startswith("--"):
+            return word
+        flag, equals, value = word.partition("=")
+        found = flags_ending_in(flag, self._option_string_actions)
+        if len(found) > 1:
+            self.error(f"{flag} may be {' or '.join(found)}: give one of them")
+        return (found[0] if found else _plain(flag)) + equals + value
+
+    def _not_understood(self, rest: Sequence[str]) -> str:
+        flags = self.flags()
+        flag = next((word for word in rest if word.startswith("--")), "")
+        meant = meant_by(flag, flags) if flag else ""
+        return f"unrecognized arguments: {' '.join(rest)}" + (f"; {meant}" if meant else "")
+
+
+def flags_ending_in(flag: str, flags: Iterable[str]) -> list[str]:
+    """The flags that a word may stand for: the one that it is, or those that end in it behind a dot or a dash.
+
+    `--preflight` is no end of `--no-preflight`, which says the contrary.
+    """
+    plain, flags = _plain(flag), list(flags)
+    if plain in flags:
+        return [plain]
+    end = plain.removeprefix("--")
+    end = ALSO_CALLED.get(end, end)
+    if not end:
+        return []
+    found = []
+    for each in flags:
+        field = each.removeprefix("--").rpartition(".")[2]
+        contrary = field.startswith("no-") and not end.endswith(field)
+        if each.endswith((f".{end}", f"-{end}")) and each.startswith("--") and not contrary:
+            found.append(each)
+    return found
+
+
+def _plain(flag: str) -> str:
+    return flag.casefold().replace("_", "-")
+
+
+def meant_by(flag: str, flags: dict[str, argparse.Action]) -> str:
+    """A sentence on what a flag that is none of `flags` was probably meant to be; empty where nothing is near."""
+    plain = _plain(flag.partition("=")[0])
+    name = plain.removeprefix("--")
+    positive = f"--{name.removeprefix('no-')}"
+    for each in flags:
+        if each.replace("no-", "") == plain or (
+            not name.startswith("no-") and f"no-{name}" == each[2:]
+        ):
+            return f"{plain} is on without a flag, and {each} turns it off"
+    if name.startswith("no-") and (ours := flags_ending_in(positive, flags)):
+        return f"leave {' or '.join(ours)} out"
+    end, _, value = MEANT.get(name, "").partition(" ")
+    suggested = [
+        f"{each} {value}".strip() for each in (flags_ending_in(f"--{end}", flags) if end else ())
+    ]
+    for each, action in flags.items():
+        suggested += [f"{each} {c}" for c in action.choices or () if str(c).casefold() == name]
+    if not suggested and "." in name:  # another section's
+        suggested = flags_ending_in(f"--{name.rpartition('.')[2]}", flags)
+    if not suggested:
+        parts = set(name.split("-"))
+        suggested = [each for each in flags if parts <= set(each[2:].replace(".", "-").split("-"))]
+    if not suggested:
+        ends = {each[2:].rpartition(".")[2]: each for each in flags}
+        near = difflib.get_close_matches(name, [*ends, *(each[2:] for each in flags)], 1)
+        suggested = [ends.get(each, f"--{each}") for each in near]
+    return f"did you mean {' or '.join(suggested[:3])}?" if suggested else ""
+
+
+def whole(text: str) -> int:
+    """The whole number that a text means, which may be written as 100000, 100_000 or 1e5."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.5
+    # Above this a float no longer holds every whole number.
+    if not number.is_integer() or abs(number) > 2**53:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no whole number: give one such as 100000 or 1e5"
+        )
+    return int(number)
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """A type of option: one of some names, in capitals or not."""
+
+    def name(text: str) -> str:
+        found = canonical(text, choices)
+        if found is None:
+            near = nearest(text, choices)
+            meant = f"; did you mean {near!r}?" if near else ""
+            listed = ", ".join(map(repr, choices))
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {listed}{meant}")
+        return found
+
+    return name
