@@ -83,5 +83,5 @@ def _add_choices(parser: argparse.ArgumentParser, command: str, choices: Choices
         if isinstance(action, argparse._SubParsersAction):
             for sub in action.choices.values():
                 _add_choices(sub, command, choices)
-        for called in action.option_strings or [action.metavar]:
+        for called in action.option_strings or [str(action.metavar)]:
             action.choices = choices.get(f"{command} {called}", action.choices)

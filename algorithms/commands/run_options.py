@@ -202,8 +202,8 @@ def trust_in(words: Sequence[str], name: str | None, *, everything: bool) -> Tru
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     named = {name} if name else set()
     for setting in LEADING_OUT:
-        ours = f"--{setting.replace('_', '-')}"
-        ours = [ours, ours.replace("--labels.", "--")]
+        whole_flag = f"--{setting.replace('_', '-')}"
+        ours = [whole_flag, whole_flag.replace("--labels.", "--")]
         # The algorithm is given by its name in front.
         if setting != "algorithm.name" and any(flags_ending_in(flag, ours) for flag in flags):
             named.add(setting)

@@ -10,6 +10,7 @@ from algorithms import PRESETS
 from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST, Settings
 from algorithms.collapse.causes.faults import Fault
 from algorithms.collapse.causes.sizes import FULL, SIZES
+from algorithms.config.changes import changed
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.checks import require_choice, shown
 from algorithms.regularization import RegularizerConfig
@@ -212,16 +213,4 @@ def applied(config: Any, settings: Settings) -> Any:
     """
     if "preset" in settings:
         config = dataclasses.replace(config, algorithm=PRESETS[settings["preset"]][0])
-    nested: dict[str, dict[str, Any]] = {}
-    own: dict[str, Any] = {}
-    known = {field.name for field in dataclasses.fields(config)}
-    for name, value in settings.items():
-        first, _, rest = name.partition(".")
-        if first not in known:
-            raise ValueError(f"setting is {name!r}: known here: {', '.join(sorted(known))}")
-        if rest:
-            nested.setdefault(first, {})[rest] = value
-        else:
-            own[first] = value
-    own |= {name: applied(getattr(config, name), inner) for name, inner in nested.items()}
-    return dataclasses.replace(config, **own)
+    return changed(config, settings)
