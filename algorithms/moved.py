@@ -37,7 +37,7 @@ _HOMES = {
     "core.value_loss": "core.losses",
     "playing.conversation": "playing.uci.conversation",
     "playing.engine": "playing.uci.engine",
-    "playing.ladder": "evaluation.ladder",
+    "playing.ladder": "evaluation.strength",
     "playing.load_policy": "evaluation.load_policy",
     "playing.move_quality": "evaluation.move_quality",
     "playing.options": "playing.uci.options",

@@ -264,7 +264,7 @@ def _play_all(
     found: dict[str, MatchResult],
 ) -> None:
     """Plays the opponents that were named, or climbs the ladder."""
-    from algorithms.evaluation.ladder import climb, rungs_here
+    from algorithms.evaluation.strength import climb, rungs_here
     from chess_env.evaluators import find_stockfish
 
     pairs = options.games // 2
@@ -310,8 +310,7 @@ def _announced(
 
 
 def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
-    from algorithms.evaluation.ladder import LADDER
-    from algorithms.evaluation.strength import table
+    from algorithms.evaluation.strength import LADDER, table
 
     evaluated = next(iter(found.values())).first
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.evaluation.ladder import FULL_RUNGS, LADDER, PROBE_PAIRS, START, climb, rungs_here
+from algorithms.evaluation.strength import FULL_RUNGS, LADDER, PROBE_PAIRS, START, climb, rungs_here
 from chess_env.evaluators import EngineError
 from chess_env.games.players import make_player
 from chess_env.matches.match_result import Game, MatchResult
