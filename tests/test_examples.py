@@ -18,7 +18,6 @@ SINGLE_FILE = ROOT / "examples" / "grpo_single_file.py"
 EXAMPLES = [*sorted((ROOT / "examples").glob("train_*.py")), ROOT / "examples" / "pretrain.py"]
 EXAMPLES.remove(PLAIN_SB3)  # it has no run folder
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
-MAX_LINES = {PLAIN_SB3: 80, SINGLE_FILE: 300}
 
 
 def test_there_is_an_example() -> None:
@@ -28,10 +27,8 @@ def test_there_is_an_example() -> None:
 @pytest.mark.parametrize(
     "path", [*EXAMPLES, COMPARISON, PLAIN_SB3, SINGLE_FILE], ids=lambda path: path.stem
 )
-def test_an_example_is_short_and_documented(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_LINES.get(path, 60)
-    assert "--smoke" in (ast.get_docstring(ast.parse(text)) or "")
+def test_an_example_says_how_it_is_tried_in_seconds(path: Path) -> None:
+    assert "--smoke" in (ast.get_docstring(ast.parse(path.read_text())) or "")
 
 
 def run_alone(script: Path, folder: Path, *arguments: str, timeout: int) -> str:

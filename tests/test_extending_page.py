@@ -37,12 +37,10 @@ def run(folder: Path, *arguments: str, timeout: int = 280) -> str:
 
 
 @pytest.mark.slow
-def test_every_example_is_short_and_keeps_its_contract(folder: Path) -> None:
+def test_every_example_keeps_its_contract(folder: Path) -> None:
     files = dict(FILE.findall(PAGE))
     assert set(files) == {"my_algorithm.py", "my_evaluator.py", "my_reward.py", "my_positions.py",
                           "my_network.py", "my_term.py", "check_mine.py"}  # fmt: skip
-    code = [line for line in files["my_algorithm.py"].splitlines() if line.strip()]
-    assert len(code) <= 40
     run(folder, "check_mine.py")
 
 
