@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from docs.pages.writing.markdown import tables
+from docs.pages.markdown import tables
 
 
 def machine() -> dict[str, Any]:

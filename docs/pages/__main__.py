@@ -5,36 +5,36 @@ from __future__ import annotations
 import argparse
 
 import docs.pages as package
-from docs.pages import NAMES, ROOT, draw, render, stale
+from docs.pages import ROOT, chosen, drawn, filled, stale
 
 
 def main() -> None:
-    """Writes pages and figures, or with --check only compares the pages."""
+    """Writes pages and their figures, or with --check only compares the pages."""
     parser = argparse.ArgumentParser(
         prog="python -m docs.pages",
         description=package.__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a page, or a folder of pages")
     parser.add_argument(
-        "--check", action="store_true", help="fail where a page is not what is there"
+        "--check", action="store_true", help="fail where a table is not what is there"
     )
     options = parser.parse_args()
-    if unknown := sorted(set(options.names) - set(NAMES)):
-        parser.error(
-            f"no page is called {', '.join(unknown)}: expected names of {', '.join(NAMES)}"
-        )
-    for name in options.names or NAMES:
-        if options.check:
-            if found := stale(name):
-                raise SystemExit(
-                    f"{', '.join(found)}: not what `python -m docs.pages {name}` writes"
-                )
-            continue
-        for path, text in (render(name) | draw(name)).items():
-            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(text, encoding="utf-8")
-            print(f"written to {path}")
+    try:
+        pages = chosen(options.names)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.check:
+        if old := [name for name, path in pages.items() if stale(path)]:
+            raise SystemExit(
+                f"{', '.join(old)}: not what `python -m docs.pages {' '.join(old)}` writes"
+            )
+        return
+    for name, page in pages.items():
+        text = filled(page.read_text(encoding="utf-8"))
+        for path, content in {page: text, **drawn(name)}.items():
+            path.write_text(content, encoding="utf-8")
+            print(f"written to {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.cause import Cause
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
+from docs.pages import ROOT
 from docs.pages import causes as page
-from docs.pages.causes.elsewhere import regret_gap
-from docs.pages.writing.figures import median_curve, pair
+from docs.pages.causes import regret_gap
+from docs.pages.figures import median_curve, pair
 
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
 
@@ -112,19 +113,42 @@ def test_a_figure_comes_out_the_same_twice_and_is_small() -> None:
     assert "held-out regret" in first and len(first) < 40_000
 
 
-def test_every_class_of_several_causes_is_explained() -> None:
+PAGE = (ROOT / "docs" / "causes.md").read_text(encoding="utf-8")
+
+
+def test_every_class_of_several_causes_is_explained_and_every_cause_has_a_section() -> None:
     classes = [cause.doctor_class for cause in CAUSES.values()]
-    explained = re.findall(r"^\*\*(\w+)\*\* \(`", page.page(matrix(), None), re.MULTILINE)
+    explained = re.findall(r"^\*\*(\w+)\*\* \(`", PAGE, re.MULTILINE)
     assert {name for name in classes if classes.count(name) > 1} == set(explained)
+    for kind, names in (("section", CAUSES), ("composite", COMPOSITES)):
+        assert re.findall(rf"^<!-- table causes\.{kind} (\w+) -->$", PAGE, re.MULTILINE) == list(
+            names
+        )
+    assert all(f"\n## {name}\n" in PAGE for name in CAUSES)
 
 
+def test_a_cause_that_did_not_hold_on_every_seed_is_said_to_be_not_reproduced() -> None:
+    for name, found in page.matrix("causes")["causes"].items():
+        section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        if causes_record.held_together(found) < len(found["curves"]["on"]):
+            assert "**Not reproduced:**" in section, name
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the recorded matrices."""
+    monkeypatch.setattr(
+        page, "matrix", {"causes": matrix(), "causes_move_net": matrix("move_net")}.__getitem__
+    )
+
+
+@pytest.mark.usefixtures("made_up")
 def test_the_page_says_what_failed_and_what_was_missed() -> None:
-    text = page.page(matrix(), None)
-    assert "34 pairs of 17 causes, seeds 1, 2;" in text
-    assert "Broken runs: xkbkwo4s-on-2." in text
-    assert "| 2 | broken run | broken run | broken run |" in text
-    assert "All predicates hold for 0 of 2 seeds. **Not reproduced:** why is not known." in text
-    assert all(f"\n## {name}\n" in text for name in CAUSES)
+    said = page.how_it_was_run("causes")
+    assert "34 pairs of 17 causes, seeds 1, 2;" in said
+    assert "Broken runs: xkbkwo4s-on-2." in said
+    assert "| 2 | broken run | broken run | broken run |" in page.composite("xkbkwo4s")
+    assert "All predicates hold for 0 of 2 seeds." in page.section("kl_trap")
 
 
 def test_the_regret_over_the_twins_is_the_median_of_the_seeds_that_have_both() -> None:
@@ -140,28 +164,22 @@ def test_the_regret_over_the_twins_is_the_median_of_the_seeds_that_have_both() -
     assert regret_gap(found) == 20.0
 
 
+@pytest.mark.usefixtures("made_up")
 def test_the_matrix_on_another_network_stands_beside_the_first() -> None:
-    text = page.page(matrix(), matrix("move_net"))
-    section = text.split("## On a second architecture")[1].split("\n## ")[0]
     row = "| [low_precision](#low_precision) | 0 of 2 | 0 of 2 | +0 | +0 |"
-    assert row in section
-    measured = (
-        "Measured: `max reg/entropy_sampled above 5.385`: 0, 0 of 2; `last eval/entropy below"
-    )
-    assert measured in section
-    assert "## On a second architecture" not in page.page(matrix(), None)
-    old = matrix("move_net")
-    old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
-    with pytest.raises(ValueError, match="kl_trap: the matrix on move_net was made with other"):
-        page.page(matrix(), old)
+    assert row in page.both_networks()
+    assert "| kl_trap | `last eval/entropy` |" in page.other_bounds()
 
 
 def test_a_matrix_of_other_causes_or_predicates_is_refused() -> None:
     short = matrix()
     del short["causes"]["kl_trap"]
     with pytest.raises(ValueError, match=r"causes.json and the code differ .*kl_trap"):
-        page.page(short, None)
-    old = matrix()
-    old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
-    with pytest.raises(ValueError, match="kl_trap: the matrix on resnet was made with other pred"):
-        page.page(old, None)
+        page.check("causes", short)
+    for network in ("resnet", "move_net"):
+        old = matrix(network)
+        old["causes"]["kl_trap"]["predicates"][0]["predicate"] = "late reg/kl_old above 9"
+        with pytest.raises(
+            ValueError, match=f"kl_trap: the matrix on {network} was made with other"
+        ):
+            page.check("causes", old)

@@ -1,46 +1,61 @@
-"""The generated pages are what the code and the results say today, and tables are well-formed."""
+"""The tables of the pages are what the code and the results say today, and tables are well-formed."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 import docs.pages
-from docs.pages import NAMES, render, stale
+from docs.pages import ROOT, chosen, filled, pages, stale
 from docs.pages.__main__ import main
-from docs.pages.writing.markdown import filled, table, tables
+from docs.pages.markdown import table, tables
+
+NAMES = sorted(pages())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_committed_pages_are_what_the_command_writes(name: str) -> None:
-    assert stale(name) == [], f"run: python -m docs.pages {name}"
+    assert not stale(pages()[name]), f"run: python -m docs.pages {name}"
 
 
-def test_the_check_names_a_page_that_says_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = {path: text + "more" for path, text in render("findings").items()}
-    monkeypatch.setattr(docs.pages, "render", lambda name: {**changed, "docs/none.md": "x"})
-    wanted = ["docs/findings.md", "docs/open_questions.md", "docs/none.md"]
-    assert stale("findings") == wanted
-    monkeypatch.setattr(sys, "argv", ["docs.pages", "findings", "--check"])
-    with pytest.raises(SystemExit, match="docs/findings.md, .*python -m docs.pages findings"):
-        main()
+def test_every_mark_of_a_table_is_closed() -> None:
+    for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n<!-- table ") == text.count("\n<!-- end table -->\n"), path
 
 
-def test_a_page_that_nobody_writes_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_check_names_a_page_whose_table_says_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match="page is 'finding': expected one of benchmarks, causes"):
-        render("finding")
-    monkeypatch.setattr(sys, "argv", ["docs.pages", "finding"])
-    with pytest.raises(SystemExit):
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "networks.md"
+    page.write_text("# N\n\n<!-- table code.learning_rates -->\nold\n<!-- end table -->\nmore\n")
+    (tmp_path / "README.md").touch()
+    monkeypatch.setattr(docs.pages, "ROOT", tmp_path)
+    monkeypatch.setattr("docs.pages.__main__.ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["docs.pages", "networks", "--check"])
+    with pytest.raises(SystemExit, match=r"networks: not what `python -m docs.pages networks`"):
         main()
-    assert "no page is called finding" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["docs.pages", "networks"])
+    main()
+    text = page.read_text()
+    assert text.startswith("# N\n") and text.endswith("<!-- end table -->\nmore\n")
+    assert "| `move_net` |" in text and "old" not in text
 
 
-def test_a_value_that_a_template_asks_for_and_nobody_gives_is_an_error() -> None:
-    with pytest.raises(Exception, match="'commands' is undefined"):
-        filled("command_line")
+def test_a_folder_means_its_pages_and_a_name_without_a_table_is_refused() -> None:
+    assert {"algorithms/grpo", "algorithms/ppo"} <= set(chosen(["algorithms"]))
+    assert list(chosen(["causes"])) == ["causes"]
+    with pytest.raises(ValueError, match="no page with a table is called finding: expected names"):
+        chosen(["finding"])
+
+
+def test_a_mark_that_names_no_function_is_refused() -> None:
+    for call in ("nothing.rows", "measured.nothing"):
+        with pytest.raises(ValueError, match=f"the mark of a table names '{call}'"):
+            filled(f"<!-- table {call} -->\n<!-- end table -->\n")
 
 
 def test_a_table_separates_thousands_and_keeps_a_bar_inside_its_cell() -> None:

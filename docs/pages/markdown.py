@@ -1,40 +1,11 @@
-"""Markdown: templates filled in, and the one writer of tables."""
+"""The one writer of Markdown tables, and of numbers in them."""
 
 from __future__ import annotations
 
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
-
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-
-
-def with_network(command: str) -> str:
-    """A recorded `chess-lab compare`, with the network that it compared on where it names none.
-
-    It is one of before there were several, whose command line has to ask for it today.
-    """
-    return command if " --network " in command else f"{command} --network {ONCE_THE_ONLY_NETWORK}"
-
-
-_TEMPLATES.filters["with_network"] = with_network
-
-
-def filled(template: str, **values: Any) -> str:
-    """The text of `template`.md.j2 with the values; a name that is missing is an error."""
-    return _TEMPLATES.get_template(f"{template}.md.j2").render(values)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], rule: str = " --- ") -> str:

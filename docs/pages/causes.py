@@ -1,0 +1,237 @@
+"""Tables and figures of docs/causes.md: what each cause is, and what the matrices measured of it.
+
+The first matrix (benchmarks/results/causes.json) judges the causes, the second (causes_move_net.json) the causes on
+another network; `benchmarks.learning.causes` makes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.collapse.causes.architectures import FIRST
+from algorithms.collapse.causes.cause import Cause
+from algorithms.config.files import differences
+from benchmarks.records.causes import held_together
+from docs.pages import result
+from docs.pages.figures import pair
+from docs.pages.markdown import number, spread, table
+
+Matrix = Mapping[str, Any]
+Found = Mapping[str, Any]
+"""What a matrix has of one cause."""
+
+
+def figures() -> dict[str, str]:
+    """{name: SVG} of every cause against its twin."""
+    causes = matrix("causes")["causes"].items()
+    return {f"causes/{name}.svg": pair(name, found["curves"]) for name, found in causes}
+
+
+@functools.cache
+def matrix(name: str) -> Matrix:
+    """A matrix of benchmarks/results.
+
+    Raises:
+        ValueError: it has other causes or other predicates than the code.
+    """
+    found = result(name)
+    check(name, found)
+    return found
+
+
+def check(name: str, found: Matrix) -> None:
+    """Raises ValueError where a matrix has other causes or other predicates than the code."""
+    if odd := sorted(set(found["causes"]) ^ set(CAUSES)):
+        raise ValueError(
+            f"{name}.json and the code differ in the causes {odd}: run the matrix again, whole"
+        )
+    network = found["settings"].get("network", FIRST)
+    for each, of_cause in found["causes"].items():
+        predicates = [str(p) for p in CAUSES[each].on_network(network).predicates]
+        if predicates != [p["predicate"] for p in of_cause["predicates"]]:
+            raise ValueError(
+                f"{each}: the matrix on {network} was made with other predicates than the code has: run it again"
+            )
+
+
+def how_it_was_run(name: str) -> str:
+    """On which seeds, at which commit, on what machine and how long."""
+    found = matrix(name)
+    settings, machine, wall = found["settings"], found["machine"], found["wall"]
+    pairs = sum(len(each["diagnoses"]["on"]) for each in found["causes"].values())
+    origin = settings["seeds_from"]
+    seeds = ", ".join(map(str, settings["seeds"]))
+    seeds += (
+        f", the first different groups of four hexadecimal digits of `{origin}`" if origin else ""
+    )
+    again = sorted(settings.get("run_again", {}).items(), key=lambda item: item[1])
+    later = "".join(
+        f" Run again at `{commit}`: {', '.join(name for name, _ in own)}."
+        for commit, own in itertools.groupby(again, key=lambda item: item[1])
+    )
+    return (
+        f"{pairs} pairs of {len(found['causes'])} causes, seeds {seeds}; at commit `{settings['commit']}` on "
+        f"{machine['processor']}, {machine['cores']} cores, {settings['jobs']} runs at a time, one thread each: median "
+        f"{number(wall['median_s'])} s a run, {wall['elapsed_s'] / 60:.0f} minutes in all. Broken runs: "
+        f"{', '.join(found['failed']) or 'none'}.{later}"
+    )
+
+
+def overview() -> str:
+    """A row for each cause."""
+    rows = [
+        (f"[{name}](#{name})", CAUSES[name].title, CAUSES[name].doctor_class, _held(found))
+        for name, found in matrix("causes")["causes"].items()
+    ]
+    return table(["cause", "what it is", "doctor's class", "all predicates held"], rows)
+
+
+def both_networks() -> str:
+    """A row for each cause: seeds on which its predicates hold, and regret, on either network."""
+    first, other = (matrix(name)["causes"] for name in ("causes", "causes_move_net"))
+    rows = []
+    for name in first:
+        own = [first[name], other[name]]
+        rows.append(
+            (f"[{name}](#{name})", *map(_held, own), *(f"{regret_gap(each):+.0f}" for each in own))
+        )
+    networks = (FIRST, matrix("causes_move_net")["settings"]["network"])
+    columns = ("held", "cp over the twin")
+    return table(["cause", *(f"{what}: {name}" for what in columns for name in networks)], rows)
+
+
+def regret_gap(found: Found) -> float:
+    """cp by which a cause's run ends at a higher regret than its twin of the same seed; median over the seeds."""
+    runs = zip(found["curves"]["on"], found["curves"]["cured"], strict=True)
+    ends = [(on["regret_cp"][-1], cured["regret_cp"][-1]) for on, cured in runs if on and cured]
+    return statistics.median(on - cured for on, cured in ends)
+
+
+def other_bounds() -> str:
+    """The predicates that have another bound on the other network, and what was measured there."""
+    other = matrix("causes_move_net")
+    rows, network = [], other["settings"]["network"]
+    for name, found in other["causes"].items():
+        both = CAUSES[name].predicates, CAUSES[name].on_network(network).predicates
+        for was, now in zip(*both, strict=True):
+            if was != now:
+                values = found["readings"][now.reading]
+                bounds = [f"{p.beyond}, {p.margin:g} apart" for p in (was, now)]
+                rows.append(
+                    (
+                        name,
+                        f"`{now.reading}`",
+                        *bounds,
+                        spread(values["on"]),
+                        spread(values["cured"]),
+                    )
+                )
+    return table(["cause", "signature", FIRST, network, "measured", "in the cured twin"], rows)
+
+
+def section(name: str) -> str:
+    """All of a cause that is not in its heading: what it is, what was measured of it, remedy and commands."""
+    cause, found = CAUSES[name], matrix("causes")["causes"][name]
+    both = in_both(cause)
+    parts = [
+        f"{cause.title}. {cause.because}",
+        "Switched on, against the twin:",
+        "\n".join(f"- {change}" for change in switched_on(cause)),
+        f"Both runs: {', '.join(both)}." if both else "",
+        f"![entropy and regret of {name} and its twin](figures/causes/{name}.svg)",
+        signature(cause, found),
+        f"All predicates hold for {_held(found)} seeds.",
+        published(cause, found),
+        f"**Doctor's class:** `{cause.doctor_class}`.",
+        f"**Remedy:** {cause.remedy}.",
+        f"```console\nchess-lab causes run {name} --no-preflight\nchess-lab causes run {name} --cured\n```",
+        "Without `--no-preflight` the preflight stops it before the first update."
+        if cause.blocked_by_preflight
+        else "",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def composite(name: str) -> str:
+    """All of a composite that is not in its heading."""
+    cause, first = COMPOSITES[name], matrix("causes")
+    found = first["composites"][name]
+    parts = [
+        f"{cause.title}. {cause.because}",
+        published(cause, found),
+        f"Expected: {', '.join(cause.composite)}.",
+        found_and_missed(cause, found, first["settings"]["composite_seeds"]),
+        f"**Remedy:** {cause.remedy}.",
+        f"```console\nchess-lab causes run {name} --no-preflight\n```",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def switched_on(cause: Cause) -> list[str]:
+    """What the cause changes against its twin."""
+    with_it, without = (cause.config(cured=cured, seed=0) for cured in (False, True))
+    found = [
+        f"`{name}`: {was} → {now}"
+        for name, (was, now) in differences(without, with_it).items()
+        if name not in ("cause", "seed")
+    ]
+    by_code = cause.fault is not None and not cause.fault_in_twin
+    return [*found, f"by code: {cause.fault_says}"] if by_code else found
+
+
+def in_both(cause: Cause) -> list[str]:
+    """What both runs of a pair have besides."""
+    both = [f"`{name}` {value}" for name, value in cause.shared.items()]
+    return [*both, cause.fault_says] if cause.fault is not None and cause.fault_in_twin else both
+
+
+def signature(cause: Cause, found: Found) -> str:
+    """The predicates and what was measured."""
+    rows = []
+    for predicate, judged in zip(cause.predicates, found["predicates"], strict=True):
+        values = found["readings"][predicate.reading]
+        rows.append(
+            (
+                f"`{predicate.reading}`",
+                f"{predicate.beyond}, {predicate.margin:g} apart",
+                spread(values["on"]),
+                spread(values["cured"]),
+                f"{sum(judged['holds'])} of {len(judged['holds'])}",
+            )
+        )
+    return table(["signature", "predicate", "cause", "cured twin", "held"], rows)
+
+
+def published(cause: Cause, found: Found) -> str:
+    """Figures of others beside ours; empty where there are none."""
+    rows = [
+        (
+            figure.quantity,
+            f"{figure.theirs} ({figure.source})",
+            f"{spread(found['readings'][figure.reading]['on'])} (`{figure.reading}`)",
+        )
+        for figure in cause.published
+    ]
+    return table(["published", "theirs", "ours"], rows) if rows else ""
+
+
+def found_and_missed(cause: Cause, found: Found, seeds: list[int]) -> str:
+    """What of a composite's causes the doctor named on each seed, and what besides."""
+    rows = []
+    for seed, said in zip(seeds, found["diagnoses"]["on"], strict=True):
+        named = said or []
+        right = [each for each in named if each in cause.composite]
+        missed = [each for each in cause.composite if each not in named]
+        besides = [each for each in named if each not in cause.composite]
+        shown = [", ".join(each) or "–" for each in (right, missed, besides)]
+        rows.append((str(seed), *(shown if said is not None else ["broken run"] * 3)))
+    return table(["seed", "found", "missed", "besides"], rows)
+
+
+def _held(found: Found) -> str:
+    return f"{held_together(found)} of {len(found['curves']['on'])}"

@@ -1,0 +1,250 @@
+"""The figures of the pages, as the text of an SVG; the same data give the same file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+Curve = Mapping[str, Sequence[float | None]]
+"""{"moves", "regret_cp", "entropy"}: one value an evaluation each."""
+
+GREY = "#757b83"  # of text and axes: a contrast above 4 to white and to a dark page alike
+COLOURS = ("#d9542b", "#2f86d6", "#3a9a5b", "#9a62c9")
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none", "font.size": 9, "text.color": GREY, "axes.edgecolor": GREY,
+    "axes.labelcolor": GREY, "xtick.color": GREY, "ytick.color": GREY, "axes.titlecolor": GREY,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "savefig.transparent": True,
+}  # fmt: skip
+PANELS = {"entropy": "held-out entropy, nats", "regret_cp": "held-out regret, centipawns"}
+SIDES = {"on": ("cause", COLOURS[0]), "cured": ("cured twin", COLOURS[1])}
+TARGET_PERCENT, TARGET_ENTROPY = 20.0, 0.4
+"""What `benchmarks/learning/learning.py` asks of the default run: percent of its first regret, and nats."""
+
+
+@contextmanager
+def drawing(name: str, size: tuple[float, float], style: Mapping[Any, Any]) -> Iterator[Any]:
+    """A matplotlib figure to draw on; `svg_text` must be asked for its text before the block ends.
+
+    Args:
+        name: seeds the identifiers in the file, so that it comes out the same.
+        size: width and height, inches.
+        style: matplotlib's rc parameters.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**style, "svg.hashsalt": name}):
+        yield Figure(figsize=size, layout="constrained")
+
+
+def svg_text(figure: Any) -> str:
+    """The figure as an SVG file without a date."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def pair(name: str, curves: Mapping[str, Sequence[Curve | None]]) -> str:
+    """Held-out entropy and regret of a cause against its cured twin.
+
+    Args:
+        name: of the cause.
+        curves: "on" and "cured" -> one curve a seed, None for a broken run.
+    """
+    with drawing(name, (7.6, 2.7), STYLE) as figure:
+        for axes, (values, label) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
+            for side, (who, colour) in SIDES.items():
+                known = [curve for curve in curves[side] if curve is not None]
+                for curve in known:
+                    moves = as_floats(curve["moves"]) / 1000
+                    axes.plot(moves, as_floats(curve[values]), colour, lw=0.7, alpha=0.5)
+                if known:
+                    grid, medians = median_curve(known, values)
+                    axes.plot([at / 1000 for at in grid], medians, colour, lw=2.4, label=who)
+            axes.set(xlabel="scored moves (thousands)", ylabel=label, ylim=(0, None))
+            _grid(axes)
+        figure.axes[0].legend(frameon=False, loc="best")
+        return svg_text(figure)
+
+
+def median_curve(curves: Sequence[Curve], name: str) -> tuple[list[float], list[float]]:
+    """(scored moves, medians over the curves) at the evaluations of the shortest curve.
+
+    Args:
+        curves: at least one; between evaluations they are straight lines.
+        name: of the values.
+    """
+    grid = min((as_floats(curve["moves"]) for curve in curves), key=lambda moves: moves[-1])
+    values = [np.interp(grid, as_floats(c["moves"]), as_floats(c[name])) for c in curves]
+    return grid.tolist(), np.median(values, axis=0).tolist()
+
+
+def as_floats(values: Sequence[float | None]) -> np.ndarray:
+    """The values as float64 [K]; nan for None."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def learning_curve(record: Mapping[str, Any]) -> str:
+    """Held-out regret and entropy of every seed of the default run."""
+    with drawing("learning_curve", (9, 3.4), {}) as figure:
+        left, right = figure.subplots(1, 2)
+        for number, row in enumerate(record["rows"]):
+            curve, colour = record["settings"]["curves"][str(row["seed"])], f"C{number}"
+            moves = [point["scored_moves"] / 1000 for point in curve]
+            regret, greedy, entropy = (
+                [point[f"eval/{name}"] for point in curve]
+                for name in ("regret_cp", "regret_cp_greedy", "entropy")
+            )
+            left.plot(moves, regret, colour, label=f"seed {row['seed']}")
+            left.plot(moves, greedy, colour, lw=0.8, ls=":")
+            right.plot(moves, entropy, colour)
+        start = record["rows"][0]["regret_cp_start"]
+        wanted = start * TARGET_PERCENT / 100
+        left.axhline(wanted, color="grey", lw=0.8, ls="--")
+        says = f"dashed: {TARGET_PERCENT:g} % of the start"
+        left.text(300, wanted + 6, says, color="grey", fontsize=8, ha="right")
+        right.axhline(TARGET_ENTROPY, color="grey", lw=0.8, ls="--")
+        for axes, label in ((left, PANELS["regret_cp"]), (right, PANELS["entropy"])):
+            axes.set(xlabel="scored moves (thousands)", ylabel=label, ylim=(0, None))
+        left.set_title("sampled (solid) and greedy (dotted)", fontsize=9)
+        left.legend(frameon=False, fontsize=8)
+        return svg_text(figure)
+
+
+def entropy_against_regret(record: Mapping[str, Any]) -> str:
+    """Every run as a line of entropy over regret, and of regret over scored moves."""
+    runs = record["settings"]["runs"]
+    names = list(dict.fromkeys(run["algorithm"] for run in runs))
+    first = min(run["seed"] for run in runs)
+    with drawing("entropy_against_regret", (9.6, 4.0), {}) as figure:
+        left, right = figure.subplots(1, 2)
+        for run in runs:
+            colour = f"C{names.index(run['algorithm'])}"
+            label = run["algorithm"] if run["seed"] == first else None
+            moves, regret, _, entropy = zip(*run["curve"], strict=True)
+            left.plot(regret, entropy, colour, lw=1.1, alpha=0.85, label=label)
+            left.plot(regret[-1], entropy[-1], "o", color=colour, ms=4)
+            right.plot([at / 1000 for at in moves], regret, colour, lw=1.1, alpha=0.85)
+        left.invert_xaxis()
+        left.set(xlabel="held-out regret, centipawns (better to the right)")
+        left.set(ylabel=PANELS["entropy"], ylim=(0, None))
+        left.legend(frameon=False, fontsize=8)
+        right.set(xlabel="scored moves (thousands)", ylabel=PANELS["regret_cp"], ylim=(0, None))
+        return svg_text(figure)
+
+
+def _grid(axes: Any) -> None:
+    axes.grid(color=GREY, alpha=0.2, lw=0.6)
+
+
+_GROUPED = 0.38
+"""Height of a bar, of two that stand together."""
+
+
+def stages(seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Two bars for each case, one above the other, each divided into the stages of a command.
+
+    Args:
+        seconds: case -> "before" and "now" -> stage -> seconds.
+    """
+    names = list(next(iter(next(iter(seconds.values())).values())))
+    with drawing("train_stages", (7.6, 0.6 + 0.75 * len(seconds)), STYLE) as figure:
+        axes = figure.subplots()
+        places, labels = [], []
+        for number, (case, sides) in enumerate(seconds.items()):
+            for offset, (side, of_stage) in zip((-0.5, 0.5), sides.items(), strict=True):
+                place, left = number + offset * _GROUPED, 0.0
+                places.append(place)
+                labels.append(f"{case}: {side}")
+                for colour, stage in zip(COLOURS, names, strict=True):
+                    is_first = len(places) == 1
+                    axes.barh(
+                        place, of_stage[stage], 0.9 * _GROUPED, left, color=colour,
+                        label=stage if is_first else None,
+                    )  # fmt: skip
+                    left += of_stage[stage]
+                axes.text(left, place, f"  {left:.1f} s", va="center")
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", length=0)
+        axes.set(xlabel="seconds of the command", xlim=(0, 1.1 * axes.get_xlim()[1]))
+        figure.legend(frameon=False, loc="outside upper center", ncols=len(names))
+        return svg_text(figure)
+
+
+def moves_by_processes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Scored moves a second by the number of processes, a group of bars for each of the settings.
+
+    Args:
+        rows: of `benchmarks.speed.processes`.
+    """
+    settings = list(dict.fromkeys(row["settings"] for row in rows))
+    counts = sorted({row["processes"] for row in rows})
+    with drawing("processes", (7.6, 2.6), STYLE) as figure:
+        axes = figure.subplots()
+        width = 0.8 / len(counts)
+        for colour, count in zip(COLOURS, counts, strict=False):
+            mine = [row for row in rows if row["processes"] == count]
+            offset = (counts.index(count) - (len(counts) - 1) / 2) * width
+            places = [settings.index(row["settings"]) + offset for row in mine]
+            heights = [row["moves_per_s"] for row in mine]
+            label = f"{count} process" if count == 1 else f"{count} processes"
+            bars = axes.bar(places, heights, 0.92 * width, color=colour, label=label)
+            axes.bar_label(bars, [f"{height:,}" for height in heights], padding=2)
+        axes.set_xticks(range(len(settings)), settings)
+        axes.tick_params(axis="x", length=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set(ylabel="scored moves a second", ylim=(0, 1.1 * axes.get_ylim()[1]))
+        figure.legend(frameon=False, loc="outside upper center", ncols=len(counts))
+        return svg_text(figure)
+
+
+Cells = Mapping[str, Mapping[str, tuple[float, str]]]
+"""Row -> column -> (share in [0, 1], "harmful" or another word); what is not there was not run."""
+
+_DOT, _WIDTH_OF_LETTER, _WIDTH_OF_COLUMN = "#222222", 0.075, 1.15
+
+
+def shares(name: str, title: str, rows: Cells, columns: Mapping[str, str]) -> str:
+    """The table. A dot stands where the fault did harm, and a share below 1 is written; what was not run is empty.
+
+    Args:
+        name: of the figure, which seeds the identifiers in the file.
+        title: what is shown.
+        rows: the shares.
+        columns: name -> label, in their order.
+    """
+    letters = max((len(row) for row in rows), default=0)
+    lines = 1 + max(label.count("\n") for label in columns.values())
+    size = (
+        1.2 + _WIDTH_OF_LETTER * letters + _WIDTH_OF_COLUMN * len(columns),
+        0.6 + 0.24 * len(rows) + 0.15 * lines,
+    )
+    with drawing(name, size, STYLE) as figure:
+        axes = figure.subplots()
+        values = [[cells.get(c, (np.nan, ""))[0] for c in columns] for cells in rows.values()]
+        image = axes.imshow(
+            np.ma.masked_invalid(np.array(values, dtype=np.float64)),
+            vmin=0, vmax=1, cmap="RdYlGn", aspect="auto", alpha=0.8,
+        )  # fmt: skip
+        for y, cells in enumerate(rows.values()):
+            harmful = [x for x, c in enumerate(columns) if cells.get(c, (0, ""))[1] == "harmful"]
+            axes.plot(harmful, [y] * len(harmful), "o", color=_DOT, ms=4)
+            for x, column in enumerate(columns):
+                share, _ = cells.get(column, (1.0, ""))
+                if share < 1:
+                    axes.text(x + 0.12, y, f"{share:.0%}", va="center", color=_DOT, fontsize=8)
+        axes.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
+        axes.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
+        axes.grid(which="minor", color="white", lw=1.5)
+        axes.tick_params(which="both", length=0)
+        axes.set_xticks(range(len(columns)), columns.values())
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_title(title, loc="left")
+        figure.colorbar(image, ax=axes, fraction=0.04)
+        return svg_text(figure)

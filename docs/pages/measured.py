@@ -1,0 +1,93 @@
+"""Tables and figures of what the benchmarks measured."""
+
+from __future__ import annotations
+
+from docs.pages import result
+from docs.pages.figures import (
+    entropy_against_regret,
+    learning_curve,
+    moves_by_processes,
+    stages,
+)
+from docs.pages.markdown import table, tables
+
+STAGES = ("environment", "evaluator", "forward", "update", "rest")
+"""Of `benchmarks.gpu`."""
+
+
+def figures() -> dict[str, str]:
+    """{name: SVG} of the figures in docs/benchmarks.md."""
+    return {
+        "entropy_against_regret.svg": entropy_against_regret(result("algorithms")),
+        "learning_curve.svg": learning_curve(result("learning")),
+        "processes.svg": moves_by_processes(result("processes")["rows"]),
+        "train_stages.svg": stages(result("train_speed")["settings"]["stages_s"]),
+    }
+
+
+def rows(name: str, part: str = "") -> str:
+    """The rows of a result; those whose column `table` has the value `part`, where one is given."""
+    found = result(name)["rows"]
+    if part:
+        found = [
+            {column: value for column, value in row.items() if column != "table"}
+            for row in found
+            if row["table"] == part
+        ]
+    return tables(found)
+
+
+def made_by(name: str, *command: str) -> str:
+    """The command, commit and machine of a result.
+
+    Args:
+        name: of the result.
+        command: module below `benchmarks`, and its options.
+    """
+    record = result(name)
+    machine, settings = record["machine"], record["settings"]
+    on_card = f" with an {settings['card']}, {settings['date']}" if "card" in settings else ""
+    return (
+        f"`python -m benchmarks.{' '.join(command)} --json benchmarks/results/{name}.json` at commit "
+        f"`{machine['commit']}` on {machine['processor']}, {machine['cores']} cores, Python {machine['python']}"
+        f"{on_card}."
+    )
+
+
+def rows_made_by(name: str, *command: str) -> str:
+    """`rows` with `made_by` below them."""
+    return f"{rows(name)}\n\n{made_by(name, *command)}"
+
+
+def gpu_stages() -> str:
+    """Where the time of an update goes, by `benchmarks.gpu`."""
+    lines = []
+    for row in result("gpu")["rows"]:
+        shares = [f"{row[f'{stage}_percent']} %" for stage in STAGES]
+        idle = f"{row['device_idle_percent']} %" if row["device"] == "cuda" else ""
+        lines.append([*_case(row), f"{row['plies_per_s']:,}", *shares, idle])
+    return table([*_CASE, "plies/s", *STAGES, "device idle"], lines)
+
+
+def gpu_arithmetic() -> str:
+    """The arithmetic of an update on the card, by `benchmarks.gpu`."""
+    lines = [
+        [
+            *_case(row),
+            f"{row['update_tflop_per_s']:.3g}",
+            f"{row['percent_of_matrix_product']:.0f} %",
+            row["memory_gb"],
+            row["warm_up_s"],
+        ]
+        for row in result("gpu")["rows"]
+        if row["device"] == "cuda"
+    ]
+    done = ["TFLOP/s of an update", "of the matrix product", "memory, GB", "first two updates, s"]
+    return table([*_CASE, *done], lines)
+
+
+_CASE = ("network", "device", "trunk", "boards", "minibatch")
+
+
+def _case(row: dict[str, object]) -> list[object]:
+    return [row[name] for name in ("network", "device", "precision", "boards", "minibatch")]

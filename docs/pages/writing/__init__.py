@@ -1,1 +1,0 @@
-"""Text and figures of the pages: `markdown` fills templates and writes tables, `figures` draws."""
