@@ -19,7 +19,7 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-ray test-browser test-soak test-gpu test-fuzz trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-ray test-browser test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
@@ -27,9 +27,7 @@ help:
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
 	@echo "make test-ray   those that start a Ray cluster on this machine (installs ray first)"
-	@echo "make test-fuzz  100,000 damaged inputs to everything that reads files or UCI"
 	@echo "make test-browser  the board in a real Chromium, which must be installed"
-	@echo "make test-soak  half an hour of training under faults;  ARGS=\"--minutes 240\" four hours"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
 	@echo "make golden     rewrites the golden curves (ARGS=\"grpo ppo\" only these)"
 	@echo "make format     ruff format and ruff's safe fixes"
@@ -78,15 +76,8 @@ test-browser: setup $(BROWSER_INSTALLED)
 	  echo "test-browser: no Chromium found: sudo apt-get install chromium" >&2; exit 1; }; \
 	CHROMIUM="$$chromium" $(BIN)/python -m pytest -n 0 -m browser --timeout 600 $(ARGS)
 
-test-soak: setup
-	@$(BIN)/python -m benchmarks.reliability.soak --minutes 30 --json benchmarks/results/soak.json $(ARGS)
-
 test-gpu: setup
 	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)
-
-# By atheris where it is installed (pip install -e ".[fuzz]"), otherwise by hypothesis.
-test-fuzz: setup
-	@$(BIN)/python -m benchmarks.reliability.fuzz --inputs 100000 --json benchmarks/results/fuzz.json $(ARGS)
 
 # Where TRL itself runs; it is not the project's environment.
 trl-env: $(INSTALLED)

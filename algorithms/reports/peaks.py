@@ -81,7 +81,7 @@ def judge_peak(
         higher_is_better: whether the peak is the maximum or the minimum.
         standard_error: of one evaluation, if known; else the spread of the others around the level,
             which needs more evaluations and calls heavy tails real too often
-            (`benchmarks/learning/calibration.py`). Without any spread no verdict is possible; for counts there
+            (`benchmarks/results/calibration.json`). Without any spread no verdict is possible; for counts there
             is `judge_peak_count`.
         trend: fit a line instead of a constant: for a run that is still improving.
         alpha: error rate.

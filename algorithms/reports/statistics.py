@@ -3,7 +3,7 @@
 Two algorithms are compared on common seeds, by their differences on each seed. Everything here is about
 one quantity, the interquartile mean (IQM) of these differences: the point is that of the sample, and the
 interval is one for that of the population. Which interval covers it was measured, not assumed
-(`benchmarks/learning/calibration.py`, 2,000 truths for each distribution and number of seeds):
+(`benchmarks/results/calibration.json`, 2,000 truths for each distribution and number of seeds):
 
 - below 10 seeds, mean +- t s / sqrt(n). It is the textbook interval of the mean; as an interval of the
   IQM it is as good under symmetry and better under skew, where it misses the mean too often.

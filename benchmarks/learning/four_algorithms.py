@@ -4,21 +4,26 @@
     python -m benchmarks.learning.four_algorithms --network move_net --out runs/four_move_net \
         --json benchmarks/results/four_algorithms_move_net.json
 
-The same as the `chess-lab compare` that it prints; calling again continues it. `python -m
-docs.pages findings` writes docs/findings.md from both JSON files, which are the comparisons' own with figures of
-6 digits.
+The same as the `chess-lab compare` that it prints; calling again continues it. docs/findings.md has the tables and
+the claims of the recorded comparisons.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.executors.choice import add_options, jobs_of
-from algorithms.comparison.plan import Plan
+from algorithms.comparison.grid_runs import GridRun
+from algorithms.comparison.plan import TUNING_SEEDS, Plan
+from algorithms.comparison.readings import UnreadableError, read_run
 from benchmarks.records.causes import write
-from benchmarks.records.four_algorithms import tuning_runs
+
+PRESETS = ("grpo", "ppo", "rloo", "delightful_pg")
 
 FOLDERS = {"resnet": "runs/four", "move_net": "runs/four_move_net"}
 """Network -> where its documented command puts the comparison."""
@@ -27,7 +32,7 @@ FOLDERS = {"resnet": "runs/four", "move_net": "runs/four_move_net"}
 def plan(network: str) -> Plan:
     """The comparison on one network; its step sizes are tried around the network's own."""
     return Plan(
-        presets=("grpo", "ppo", "rloo", "delightful_pg"),
+        presets=PRESETS,
         num_seeds=8,
         budget_moves=65_536,
         treatments=("none", "equal", "share"),
@@ -44,6 +49,30 @@ def command(network: str) -> str:
         f"{asked.budget_moves} --regularization {','.join(asked.treatments)} --tune --jobs 2 "
         f"--out {FOLDERS[network]} --network {network}"
     )
+
+
+def tuning_runs(folder: Path, rates: Sequence[float]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """{algorithm: {step size: [a run for each tuning seed]}}: its seed, regret at the end and entropies.
+
+    A run that broke is not in it.
+
+    Args:
+        folder: of the tuning runs, in that of the comparison.
+        rates: the step sizes.
+    """
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for name in PRESETS:
+        for rate in rates:
+            runs = []
+            for seed in TUNING_SEEDS:
+                own = folder / f"{name}+learning_rate={rate:g}" / f"seed-{seed}"
+                with contextlib.suppress(UnreadableError):
+                    run = read_run(GridRun(own.name, (), own), name, seed, None)
+                    values = run.to_dict()
+                    kept = {key: values[key] for key in ("percent_of_start", "entropy_at_percent")}
+                    runs.append({"seed": seed, **kept, "entropy_end": run.entropy[-1]})
+            found.setdefault(name, {})[f"{rate:g}"] = runs
+    return found
 
 
 def main() -> int:

@@ -5,8 +5,7 @@
 
 Each question is one `chess-lab compare` in a folder of its own under --runs, so calling again
 continues it; a question is answered by the differences of its variants from one of them, seed by
-seed. `python -m docs.pages findings` writes docs/open_questions.md
-from the JSON.
+seed. docs/open_questions.md has the answers.
 """
 
 from __future__ import annotations

@@ -22,19 +22,67 @@ from unittest import mock
 
 import torch
 
+from algorithms import PRESETS
+from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
+from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.diagnostics.probe_record import ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.training.session import Session
 from algorithms.updates.targets import make_targets
+from algorithms.updates.update import update
 from algorithms.updates.update_metrics import UpdateMetrics
-from benchmarks.learning.entropy_prediction import CPU, Loop
 from benchmarks.records.report import print_table, save
 
 INTERVAL = 10
 WARM_UP = 2
+CPU = torch.device("cpu")
 LIMITS = {"every update": 5.0, f"every {INTERVAL} updates": 10.0}
+
+
+class Loop:
+    """Rollout and update of one preset on `resnet`, without logging or evaluation.
+
+    Args:
+        preset: its name.
+        num_envs: boards.
+        seed: of weights, boards and samples.
+    """
+
+    def __init__(self, preset: str, num_envs: int, seed: int) -> None:
+        rollout = RolloutConfig(num_envs=num_envs)
+        env = EnvConfig(evaluator="builtin", start_positions="random_plies:2-40")
+        config = TrainConfig(
+            *PRESETS[preset],
+            policy=NetworkConfig(network="resnet"),
+            rollout=rollout,
+            env=env,
+            seed=seed,
+            device="cpu",
+        )
+        self.session = Session(config)
+        self.learner = self.session.learner
+        self.session.worker.start()
+
+    def rollout(self) -> RolloutBatch:
+        """The next batch."""
+        return self.session.rollout().batch
+
+    def update(
+        self, batch: RolloutBatch, rate: float, diagnostics: UpdateDiagnostics | None = None
+    ) -> dict[str, float]:
+        """Trains on the batch; what the diagnostics saw around it."""
+        learner = self.learner
+        learner.learning_rate = rate
+        targets = make_targets(learner.algorithm, learner.regularizer, batch)
+        seen: dict[str, float] = {}
+        if diagnostics is not None:
+            seen = diagnostics.before(learner, batch, targets)
+        update(learner, batch, targets)
+        return seen | (diagnostics.after(learner.policy, rate) if diagnostics is not None else {})
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:

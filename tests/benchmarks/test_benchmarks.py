@@ -12,36 +12,12 @@ import numpy as np
 import pytest
 
 from benchmarks.learning.algorithms import entropy_at, spread
-from benchmarks.learning.entropy_prediction import agreement
 from benchmarks.speed.rivals import python_chess_match
 from chess_env.matches.match_openings import draw_openings
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import to_fen
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_a_perfect_predictor_lies_on_the_identity_line() -> None:
-    measured = np.array([-3.0, -1.0, 2.0])
-    assert agreement(measured, measured) == pytest.approx(
-        {"identity_r2": 1.0, "sign_agreement": 1.0, "correlation": 1.0}
-    )
-
-
-def test_a_predictor_of_the_wrong_scale_correlates_without_lying_on_the_line() -> None:
-    measured = np.array([-3.0, -1.0, 1.0, 3.0])
-    figures = agreement(measured, 3 * measured)  # residuals 4, variance 1, in units of the squares
-    assert figures == pytest.approx(
-        {"identity_r2": -3.0, "sign_agreement": 1.0, "correlation": 1.0}
-    )
-
-
-def test_the_mean_as_a_predictor_explains_nothing() -> None:
-    measured = np.array([-1.0, -2.0, -3.0, 2.0])
-    predicted = np.full(4, -1.0) + np.array([0, 0, 0, 1e-9])
-    figures = agreement(measured, predicted)
-    assert figures["identity_r2"] == pytest.approx(0.0, abs=1e-6)
-    assert figures["sign_agreement"] == 0.75
 
 
 def test_entropy_at_a_regret_is_read_on_the_line_between_two_evaluations() -> None:
@@ -103,9 +79,7 @@ def test_the_benchmark_of_matches_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "module", ["learning.algorithms", "speed.diagnostics", "learning.entropy_prediction"]
-)
+@pytest.mark.parametrize("module", ["learning.algorithms", "speed.diagnostics"])
 def test_the_training_benchmarks_run(module: str, tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
     command = [sys.executable, "-m", f"benchmarks.{module}", "--smoke", "--json", str(target)]

@@ -20,7 +20,7 @@ from tests.commands.lab import chess_lab
 from tests.training.runs import Watcher, rows_without_time, tiny
 
 ROWS = [{"step": 0, "eval/entropy": 3.25}, {"step": 1, "eval/entropy": None, "reg/kl_old": -1e-09}]
-FLIPS = 60  # and 200 of each by `python -m benchmarks.reliability.flips`
+FLIPS = 60
 
 
 @pytest.fixture(scope="module")

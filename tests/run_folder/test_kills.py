@@ -1,7 +1,4 @@
-"""A run killed at a change of a file of its folder goes on and comes to what it would have come to.
-
-`python -m benchmarks.reliability.kills` kills at every change and at random instants: that takes longer than tests may.
-"""
+"""A run killed at a change of a file of its folder goes on and comes to what it would have come to."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability.boundaries import (
+from tests.run_folder.boundaries import (
     Kill,
     changes,
     command,

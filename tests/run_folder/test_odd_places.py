@@ -14,8 +14,8 @@ import pytest
 
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
-from benchmarks.reliability.boundaries import Boundaries, begun, command, ended, outcome, straight
 from tests.commands.lab import ENV
+from tests.run_folder.boundaries import Boundaries, begun, command, ended, outcome, straight
 from tests.training.runs import Watcher, assert_same, final_state, rows_without_time, tiny
 
 COMMAND = (sys.executable, "-P", "-m", "algorithms.cli", "train", "grpo", "--smoke", "--device", "cpu",

@@ -233,7 +233,7 @@ def test_a_kill_at_any_instant_leaves_every_snapshot_intact(tmp_path: Path) -> N
 def test_a_run_killed_around_a_snapshot_goes_on_and_has_the_same_in_the_end(
     tmp_path: Path, what: str, torn: bool
 ) -> None:
-    from benchmarks.reliability.boundaries import (
+    from tests.run_folder.boundaries import (
         Kill,
         changes,
         command,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.scale.nodes_here import nodes_here
+from tests.evaluators.cluster.nodes_here import nodes_here
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.scale.nodes_here import nodes_here, pids_of
-from benchmarks.scale.ray_engines import killing
 from benchmarks.speed.stockfish_pool import random_positions
 from chess_env.evaluators import EngineError, Evaluator, find_stockfish, make_evaluator
 from chess_env.testing.evaluator import check_evaluator
+from tests.evaluators.cluster.nodes_here import killing, nodes_here, pids_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.stockfish, pytest.mark.slow]
 

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import chess_env
-from benchmarks.scale.nodes_here import nodes_here, pids_of
 from chess_env.evaluators import EngineError, Evaluator, make_evaluator
+from tests.evaluators.cluster.nodes_here import nodes_here, pids_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.stockfish, pytest.mark.slow]
 
 NAME = "ray:stockfish:depth=4"
 CLUSTER = """
 import os
-from benchmarks.scale.nodes_here import nodes_here
+from tests.evaluators.cluster.nodes_here import nodes_here
 with nodes_here([{"num_cpus": 1}]):
     print(os.environ["RAY_ADDRESS"], flush=True)
     os.read(0, 1)  # until the test closes it

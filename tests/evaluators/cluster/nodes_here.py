@@ -1,9 +1,12 @@
-"""A Ray cluster of several nodes on this machine, with real raylets, for measurements and tests."""
+"""A Ray cluster of several nodes on this machine, with real raylets, for tests."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,3 +63,25 @@ def pids_of(title: str, above: int | None = None) -> list[int]:
         return False
 
     return [pid for pid, line in commands.items() if line.startswith(title.encode()) and below(pid)]
+
+
+@contextlib.contextmanager
+def killing(every_s: float, seed: int) -> Iterator[list[int]]:
+    """A list of the workers that were killed, one every so many seconds (more or less) while the context lasts."""
+    killed: list[int] = []
+    end, rng = threading.Event(), random.Random(seed)
+
+    def kill() -> None:
+        while not end.wait(every_s * rng.uniform(0.5, 1.5)):
+            if workers := pids_of("ray::Worker"):
+                killed.append(rng.choice(workers))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        end.set()
+        thread.join()

@@ -1,1 +1,0 @@
-"""Damaged inputs for everything that reads: python -m benchmarks.reliability.fuzz --json PATH."""
