@@ -19,13 +19,14 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-ray test-browser test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-neighbours test-ray test-browser test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
 	@echo "make test       the default tests, with real Stockfish where it is installed"
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
+	@echo "make test-neighbours  those that need TRL, polyglot or Chromium;  .ci/neighbours installs them and Ray first"
 	@echo "make test-ray   those that start a Ray cluster on this machine (installs ray first)"
 	@echo "make test-browser  the board in a real Chromium, which must be installed"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
@@ -56,10 +57,17 @@ test: setup
 	else marks="not slow and not gpu and not ray and not browser and not stockfish"; echo "test: leaving out the tests that need Stockfish"; fi; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$$marks" $(ARGS)
 
-test-slow: setup trl-env
-	@marks="slow and not gpu and not ray and not browser"; for name in polyglot chromium; do bash .ci/setup find-$$name >/dev/null || { \
-	  marks="$$marks and not $$name"; echo "test-slow: leaving out the tests that need $$name"; }; done; \
+test-slow: setup
+	@marks="slow and not gpu and not ray and not browser and not trl and not polyglot"; \
+	bash .ci/setup find-chromium >/dev/null || { marks="$$marks and not chromium"; \
+	  echo "test-slow: leaving out the tests that need Chromium"; }; \
 	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -m "$$marks" --timeout 1800 $(ARGS)
+
+# What talks to programs and packages of others; .ci/neighbours installs them first.
+test-neighbours: setup trl-env
+	@marks="trl"; for name in polyglot chromium; do if bash .ci/setup find-$$name >/dev/null; then marks="$$marks or $$name"; \
+	  else echo "test-neighbours: leaving out the tests that need $$name"; fi; done; \
+	$(BIN)/python -m pytest -n 0 -m "($$marks) and not browser" --timeout 1800 $(ARGS)
 
 $(RAY_INSTALLED): $(INSTALLED)
 	@bash .ci/setup ray

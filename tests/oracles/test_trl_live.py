@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.trl
 def test_trl_itself_still_gives_the_stored_numbers(tmp_path: Path, stored: dict[str, Any]) -> None:
     python, fresh = ROOT / ".venv-trl/bin/python", tmp_path / "fresh.json"
     assert python.exists(), "TRL's environment is missing: run `make trl-env`"
