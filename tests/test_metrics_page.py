@@ -30,7 +30,7 @@ FAMILIES = {
     r"^(eval)/(middlegame|endgame|decided)/": r"\1/<slice>/",
     r"^(reg/kl_old|reg/kl_ref)_(k1|k2|k3|weighted_k3)(?=$|_reward$)": r"\1_<estimator>",
     r"^(clip/up|clip/down)_p_(below_01|01_10|10_50|50_90|above_90)$": r"\1_<bin>",
-    r"^(grad_share|grad_cosine|loss_share)/(policy|entropy|kl_old|kl_ref|kl_cov|value)": r"\1/<term>",
+    r"^(grad_share|grad_cosine|loss_share)/[a-z_]+?(?=$|_norm$)": r"\1/<term>",
 }
 
 
@@ -146,7 +146,7 @@ def test_the_page_defines_exactly_what_runs_write(written_names: set[str]) -> No
 
 def test_no_name_is_defined_twice() -> None:
     names = defined_names()
-    assert len(names) == len(set(names)) > 50
+    assert len(names) == len(set(names))
 
 
 def test_every_definition_has_all_its_columns_filled() -> None:
@@ -161,7 +161,7 @@ def test_every_loss_term_of_the_page_is_looked_at_in_some_run(
 ) -> None:
     names = set[str]().union(*written_by.values())
     terms = {name.removeprefix("loss_share/") for name in names if name.startswith("loss_share/")}
-    assert terms == {"policy", "entropy", "kl_old", "kl_ref", "kl_cov", "value"}
+    assert terms >= {"policy", "entropy", "kl_old", "kl_ref", "kl_cov", "value"}
     for term in terms:
         assert f"`{term}`" in PAGE.read_text()
 

@@ -94,17 +94,9 @@ def test_a_cause_is_that_of_the_first_network_unless_another_is_asked_for() -> N
         CAUSES["kl_trap"].on_network("transformer")
 
 
-def test_there_are_the_causes_of_the_plan_and_at_most_twelve_classes() -> None:
-    wanted = {
-        "weak_entropy_high_lr", "sampled_entropy_bonus", "kl_trap", "saturated_controller",
-        "loss_budget", "temperature_mismatch", "stale_behaviour", "update_epochs", "clip_asymmetry",
-        "low_precision", "forward_mismatch", "sharp_optimum", "support_limit", "fixed_positions",
-        "dropout_in_rollout", "zero_variance_groups", "reward_squash",
-    }  # fmt: skip
-    assert set(CAUSES) == wanted
-    assert set(COMPOSITES) == {"p26atclv", "zjij66xd", "xkbkwo4s", "p9u63rgu"}
+def test_names_are_of_one_cause_and_every_class_is_that_of_a_cause() -> None:
     assert not set(CAUSES) & set(COMPOSITES)
-    assert len(DOCTOR_CLASSES) == len(set(DOCTOR_CLASSES)) <= 12
+    assert len(DOCTOR_CLASSES) == len(set(DOCTOR_CLASSES))
     assert {cause.doctor_class for cause in CAUSES.values()} == set(DOCTOR_CLASSES)
 
 

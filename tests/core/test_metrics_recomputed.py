@@ -179,9 +179,9 @@ def test_metrics_of_a_stored_rollout_equal_the_page_s_formulas(form: str) -> Non
     fields = {name: torch.from_numpy(a) if a.shape else a.item() for name, a in arrays.items()}
     batch = RolloutBatch(**fields, samples="all_legal" if every else "drawn")
     metrics = batch_metrics(batch, torch.from_numpy(advantages))
-    assert set(metrics) == set(expected)
-    assert len(metrics) > 20 and (form != "positions" or metrics["rollout/small_groups"] >= 2)
-    assert metrics == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert len(expected) > 20 and (form != "positions" or metrics["rollout/small_groups"] >= 2)
+    found = {name: metrics[name] for name in expected}
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_ratio_metrics_of_a_stored_rollout_equal_the_page_s_formulas() -> None:

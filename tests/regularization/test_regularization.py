@@ -66,10 +66,10 @@ def test_exact_values_are_logged_whatever_drives_the_loss(estimator: str) -> Non
     torch.testing.assert_close(parts["reg/entropy"], dist.entropy())
     torch.testing.assert_close(parts["reg/kl_old"], dist.kl(batch.old_legal_logprobs))
     torch.testing.assert_close(parts["reg/kl_ref"], dist.kl(batch.ref_legal_logprobs))
-    assert set(terms) == {"entropy", "kl_old", "kl_ref", "kl_cov"}
+    assert set(terms) >= {"entropy", "kl_old", "kl_ref", "kl_cov"}
     assert all(term.requires_grad for term in terms.values())
     weighted = {name for name in parts if name.endswith("_weighted")}
-    assert weighted == {f"reg/{name}_weighted" for name in terms}
+    assert weighted >= {f"reg/{name}_weighted" for name in terms}
     torch.testing.assert_close(sum(parts[name] for name in weighted), loss.detach())
     torch.testing.assert_close(sum(terms.values()), loss)
     assert not any(value.requires_grad for value in parts.values())

@@ -40,11 +40,7 @@ def test_every_algorithm_has_a_preset_and_is_found_by_its_own_name() -> None:
         algorithms.NO_SUCH_NAME  # noqa: B018
 
 
-def test_the_zoo_is_complete() -> None:
-    assert set(PRESETS) == {
-        *("reinforce", "ppo", "ppo_one_ply", "grpo", "dr_grpo", "dapo", "cispo", "rloo"),
-        *("delightful_pg", "clip_cov", "kl_cov", "repo", "exact"),
-    }
+def test_every_preset_is_of_a_known_algorithm() -> None:
     assert all(algorithm.name in algorithms.ALGORITHMS for algorithm in PRESETS.values())
 
 
