@@ -1,4 +1,4 @@
-"""`chess-lab check`: what is installed, and how to install what is missing; with --signature what training does."""
+"""`chess-lab check`: what is installed, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from algorithms.core.messages import message_lines
 EXAMPLES = (
     "chess-lab check",
     "chess-lab check --json check.json",
-    "chess-lab check --signature",
 )
 
 
@@ -42,8 +41,6 @@ class Check:
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 if training can run, otherwise 1; prints what is installed and what to do."""
     options = make_parser().parse_args(list(arguments))
-    if options.signature:
-        return _print_signatures(options.json)
     version = ".".join(map(str, sys.version_info[:3]))
     checks = [
         Check("python", "ok", version, values={"version": version}),
@@ -77,25 +74,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="chess-lab check", description="What is installed, and how to fix what is missing."
     )
     parser.add_argument("--json", type=Path, help="also write the findings to this file")
-    parser.add_argument(
-        "--signature",
-        action="store_true",
-        help="instead make a tiny run of every preset on the built-in evaluator, and print one integer for what each "
-        "did and one for all: the same on every processor, and another one where training was changed",
-    )
     return parser
-
-
-def _print_signatures(path: Path | None) -> int:
-    from algorithms.training.signature import combined, signatures
-
-    found = signatures()
-    whole = combined(list(found.values()))
-    for name, number in found.items():
-        print(f"{name:<16}{number:>12}")
-    print(f"{'signature':<16}{whole:>12}")
-    write_json(path, {"signature": whole, "presets": found})
-    return 0
 
 
 def _check_import() -> Check:

@@ -2,7 +2,7 @@
 
 from algorithms.reports.elo import EloDifference, PairScore, count_pairs, elo_of, judge_pairs
 from algorithms.reports.pairwise import Comparison, claims, compare
-from algorithms.reports.peaks import Peak, judge_peak, judge_peak_count, peak_is_noise
+from algorithms.reports.peaks import Peak, judge_peak
 from algorithms.reports.scores import Scores, paired_differences
 from algorithms.reports.statistics import (
     Interval,
@@ -30,10 +30,8 @@ __all__ = [
     "interquartile_mean",
     "judge_pairs",
     "judge_peak",
-    "judge_peak_count",
     "minimum_seeds",
     "paired_differences",
-    "peak_is_noise",
     "probability_of_improvement",
     "sign_flip_p",
 ]

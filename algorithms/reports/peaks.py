@@ -24,7 +24,7 @@ class Peak:
     Attributes:
         index: of the best evaluation, the first of equals.
         evaluations: how many there were.
-        score: of the best one, in the scores' unit; for counts a share.
+        score: of the best one, in the scores' unit.
         level: what the other evaluations predict for it.
         p_value: probability that the best of so many is this far off at least, if the run is at its
             level throughout; corrected for the number of evaluations. 1 where nothing can be said.
@@ -51,8 +51,7 @@ class Peak:
         if self.cannot_be_judged:
             return (
                 f"{peak} cannot be judged: the others are all at the run's level {self.level:.4g}, "
-                "which says nothing of the noise; give the standard error of one evaluation, or use "
-                "judge_peak_count where the scores are counts"
+                "which says nothing of the noise; give the standard error of one evaluation"
             )
         verdict = "does not stand out" if self.is_noise else "stands out"
         return (
@@ -81,8 +80,7 @@ def judge_peak(
         higher_is_better: whether the peak is the maximum or the minimum.
         standard_error: of one evaluation, if known; else the spread of the others around the level,
             which needs more evaluations and calls heavy tails real too often
-            (`benchmarks/results/calibration.json`). Without any spread no verdict is possible; for counts there
-            is `judge_peak_count`.
+            (`benchmarks/results/calibration.json`). Without any spread no verdict is possible.
         trend: fit a line instead of a constant: for a run that is still improving.
         alpha: error rate.
 
@@ -119,59 +117,6 @@ def judge_peak(
         tail = student_t_tail(ahead / noise, freedom) if noise > rounding else 1.0
     p_value = min(1.0, count * tail)
     return Peak(index, count, float(found[index]), level, p_value, alpha, not judged)
-
-
-def judge_peak_count(successes: ArrayLike, trials: int, *, alpha: float = 0.05) -> Peak:
-    """The verdict on the best of a run's evaluations that count successes, `[m]` of `trials` each.
-
-    Exact: given all successes of the run, those of one evaluation are hypergeometric if the true rate
-    never changed, whatever it is (Fisher's test).
-
-    Args:
-        successes: whole numbers in [0, trials], such as games won.
-        trials: of one evaluation, such as games played.
-        alpha: error rate.
-
-    Raises:
-        ValueError: fewer than 2 evaluations, or a count that is not possible.
-    """
-    found = finite_array(successes, "successes", at_least=2)
-    _check(found, alpha)
-    if (
-        trials < 1
-        or (found != np.round(found)).any()
-        or (found < 0).any()
-        or (found > trials).any()
-    ):
-        raise ValueError(
-            f"successes are {found} of {trials} trials: expected whole numbers from 0 to the trials"
-        )
-    count, index, total = len(found), int(found.argmax()), int(found.sum())
-    games, best = count * trials, int(found.max())
-    tail = sum(
-        math.comb(total, k) * math.comb(games - total, trials - k)
-        for k in range(best, min(total, trials) + 1)
-    ) / math.comb(games, trials)
-    level = (total - best) / (games - trials)
-    return Peak(index, count, best / trials, level, min(1.0, count * tail), alpha)
-
-
-def peak_is_noise(
-    scores: ArrayLike,
-    *,
-    higher_is_better: bool,
-    standard_error: float | None = None,
-    trend: bool = False,
-    alpha: float = 0.05,
-) -> bool:
-    """Whether luck explains the best of a run's evaluations `[m]`; arguments as in `judge_peak`."""
-    return judge_peak(
-        scores,
-        higher_is_better=higher_is_better,
-        standard_error=standard_error,
-        trend=trend,
-        alpha=alpha,
-    ).is_noise
 
 
 def _check(scores: Floats, alpha: float) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.checks import require
 from algorithms.networks.build import build_policy, compile_trunk, trained_parameters
-from algorithms.networks.device import choose_device
+from algorithms.networks.device import choose_device, usable_cores
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.weights import initialise
 from algorithms.processes import Alone, Processes, Shards
@@ -30,7 +32,6 @@ from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
 from algorithms.training.budget import Budget
-from algorithms.training.capacity import check_capacity
 from algorithms.updates.learner import Learner, make_optimizer
 from algorithms.updates.passes import ShardedPasses, WholePasses
 from algorithms.updates.recorded_state import (
@@ -41,6 +42,7 @@ from algorithms.updates.recorded_state import (
     not_ours,
 )
 from chess_env.evaluators import make_evaluator
+from chess_env.observation import NUM_PLANES
 
 
 class Session:
@@ -78,7 +80,7 @@ class Session:
             not config.compile or self.device.type == "cuda",
             f"compile is on and the run computes on {self.device.type}: leave --compile out, or run on CUDA",
         )
-        check_capacity(config, self.device)
+        check_sizes(config)
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)
@@ -289,3 +291,26 @@ class Session:
 def copy_of(policy: PolicyNet) -> PolicyNet:
     """A copy of the policy, of which nothing is trained."""
     return copy.deepcopy(policy).requires_grad_(False)
+
+
+def check_sizes(config: TrainConfig) -> None:
+    """Refuses a rollout that the machine cannot hold, and warns of more engines than it has cores.
+
+    Raises:
+        ValueError: the planes of one rollout alone are larger than the machine's memory.
+    """
+    rollout, env, cores = config.rollout, config.env, usable_cores()
+    planes = rollout.num_envs * rollout.num_plies * NUM_PLANES * 64
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    require(
+        planes < memory,
+        f"rollout.num_envs is {rollout.num_envs:,} and rollout.num_plies {rollout.num_plies:,}: the planes of one "
+        f"rollout alone take {planes / 2**30:,.1f} GiB, and this machine has {memory / 2**30:,.1f}; lower one of them",
+    )
+    # The engines of a cluster count its cores themselves.
+    if env.num_engines > max(2, cores) and not str(env.evaluator).startswith("ray:"):
+        warnings.warn(
+            f"env.num_engines is {env.num_engines} and {cores} cores are there: an engine computes on one core, and "
+            f"more engines are not faster; set --env.num-engines to {cores}",
+            stacklevel=2,
+        )

@@ -24,7 +24,6 @@ from tests.golden import batches
 from tests.updates.learners import learner_of
 
 FOLDER = Path(__file__).parent
-SIGNATURES = FOLDER / "signatures.json"
 UPDATES = 20
 MINIBATCH_SIZE = 13  # the games make two minibatches, the positions one
 LEARNING_RATE = 3e-3
@@ -43,7 +42,7 @@ Curves = dict[str, dict[str, list[float]]]
 
 def stored() -> set[str]:
     """Names of the presets that have curves."""
-    return {path.stem for path in FOLDER.glob("*.json") if path != SIGNATURES}
+    return {path.stem for path in FOLDER.glob("*.json")}
 
 
 def path_of(preset: str) -> Path:

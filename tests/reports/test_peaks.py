@@ -5,32 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from algorithms.reports import judge_peak, judge_peak_count, peak_is_noise
-
-
-def test_six_of_64_games_once_in_21_evaluations_is_luck_and_alone_would_not_be() -> None:
-    wins = [6, *[2] * 14, *[1] * 6]  # the others won 34 of 1,280, 2.7 %
-    peak = judge_peak_count(wins, 64)
-    assert peak.index == 0
-    assert peak.level == pytest.approx(34 / 1280)
-    assert peak.is_noise
-    assert 0.1 < peak.p_value < 0.4
-    assert peak.p_value / 21 < 0.02
-    assert not judge_peak_count([14, *wins[1:]], 64).is_noise
-
-
-@pytest.mark.parametrize(
-    ("wins", "trials", "p_value"),
-    [
-        ([1, 0], 1, 1.0),
-        ([0, 2], 2, 2 / 6),  # both wins in one of two pairs of games: 1 of C(4, 2) each
-        ([0, 3, 0], 3, 3 / 84),  # C(9, 3) ways for three wins, three evaluations
-        ([0, 0, 0], 5, 1.0),
-        ([5, 5], 5, 1.0),
-    ],
-)
-def test_the_count_s_p_value_is_exact(wins: list[int], trials: int, p_value: float) -> None:
-    assert judge_peak_count(wins, trials).p_value == pytest.approx(p_value)
+from algorithms.reports import judge_peak
 
 
 def test_with_known_noise_the_distance_is_in_standard_errors_of_prediction() -> None:
@@ -46,7 +21,7 @@ def test_with_unknown_noise_it_is_grubbs_test() -> None:
     low, high = others.max(), 50.0
     for _ in range(60):
         middle = (low + high) / 2
-        noisy = peak_is_noise([*others, middle], higher_is_better=True)
+        noisy = judge_peak([*others, middle], higher_is_better=True).is_noise
         low, high = (middle, high) if noisy else (low, middle)
     scores = np.array([*others, low])
     critical = (low - scores.mean()) / scores.std(ddof=1)
@@ -65,7 +40,7 @@ def test_the_verdict_ignores_unit_level_and_direction() -> None:
 def test_a_rising_run_is_judged_against_its_line() -> None:
     noise = 0.1 * np.random.default_rng(2).normal(size=20)
     rising = np.arange(20) + noise
-    assert peak_is_noise(rising, higher_is_better=True, trend=True)
+    assert judge_peak(rising, higher_is_better=True, trend=True).is_noise
     jumped = rising.copy()
     jumped[12] += 30.0
     peak = judge_peak(jumped, higher_is_better=True, trend=True)
@@ -99,7 +74,6 @@ def test_one_step_away_from_equals_is_not_called_real(
     assert (peak.p_value, peak.is_noise, peak.cannot_be_judged) == (1.0, True, True)
     assert "cannot be judged" in str(peak)
     assert "standard error" in str(peak)
-    assert "judge_peak_count" in str(peak)
     known = judge_peak(scores, **settings, standard_error=1e-3)
     assert (known.is_noise, known.cannot_be_judged) == (False, False)
 
@@ -110,7 +84,8 @@ def test_the_best_of_21_flat_evaluations_is_rarely_called_real(
 ) -> None:
     runs = np.random.default_rng(4).normal(size=(500, 21))
     real = [
-        not peak_is_noise(run, higher_is_better=True, standard_error=standard_error) for run in runs
+        not judge_peak(run, higher_is_better=True, standard_error=standard_error).is_noise
+        for run in runs
     ]
     assert 0.015 < np.mean(real) < 0.08
     # Without the correction for 21 looks most of these runs would have a record.
@@ -129,10 +104,6 @@ def test_the_best_of_21_flat_evaluations_is_rarely_called_real(
             "standard_error is 0.0: expected a finite number > 0, or None",
         ),
         (lambda: judge_peak([1] * 5, higher_is_better=True, alpha=5), "alpha is 5"),
-        (lambda: judge_peak_count([3], 5), "at least 2"),
-        (lambda: judge_peak_count([1, 6], 5), "whole numbers from 0 to the trials"),
-        (lambda: judge_peak_count([1.5, 2], 5), "whole numbers from 0 to the trials"),
-        (lambda: judge_peak_count([-1, 2], 5), "whole numbers from 0 to the trials"),
     ],
 )
 def test_impossible_input_is_refused(call: object, message: str) -> None:

@@ -104,6 +104,28 @@ def test_what_cannot_go_together_is_refused_before_an_engine_starts(
         Session(config_of(algorithm, **changes))
 
 
+def test_a_rollout_that_the_machine_cannot_hold_is_refused_with_both_settings() -> None:
+    huge = RolloutConfig(num_envs=10**9, num_plies=3)
+    with pytest.raises(
+        ValueError, match=r"rollout.num_envs is 1,000,000,000 and .*num_plies 3.*GiB"
+    ):
+        Session(config_of(GRPO(), rollout=huge))
+
+
+@pytest.mark.parametrize(
+    ("engines", "cores", "warned"), [(3, 2, True), (2, 1, False), (8, 8, False), (9, 8, True)]
+)
+def test_more_engines_than_cores_are_warned_of(
+    engines: int, cores: int, warned: bool, monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(session_module, "usable_cores", lambda: cores)
+    env = EnvConfig(evaluator="builtin", num_engines=engines)
+    session_module.check_sizes(config_of(GRPO(), env=env))
+    found = [str(each.message) for each in recwarn.list]
+    assert [f"set --env.num-engines to {cores}" in each for each in found] == [True] * warned
+
+
 def test_a_session_that_cannot_be_built_leaves_the_process_its_threads() -> None:
     threads = torch.get_num_threads()
     with pytest.raises(ValueError, match="stokfish"):
