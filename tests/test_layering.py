@@ -21,6 +21,7 @@ FORBIDDEN: dict[str, set[str]] = {
     "algorithms.regularization": GAME,
     "algorithms.reports": {"torch", *GAME},
     "algorithms.reports.page.boards": {"torch", *(GAME - {"chess"})},  # python-chess draws the men
+    "algorithms.doctor": {"torch"},
     "algorithms.run_folder": {"torch"},
     "algorithms.run_folder.checkpoint": set(),
     "algorithms.run_folder.trackers": set(),  # TensorBoard's writer is torch's
@@ -138,7 +139,8 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.rollouts.games", "from algorithms.updates.targets import make_targets"),
         ("algorithms.training.trainer", "from algorithms import cli"),
         ("algorithms.training.trainer", "from algorithms.playing.uci import engine"),
-        ("algorithms.playing.position", "from algorithms.collapse import doctor"),
+        ("algorithms.playing.position", "from algorithms.collapse import causes"),
+        ("algorithms.doctor.diagnosis", "import torch"),
         ("algorithms.new_room.thing", "import math"),
         ("chess_env.env", "import torch.nn"),
         ("chess_env.rules.fen", "from chess_env.evaluators import Evaluator"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from algorithms.collapse.doctor.watch import Watch
+from algorithms.doctor.watch import Watch
 from algorithms.evaluation.following import News, RunFollower
 from algorithms.evaluation.record_tail import Row
 from algorithms.evaluation.snapshots import Snapshot, thinned

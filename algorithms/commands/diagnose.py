@@ -15,8 +15,8 @@ from algorithms.commands.parser import Parser
 from algorithms.core.messages import complain
 
 if TYPE_CHECKING:
-    from algorithms.collapse.doctor import Diagnosis
-    from algorithms.collapse.doctor.finding import Finding
+    from algorithms.doctor import Diagnosis
+    from algorithms.doctor.findings import Finding
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.json and options.ruled_out:
         parser.error("--json has all reasons already: leave --ruled-out out")
 
-    from algorithms.collapse.doctor import diagnose_run
+    from algorithms.doctor import diagnose_run
 
     try:
         diagnosis = diagnose_run(options.run_dir)
@@ -97,7 +97,7 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
 
 
 def _outcome(diagnosis: Diagnosis) -> list[str]:
-    from algorithms.collapse.doctor.outcome import UNKNOWN
+    from algorithms.doctor.outcome import UNKNOWN
 
     outcome = diagnosis.outcome
     (before, after), (low, high), nats = outcome.regret_cp, outcome.interval, outcome.entropy_nats
@@ -117,7 +117,7 @@ def _outcome(diagnosis: Diagnosis) -> list[str]:
 
 
 def _cause(place: int, cause: Finding, run: str) -> list[str]:
-    from algorithms.collapse.doctor.finding import Named
+    from algorithms.doctor.findings import Named
 
     found = cause.verdict
     assert isinstance(found, Named)
@@ -136,7 +136,7 @@ def _cause(place: int, cause: Finding, run: str) -> list[str]:
 
 def _untold(causes: Sequence[Finding]) -> list[str]:
     """Causes that cannot be told for one reason stand together."""
-    from algorithms.collapse.doctor.finding import Untold
+    from algorithms.doctor.findings import Untold
 
     together: dict[tuple[str, str, str], list[str]] = {}
     for cause in causes:
@@ -153,7 +153,7 @@ def _untold(causes: Sequence[Finding]) -> list[str]:
 
 
 def _ruled_out(diagnosis: Diagnosis, reasons: bool) -> list[str]:
-    from algorithms.collapse.doctor.finding import RuledOut
+    from algorithms.doctor.findings import RuledOut
 
     causes = diagnosis.ruled_out
     counted = f"ruled out: {len(causes)} of {len(diagnosis.findings)} causes"

@@ -96,7 +96,7 @@ def make_page(root: Path) -> tuple[int, str]:
 
 def _diagnoses(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Mapping[str, Any]]:
     """The doctor's page_notes by the run's folder; a run that it cannot judge is noted."""
-    from algorithms.collapse.doctor import diagnose
+    from algorithms.doctor import diagnose
 
     found: dict[str, Mapping[str, Any]] = {}
     for run in runs:

@@ -60,10 +60,10 @@ def run(arguments: Sequence[str]) -> int:
     options, words = which_run().parse_known_args(list(arguments))
     name = words.pop(0) if words and not words[0].startswith("-") else None
 
-    from algorithms.collapse.doctor import Watch
     from algorithms.commands.run_options import given, with_settings
     from algorithms.config.files import to_dict
     from algorithms.config.foreign import trusting_commands
+    from algorithms.doctor import Watch
     from algorithms.integrations.loops import LOOPS
     from algorithms.processes import check_division, joined_processes
     from algorithms.processes.launch import launch, launched, restarted

@@ -28,7 +28,7 @@ _CLI = "algorithms.cli"
 _LOADED = (
     "torch._dynamo",  # the first optimizer imports it
     _CLI,
-    "algorithms.collapse.doctor",
+    "algorithms.doctor",
     "algorithms.commands.run_options",
     "algorithms.commands.train",
     "algorithms.integrations.loops",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from algorithms.collapse.doctor import RULES
-from algorithms.collapse.doctor.confidence import BANDS as SIZES_FROM
-from algorithms.collapse.doctor.confidence import SEEDS, band_of
+from algorithms.doctor import RULES
+from algorithms.doctor.confidence import BANDS as SIZES_FROM
+from algorithms.doctor.confidence import SEEDS, band_of
 
 CellRow = Mapping[str, Any]
 Said = Mapping[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from algorithms.collapse.doctor import RULES
-from algorithms.collapse.doctor.confidence import RIGHT_OF
+from algorithms.doctor import RULES
+from algorithms.doctor.confidence import RIGHT_OF
 from algorithms.reports.student_t import beta_quantile
 from docs.pages import result
 from docs.pages.figures import Cells, shares

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from algorithms.collapse.causes import faults
-from algorithms.collapse.doctor import diagnose_run
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
+from algorithms.doctor import diagnose_run
 from algorithms.reports.run_files import read_metrics
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.collapse.doctor import RULES, diagnose, diagnose_run
 from algorithms.commands import diagnose as command
-from tests.collapse.doctor_rows import Rows, keeping, record, write
-from tests.collapse.doctor_signatures import SIGNATURES
+from algorithms.doctor import RULES, diagnose, diagnose_run
 from tests.commands.lab import ENV, chess_lab
+from tests.doctor.rows import Rows, keeping, record, write
+from tests.doctor.signatures import SIGNATURES
 
 STARTS, CLIP = (SIGNATURES[case].changes for case in ("the same starts", "a tight upper clip"))
 ROWS: dict[str, tuple[Rows, int]] = {

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.experiment import Outcome
-from algorithms.collapse.doctor import diagnose
 from algorithms.commands import causes as command
 from algorithms.core.messages import WIDTH, message_lines
+from algorithms.doctor import diagnose
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
-from tests.collapse.doctor_rows import record
-from tests.collapse.doctor_signatures import SIGNATURES
 from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer
+from tests.doctor.rows import record
+from tests.doctor.signatures import SIGNATURES
 
 
 def too_wide(text: str) -> list[str]:

@@ -11,9 +11,9 @@ import torch
 
 from algorithms.collapse.causes.cause import Cause
 from algorithms.collapse.causes.sizes import FULL
-from algorithms.collapse.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.config.run import TrainConfig
 from algorithms.core.messages import message_lines
+from algorithms.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.reports.run_files import read_run
 from algorithms.reports.summaries import read
 from algorithms.training.result import TrainResult

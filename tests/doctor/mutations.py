@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 
-from tests.collapse.doctor_rows import Rows, columns, keeping, without
+from tests.doctor.rows import Rows, columns, keeping, without
 
 LEAST_ROWS = 9
 """A beginning with fewer rows may hold too little of a fault."""

@@ -10,13 +10,13 @@ import pytest
 
 from algorithms import PRESETS, cli
 from algorithms.collapse.causes import DOCTOR_CLASSES
-from algorithms.collapse.doctor import RULES, diagnose
-from algorithms.collapse.doctor.finding import Rule, rerun
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from tests.collapse.doctor_rows import RESIDUAL, SLOPE, Rows, columns, keeping, record, without
-from tests.collapse.doctor_signatures import SIGNATURES
-from tests.collapse.doctor_verdicts import BY_NAME, named, ruled_out, untold
+from algorithms.doctor import RULES, diagnose
+from algorithms.doctor.findings import CauseRule, rerun
+from tests.doctor.rows import RESIDUAL, SLOPE, Rows, columns, keeping, record, without
+from tests.doctor.signatures import SIGNATURES
+from tests.doctor.verdicts import BY_NAME, named, ruled_out, untold
 from tests.test_documented_commands import options_of
 from tests.test_metrics_page import defined_names, family
 
@@ -31,7 +31,7 @@ def test_every_class_of_causes_has_one_rule_and_a_case_here() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=list(BY_NAME))
-def test_a_rule_declares_what_it_reads_what_it_says_and_who_hides_it(rule: Rule) -> None:
+def test_a_rule_declares_what_it_reads_what_it_says_and_who_hides_it(rule: CauseRule) -> None:
     page = set(defined_names())
     for metrics in rule.needs:
         assert metrics and {family(name) for name in metrics} <= page
@@ -76,7 +76,7 @@ def test_a_healthy_record_rules_every_cause_out_in_words_without_nan(name: str) 
 @pytest.mark.parametrize("null", [False, True], ids=["absent", "null"])
 @pytest.mark.parametrize("rule", RULES, ids=list(BY_NAME))
 def test_a_cause_is_neither_named_nor_ruled_out_without_what_its_rule_needs(
-    rule: Rule, null: bool
+    rule: CauseRule, null: bool
 ) -> None:
     every = {name for metrics in rule.needs for name in metrics}
     for rows in (record(), *(s.rows for s in SIGNATURES.values() if s.name == rule.name)):

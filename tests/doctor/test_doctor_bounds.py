@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.doctor import diagnose
-from tests.collapse.doctor_rows import Rows, record
-from tests.collapse.doctor_signatures import SIGNATURES
-from tests.collapse.doctor_verdicts import named, ruled_out, untold
+from algorithms.doctor import diagnose
+from tests.doctor.rows import Rows, record
+from tests.doctor.signatures import SIGNATURES
+from tests.doctor.verdicts import named, ruled_out, untold
 
 FORCED_UP = {"entropy": (2.3, 2.9), "regret_cp": (285.0, 360.0)}
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.collapse.doctor import RULES, Diagnosis, diagnose
 from algorithms.commands import diagnose as command
-from tests.collapse.doctor_mutations import REMOVALS, SPOILERS, drop_the_end
-from tests.collapse.doctor_rows import Rows, columns, keeping, record, without
-from tests.collapse.doctor_signatures import HARMFUL, SIGNATURES
+from algorithms.doctor import RULES, Diagnosis, diagnose
+from tests.doctor.mutations import REMOVALS, SPOILERS, drop_the_end
+from tests.doctor.rows import Rows, columns, keeping, record, without
+from tests.doctor.signatures import HARMFUL, SIGNATURES
 
 RATIO = ("ratio/", "step0/")
 LEVELS = {

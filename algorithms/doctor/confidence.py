@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from algorithms.collapse.doctor.finding import Named, Verdict
+from algorithms.doctor.findings import Named, Verdict
 
 BANDS = (1.0, 2.0)
 """Sizes of effect at which another band begins: harmless ones, those up to twice the least harmful size, the rest."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from algorithms.collapse.doctor import RULES
-from algorithms.collapse.doctor.finding import Named, RuledOut, Untold, Verdict
-from algorithms.collapse.doctor.outcome import outcome_of
-from algorithms.collapse.doctor.record import Record
-from tests.collapse.doctor_rows import Rows
+from algorithms.doctor import RULES
+from algorithms.doctor.findings import Named, RuledOut, Untold, Verdict
+from algorithms.doctor.outcome import outcome_of
+from algorithms.doctor.run_record import RunRecord
+from tests.doctor.rows import Rows
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def verdict(name: str, rows: Rows) -> Verdict:
-    read = Record(rows)
+    read = RunRecord(rows)
     return BY_NAME[name](read, outcome_of(read))
 
 

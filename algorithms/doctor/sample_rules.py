@@ -1,8 +1,9 @@
-"""Rules on the samples: do they come from the distribution that the learner assumes?
+"""Rules on the samples: do they come from the distribution that the learner assumes, and can it learn from them?
 
 Before the first step of an update the learner's log-odds should be the sampler's. Three faults break that, each
 in its own way: another temperature multiplies them, another forward pass scatters them at every update, and old
-weights scatter them at some updates and not at those that follow a synchronisation.
+weights scatter them at some updates and not at those that follow a synchronisation. Samples of the right distribution
+say nothing where all rewards are equal, and little where the positions are always the same.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from itertools import groupby
 
 import numpy as np
 
-from algorithms.collapse.doctor.finding import Named, Rule, RuledOut, Verdict, rerun
-from algorithms.collapse.doctor.outcome import RunOutcome
-from algorithms.collapse.doctor.record import Point, Record
+from algorithms.doctor.findings import CauseRule, Named, RuledOut, Untold, Verdict, rerun
+from algorithms.doctor.outcome import RunOutcome
+from algorithms.doctor.run_record import Point, RunRecord
 
 SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
 STEP0_SLOPE, STEP0_RESIDUAL = "step0/log_odds_slope", "step0/log_odds_residual"
@@ -40,7 +41,7 @@ HARMFUL_STALENESS = 0.17
 """Scatter in nats, mean over the updates, from which old weights did harm."""
 
 
-def _lines(record: Record) -> list[tuple[int, float, float]]:
+def _lines(record: RunRecord) -> list[tuple[int, float, float]]:
     """(update, slope, residual) of every update that has them; those of a process's first look come first."""
     per_update = {n: (slope, left) for n, (slope, left) in record.together(SLOPE, RESIDUAL)}
     looked = {n: (slope, left) for n, (slope, left) in record.together(STEP0_SLOPE, STEP0_RESIDUAL)}
@@ -54,7 +55,7 @@ def _is_temperature(slope: float, residual: float) -> bool:
     return factor > 0.004 and residual <= STRAIGHT * factor * min(1.0, slope)
 
 
-def temperature_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
+def temperature_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     """The learner's log-odds are a multiple of the sampler's: only temperatures do that."""
     lines = _lines(record)
     slopes = {n: slope for n, slope, _ in lines}
@@ -87,7 +88,7 @@ def temperature_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _begins(record: Record, since: int) -> str:
+def _begins(record: RunRecord, since: int) -> str:
     return "from the first update on" if since <= record.first_update else f"from update {since} on"
 
 
@@ -112,7 +113,7 @@ def _constant(
     return len(values) >= 4 and not follows_a_start and values[0] > 0.5 * float(np.median(values))
 
 
-def forward_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
+def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     """Sampler and learner disagree on equal weights, and no temperature explains it."""
     lines = _lines(record)
     fresh = [(n, left) for n, s, left in lines if n in record.fresh_starts and left > OFF_NATS
@@ -159,7 +160,7 @@ def forward_mismatch(record: Record, outcome: RunOutcome) -> Verdict:
     )
 
 
-def stale_behaviour(record: Record, outcome: RunOutcome) -> Verdict:
+def stale_behaviour(record: RunRecord, outcome: RunOutcome) -> Verdict:
     """Updates begin away from the sampler, though those after a synchronisation do not."""
     lines = _lines(record)
     base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)
@@ -194,7 +195,7 @@ def stale_behaviour(record: Record, outcome: RunOutcome) -> Verdict:
 _EVERY_UPDATE = "every run of this version; `step0/*` of older ones too"
 
 SAMPLER_RULES = (
-    Rule(
+    CauseRule(
         "temperature_mismatch",
         ((SLOPE, RESIDUAL), (STEP0_SLOPE, STEP0_RESIDUAL)),
         _EVERY_UPDATE,
@@ -203,7 +204,7 @@ SAMPLER_RULES = (
         f"|ln factor| below {HARMFUL_LOG_SLOPE:g}",
         temperature_mismatch,
     ),
-    Rule(
+    CauseRule(
         "forward_mismatch",
         ((SLOPE, RESIDUAL), (STEP0_SLOPE, STEP0_RESIDUAL)),
         _EVERY_UPDATE,
@@ -213,7 +214,7 @@ SAMPLER_RULES = (
         f"scatter below {HARMFUL_RESIDUAL:g} nats",
         forward_mismatch,
     ),
-    Rule(
+    CauseRule(
         "stale_behaviour",
         ((SLOPE, RESIDUAL),),
         _EVERY_UPDATE,
@@ -221,5 +222,172 @@ SAMPLER_RULES = (
         "every update begins at the sampler's weights, or as far from them as the first one",
         f"mean scatter below {HARMFUL_STALENESS:g} nats",
         stale_behaviour,
+    ),
+)
+
+DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
+BLIND, DISTINCT = "rollout/blind_fraction", "rollout/distinct_moves_mean"
+P90, MEDIAN = "rollout/reward_p90", "rollout/reward_median"
+SMALL, SCORED = "rollout/small_groups", "rollout/scored_moves"
+REPEATED = "rollout/repeated_fraction"
+
+HARMFUL_TIED = 0.10
+"""Share of groups with different moves and equal rewards from which a reward did harm."""
+
+HARMFUL_SINGLE = 0.25
+"""Share of groups with one and the same move, at the start, from which a policy is too sure to explore."""
+
+HARMFUL_GAP = 0.15
+"""Entropy on repeated positions below that on held-out ones, as a share of the latter, that did harm in every case."""
+
+SMALL_SET_GAP, LARGE_SET_GAP = 0.05, -0.15
+"""The same share from which a set is small, and up to which it is large; with fresh positions it is -.25 to -.1."""
+
+MOST = 2 / 3
+"""Up to this share of repeated positions, sets without another sign of a small one did no harm."""
+
+
+def no_signal(record: RunRecord, outcome: RunOutcome) -> Verdict:
+    """Groups have equal rewards: there is no advantage to learn from."""
+    if not record.has(DEAD):
+        return _without_groups(record)
+    dead = record.points(DEAD)
+    single = dict(record.points(SINGLE))
+    # Groups of one move have equal rewards in every run whose entropy falls: at the start alone they are a cause.
+    tied = [(n, value - single.get(n, 0.0)) for n, value in dead]
+    early = [value for n, value in tied if n < record.first_update + max(3, len(tied) // 8)]
+    first_tied = float(np.mean(early or [value for _, value in tied[:3]]))
+    found = record.episode(tied, lambda value: value > HARMFUL_TIED)
+    # At the very first updates: a few large steps can make any policy sure.
+    first_single = float(np.mean([single.get(n, math.nan) for n, _ in dead[:2]]))
+    all_dead = float(np.mean([value for _, value in dead[:3]]))
+    if not single:
+        found = record.episode(dead, lambda value: value > 0.5) if all_dead > 0.5 else None
+        if found is None and record.episode(dead, lambda value: value > HARMFUL_TIED) is not None:
+            return Untold(
+                (SINGLE,),
+                "many groups have equal rewards, and in which of them the moves differ is unknown",
+            )
+        if found is None:
+            return RuledOut(
+                f"{all_dead:.0%} of the groups have equal rewards at the start, and few later"
+            )
+    blind = record.mean(BLIND)
+    distinct = float(np.mean(record.series(DISTINCT)[:3])) if record.has(DISTINCT) else math.nan
+    entropy = record.first("policy/entropy", 3)
+    if found is not None:
+        share = found.median
+        why = (
+            "the reward is the same for nearly all moves"
+            if share > 0.8
+            else f"{blind:.0%} of the pairs of moves that differ by half a pawn get equal rewards"
+        )
+        remedy = (
+            "a dense reward (env.reward win_prob_delta), or live_groups (preset dapo)"
+            if share > 0.8
+            else "a reward that does not saturate (env.reward win_prob_delta)"
+        )
+        return Named(
+            share / HARMFUL_TIED,
+            found.since,
+            f"{share:.0%} of the groups have equal rewards for different moves {found.begins(record.first_update)} "
+            f"(median); {why}; entropy at the start is {entropy:.2f} nats",
+            "a few per cent",
+            remedy,
+            rerun("--env.reward win_prob_delta"),
+        )
+    if first_single > HARMFUL_SINGLE and record.has_its_beginning:
+        return Named(
+            first_single / HARMFUL_SINGLE,
+            record.first_update,
+            f"{first_single:.0%} of the groups are one and the same move in the first updates; a group has "
+            f"{distinct:.1f} different moves: the policy is too sure to explore; entropy there is "
+            f"{entropy:.2f} nats",
+            "a few per cent before entropy falls",
+            "a higher rollout.temperature (sampling and learning), or preset exact",
+            rerun(f"--rollout.temperature {4 * record.last('rollout/temperature'):.3g}"),
+        )
+    if not record.has_its_beginning and first_single > HARMFUL_SINGLE:
+        return Untold(
+            (), "the record lacks its beginning, where a policy too sure to explore shows"
+        )
+    return RuledOut(
+        f"at the start {first_tied:.1%} of the groups have equal rewards for different moves, and "
+        f"{first_single:.1%} are one and the same move"
+    )
+
+
+def _without_groups(record: RunRecord) -> Verdict:
+    """Where every position has one sample: whether most rewards are one and the same number."""
+    if any(small < scored for _, (small, scored) in record.together(SMALL, SCORED)):
+        return Untold((DEAD,), "there are groups, and how many have equal rewards is not logged")
+    spread = [(n, high - middle) for n, (high, middle) in record.together(P90, MEDIAN)]
+    found = record.episode(spread, lambda value: value == 0)
+    if found is None:
+        return RuledOut("rewards differ: their median and their 90th percentile are not one number")
+    return Named(
+        1 / HARMFUL_TIED,
+        found.since,
+        f"the median and the 90th percentile of the rewards are the same number {found.begins(record.first_update)}: "
+        "most samples get one and the same reward",
+        "rewards that differ",
+        "a dense reward (env.reward win_prob_delta)",
+        rerun("--env.reward win_prob_delta"),
+    )
+
+
+def fixed_positions(record: RunRecord, outcome: RunOutcome) -> Verdict:
+    """The same positions are trained on again and again."""
+    repeated = record.points(REPEATED)
+    found = record.episode(repeated, lambda value: value > 0.3)
+    late = record.last(REPEATED, 0.25)
+    said = f"{late:.0%} of the positions of the last quarter had been trained on before"
+    if not late > 0.3:
+        return RuledOut(said)
+    if found is None:
+        return Untold((), f"{said}, in too few updates to tell a small set from chance")
+    sampled, held = record.last("policy/entropy", 0.25), record.last("eval/entropy")
+    gap = 1 - sampled / held if held > 0 else math.nan
+    before = [value for n, value in repeated if n < found.since][-3:]
+    jump = float(np.mean(found.values[:3])) - (float(np.mean(before)) if before else 0.0)
+    few = found.since <= record.first_update + 3 or jump > 0.25
+    said += f"; on them the policy has {sampled:.2f} nats, on held-out ones {held:.2f}"
+    if not few and not gap > SMALL_SET_GAP:
+        if late > MOST and gap > LARGE_SET_GAP:
+            return Untold(
+                (),
+                f"{said}: some sets like this did harm, and some did not",
+            )
+        return RuledOut(f"{said}; they repeat by and by, as those of a large set do")
+    size = 0.0 if math.isnan(gap) else gap / HARMFUL_GAP
+    return Named(
+        max(size, 1.0),
+        found.since,
+        said,
+        "0 % with a stream of fresh starts, and equal entropies",
+        "fresh start positions (env.start_positions random_plies:2-40)",
+        rerun("--env.start-positions random_plies:2-40"),
+    )
+
+
+SIGNAL_RULES = (
+    CauseRule(
+        "no_signal",
+        ((DEAD,), (P90, MEDIAN, SMALL, SCORED)),
+        "every run",
+        "many groups have equal rewards for different moves, or are one and the same move from the start",
+        "few groups with equal rewards at the start",
+        f"less than {HARMFUL_TIED:.0%} of the groups with equal rewards, less than {HARMFUL_SINGLE:.0%} of one move",
+        no_signal,
+    ),
+    CauseRule(
+        "fixed_positions",
+        ((REPEATED, "policy/entropy", "eval/entropy"), (REPEATED,)),
+        "every run; entropy by the evaluations",
+        f"positions that were trained on before come at once and often, or entropy on them is {SMALL_SET_GAP:.0%} "
+        "below that on others",
+        "fresh positions, or those of a large set, with equal entropies",
+        "never: a large set is ruled out, a small one counts as harmful, and between the two it cannot be told",
+        fixed_positions,
     ),
 )

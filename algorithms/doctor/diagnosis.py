@@ -6,10 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from algorithms.collapse.doctor.confidence import confidence
-from algorithms.collapse.doctor.finding import Finding, Named, Rule, RuledOut, Untold, Verdict
-from algorithms.collapse.doctor.notes import impossible, lucky_peak, missing_rows
-from algorithms.collapse.doctor.outcome import (
+from algorithms.doctor.confidence import confidence
+from algorithms.doctor.findings import CauseRule, Finding, Named, RuledOut, Untold, Verdict
+from algorithms.doctor.outcome import (
     LEARNING,
     LOST,
     NOT_LEARNING,
@@ -18,11 +17,16 @@ from algorithms.collapse.doctor.outcome import (
     RunOutcome,
     outcome_of,
 )
-from algorithms.collapse.doctor.record import Record
-from algorithms.collapse.doctor.rules import RULES
-from algorithms.collapse.doctor.sampler_rules import SAMPLER_RULES
+from algorithms.doctor.run_record import RunRecord
+from algorithms.doctor.sample_rules import SAMPLER_RULES, SIGNAL_RULES
+from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
+from algorithms.reports.peaks import judge_peak
 from algorithms.reports.run_files import read_rows
 from algorithms.reports.summaries import Rows
+
+RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)
+"""Each tests one cause by measurements, and none reads a setting of the run. In the order of their rank: what corrupts
+the samples comes first."""
 
 NEEDED_UPDATES = 4
 """With fewer only the samples of the first update can be judged."""
@@ -129,9 +133,9 @@ def diagnose(rows: Rows) -> Diagnosis:
     Args:
         rows: of a metrics.jsonl, in order.
     """
-    record = Record(rows)
+    record = RunRecord(rows)
     outcome = outcome_of(record)
-    notes = [*missing_rows(record), *impossible(record), *lucky_peak(record, outcome)]
+    notes = [*_missing_rows(record), *_impossible(record), *_lucky_peak(record, outcome)]
     if not record.is_one_run:
         notes.insert(
             0, "the steps go back: the record holds rows of more than one run, or of a run twice"
@@ -160,7 +164,7 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
     return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
-def _looked(rule: Rule, record: Record, outcome: RunOutcome) -> Verdict:
+def _looked(rule: CauseRule, record: RunRecord, outcome: RunOutcome) -> Verdict:
     verdict: Verdict = rule(record, outcome)
     if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
         return Untold(gaps, "on record in a part of the updates alone")
@@ -172,7 +176,7 @@ def _looked(rule: Rule, record: Record, outcome: RunOutcome) -> Verdict:
     return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
 
 
-def _with_others(rule: Rule, verdict: Verdict, harmful: set[str]) -> Verdict:
+def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdict:
     """What is left of a rule's verdict where another cause shows the same."""
     if not isinstance(verdict, Named):
         return verdict
@@ -182,7 +186,7 @@ def _with_others(rule: Rule, verdict: Verdict, harmful: set[str]) -> Verdict:
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
-def _verdict(record: Record, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
+def _verdict(record: RunRecord, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
     if any(finding.is_harmful for finding in findings):
         return COLLAPSE if outcome.entropy == LOST else IMPAIRED
     if record.updates < NEEDED_UPDATES:
@@ -221,3 +225,50 @@ def _untold(finding: Finding) -> dict[str, Any]:
         "because": verdict.because,
         "logged_by": finding.logged_by,
     }
+
+
+def _impossible(record: RunRecord) -> list[str]:
+    """Sentences on entropies above the logarithm of the number of legal moves."""
+    notes = []
+    for name in ("policy/entropy", "reg/entropy", "eval/entropy", "reg/entropy_sampled"):
+        highest = max(record.series(name), default=0.0)
+        if highest > LARGEST_ENTROPY:
+            notes.append(
+                f"impossible value: {name} reaches {highest:.2f} nats, and no chess position has "
+                f"more than ln 218 = {LARGEST_ENTROPY:.3f}: whatever is logged there is no entropy"
+            )
+    for _, (entropy, bound) in record.together("policy/entropy", "policy/entropy_bound"):
+        if entropy > bound + 1e-3:
+            notes.append(
+                f"impossible value: policy/entropy is {entropy:.3f} where the legal moves allow "
+                f"{bound:.3f} (mean of ln n)"
+            )
+            break
+    return notes
+
+
+def _missing_rows(record: RunRecord) -> list[str]:
+    """Sentences on updates that are not on record: what they were like is unknown."""
+    if record.updates == 0 or record.is_whole:
+        return []
+    if not record.has_its_beginning:
+        return [
+            f"the record begins at update {record.first_update}: what came before it is unknown"
+        ]
+    return [
+        f"the record has {record.updates} of the updates up to {record.last_update}: rows are missing"
+    ]
+
+
+def _lucky_peak(record: RunRecord, outcome: RunOutcome) -> list[str]:
+    """A sentence where the best mean reward is noise; only where nothing was learned and luck looks like progress."""
+    rewards = record.series("rollout/reward_mean")
+    if outcome.learning == LEARNING or len(rewards) < 8 or not max(rewards) > min(rewards):
+        return []
+    peak = judge_peak(rewards, higher_is_better=True, trend=True)
+    if not peak.is_noise or peak.cannot_be_judged:
+        return []
+    return [
+        f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is noise: the "
+        f"best of {peak.evaluations} is that far from the trend with probability {peak.p_value:.2g}"
+    ]

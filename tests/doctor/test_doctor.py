@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.doctor import RULES, confidence, diagnose
-from algorithms.collapse.doctor.finding import Named
-from tests.collapse.doctor_rows import UPDATES, Rows, keeping, record
-from tests.collapse.doctor_signatures import SIGNATURES, from_update, samples
+from algorithms.doctor import RULES, confidence, diagnose
+from algorithms.doctor.findings import Named
+from tests.doctor.rows import UPDATES, Rows, keeping, record
+from tests.doctor.signatures import SIGNATURES, from_update, samples
 
 LOST: dict[str, Any] = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 290.0), "normalized": 0.2}
 TEMPERATURE, STARTS = SIGNATURES["temperature"].changes, SIGNATURES["the same starts"].changes

@@ -6,8 +6,8 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping
 
-from algorithms.collapse.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
-from algorithms.collapse.doctor.outcome import NOT_LEARNING
+from algorithms.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
+from algorithms.doctor.outcome import NOT_LEARNING
 from algorithms.reports.summaries import Rows
 
 _ABSENT = -math.inf

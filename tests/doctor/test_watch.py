@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from algorithms.collapse.doctor import Watch, diagnose
-from algorithms.collapse.doctor.watch import PackedRow
+from algorithms.doctor import Watch, diagnose
+from algorithms.doctor.watch import PackedRow
 from algorithms.reports.summaries import read, series
-from tests.collapse.doctor_rows import Rows, record
-from tests.collapse.doctor_signatures import SIGNATURES
+from tests.doctor.rows import Rows, record
+from tests.doctor.signatures import SIGNATURES
 
 
 def test_a_packed_row_has_the_names_and_values_of_the_row() -> None:

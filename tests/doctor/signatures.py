@@ -6,8 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-from algorithms.collapse.doctor import regulariser_rules, sampler_rules, signal_rules, step_rules
-from tests.collapse.doctor_rows import RESIDUAL, SLOPE, UPDATES, Rows, record
+from algorithms.doctor import sample_rules, update_rules
+from tests.doctor.rows import RESIDUAL, SLOPE, UPDATES, Rows, record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +56,9 @@ def samples(slope: Any, residual: Any) -> dict[str, Any]:
 _SYNCED = [0.0, 0.2, 0.4, 0.6] * 4
 _PASSES = "--policy.head-dtype float32 --policy.dropout 0"
 _LOST: dict[str, Any] = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 290.0), "normalized": 0.2}
-_SCATTER, _TIED = sampler_rules.HARMFUL_RESIDUAL, signal_rules.HARMFUL_TIED
-_SLOPE, _STALE = sampler_rules.HARMFUL_LOG_SLOPE, sampler_rules.HARMFUL_STALENESS
-_OVERPAID, _PULL = regulariser_rules.HARMFUL_OVERPAID, regulariser_rules.HARMFUL_PULL
+_SCATTER, _TIED = sample_rules.HARMFUL_RESIDUAL, sample_rules.HARMFUL_TIED
+_SLOPE, _STALE = sample_rules.HARMFUL_LOG_SLOPE, sample_rules.HARMFUL_STALENESS
+_OVERPAID, _PULL = update_rules.HARMFUL_OVERPAID, update_rules.HARMFUL_PULL
 
 SIGNATURES = {
     "temperature": Signature(
@@ -102,7 +102,7 @@ SIGNATURES = {
         "saturated_controller",
         {"reg/controller_saturated": from_update(5, 1.0, 0.0), "reg/kl_old_weighted": 0.9,
          "reg/kl_old_coef": [0.1, 1.0, 10.0, 25.0] + [50.0] * 12},
-        0.9 / regulariser_rules.HARMFUL_HOLD, ("reg/kl_old_coef", "bound 50", "90%"),
+        0.9 / update_rules.HARMFUL_HOLD, ("reg/kl_old_coef", "bound 50", "90%"),
         "--regularizer.kl-controller none --regularizer.ent-controller none", since=5,
     ),
     "only mate is rewarded": Signature(
@@ -114,7 +114,7 @@ SIGNATURES = {
         "no_signal",
         {"rollout/reward_zero_std_fraction": 0.5, "rollout/single_move_fraction": 0.48,
          "rollout/distinct_moves_mean": 1.5},
-        0.48 / signal_rules.HARMFUL_SINGLE, ("48% of the groups", "1.5 different moves"),
+        0.48 / sample_rules.HARMFUL_SINGLE, ("48% of the groups", "1.5 different moves"),
         "--rollout.temperature 4",
     ),
     "a squashed reward": Signature(
@@ -141,19 +141,19 @@ SIGNATURES = {
     ),
     "a sharp optimum": Signature(
         "sharp_optimum", {"probe/optimum_entropy": 0.1, "reg/kl_ref_coef": 0.001, "grad_share/kl_ref": 0.05, **_LOST},
-        regulariser_rules.HARMFUL_OPTIMUM_NATS / 0.1, ("has 0.10 nats", "2.50"),
+        update_rules.HARMFUL_OPTIMUM_NATS / 0.1, ("has 0.10 nats", "2.50"),
         "--regularizer.kl-ref-coef 0.1", outcome_decides=True,
     ),
     "a tight upper clip": Signature(
         "clip_asymmetry",
         {"policy/clip_fraction_high": 0.2, "clip/up_p_01_10": 0.4, "clip/up_p_10_50": 0.3},
-        0.2 / step_rules.HARMFUL_STOPPED, ("20.0% of the samples above", "4.0% below", "35%"),
+        0.2 / update_rules.HARMFUL_STOPPED, ("20.0% of the samples above", "4.0% below", "35%"),
         "--algorithm.clip-range-high 0.28",
     ),
     "eight passes": Signature(
         "update_epochs",
         {"train/passes": 8.0, "ratio/ess": 0.2, "policy/approx_kl": 0.5, **_LOST},
-        0.8 / (1 - step_rules.HARMFUL_ESS), ("8 times over its batch", "0.5 nats", "20% of the samples"),
+        0.8 / (1 - update_rules.HARMFUL_ESS), ("8 times over its batch", "0.5 nats", "20% of the samples"),
         "--algorithm.update-epochs 1", outcome_decides=True,
     ),
     "large steps": Signature(
@@ -161,7 +161,7 @@ SIGNATURES = {
         {"policy/approx_kl": 0.105, "grad_share/entropy": 0.01, "reg/ent_coef": 0.01,
          "train/learning_rate": 4e-3, "entropy": (2.8, 0.7), "regret_cp": (300.0, 225.0),
          "normalized": 0.2},
-        0.105 / step_rules.HARMFUL_DRIFT, ("policy by 0.1 nats", "has 1.0% of", "2.80 to 0.70"),
+        0.105 / update_rules.HARMFUL_DRIFT, ("policy by 0.1 nats", "has 1.0% of", "2.80 to 0.70"),
         "--optimizer.learning-rate 0.001 --regularizer.ent-coef 0.1", outcome_decides=True,
     ),
 }  # fmt: skip
