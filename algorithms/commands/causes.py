@@ -94,7 +94,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     from algorithms.collapse.causes.architectures import FIRST
     from algorithms.collapse.causes.experiment import run_cause
     from algorithms.collapse.causes.sizes import FULL
-    from algorithms.training.preflight.findings import PreflightError
+    from algorithms.training.preflight import PreflightError
 
     write_json(options.json, {})  # a path that cannot be written should fail before the run
     try:

@@ -18,7 +18,11 @@ from algorithms.doctor.outcome import (
     outcome_of,
 )
 from algorithms.doctor.run_record import RunRecord
-from algorithms.doctor.sample_rules import SAMPLER_RULES, SIGNAL_RULES
+from algorithms.doctor.sample_rules import (
+    FIRST_ROLLOUT_RULES,
+    SAMPLER_RULES,
+    SIGNAL_RULES,
+)
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
 from algorithms.reports.peaks import judge_peak
 from algorithms.reports.run_files import read_rows
@@ -150,6 +154,7 @@ def diagnose(rows: Rows) -> Diagnosis:
         for rule in RULES
         for verdict in (_with_others(rule, looked[rule.name], harmful),)
     )
+    findings = (*_measured_at_start(record, outcome), *findings)
     return Diagnosis(_verdict(record, outcome, findings), outcome, findings, tuple(notes))
 
 
@@ -174,6 +179,16 @@ def _looked(rule: CauseRule, record: RunRecord, outcome: RunOutcome) -> Verdict:
     if rule in SAMPLER_RULES and isinstance(verdict, Named) and record.fresh_starts:
         return verdict
     return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
+
+
+def _measured_at_start(record: RunRecord, outcome: RunOutcome) -> list[Finding]:
+    """The findings that only the preflight makes, where it made one: it measures them, and nothing is inferred."""
+    looked = [(rule, rule(record, outcome)) for rule in FIRST_ROLLOUT_RULES]
+    return [
+        Finding(rule.name, verdict, 1.0, rule.logged_by)
+        for rule, verdict in looked
+        if isinstance(verdict, Named)
+    ]
 
 
 def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdict:

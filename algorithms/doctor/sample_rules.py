@@ -31,6 +31,9 @@ So that a nearly uniform learner, whose log-odds are next to nothing, is no mult
 must be as small in the learner's units: what is left over if the two change places is 1 / slope of it.
 """
 
+MOST_SHAPE_ERROR = 1e-3
+"""A ratio of float32 moves by less than this where only the shape of its batch changes."""
+
 HARMFUL_LOG_SLOPE = 0.06
 """|ln slope| from which a temperature fault did harm."""
 
@@ -116,6 +119,17 @@ def _constant(
 def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     """Sampler and learner disagree on equal weights, and no temperature explains it."""
     lines = _lines(record)
+    repeat, shape = record.first("step0/repeat_error"), record.first("step0/shape_error")
+    if shape > MOST_SHAPE_ERROR and not repeat > OFF_NATS:
+        return Named(
+            shape / HARMFUL_RESIDUAL,
+            record.fresh_starts[0],
+            f"the same states as one batch and in minibatches differ by a ratio error of {shape:.3g}: a state's "
+            "log-probabilities depend on what else is in its batch",
+            f"below {MOST_SHAPE_ERROR:g} in float32",
+            "take batch statistics out of the network (LayerNorm in place of BatchNorm)",
+            rerun(),
+        )
     fresh = [(n, left) for n, s, left in lines if n in record.fresh_starts and left > OFF_NATS
              and not _is_temperature(s, left)]  # fmt: skip
     stretches = _stretches(lines)
@@ -137,7 +151,6 @@ def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     part = max(constant, key=len) if constant else fresh
     since = min(part[0][0], fresh[0][0]) if fresh else part[0][0]
     residual = float(np.median([left for _, left in part]))
-    repeat = record.first("step0/repeat_error")
     if repeat > OFF_NATS:
         kind = (
             f"two passes of the sampler differ by up to {repeat:.2g}: something is drawn at random"
@@ -192,6 +205,24 @@ def stale_behaviour(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
+def impure_evaluator(record: RunRecord, outcome: RunOutcome) -> Verdict:
+    """Positions of the first rollout got other scores when they were asked for again."""
+    again, order = record.first("step0/rescore_error_cp"), record.first("step0/order_error_cp")
+    if not again > 0:
+        return RuledOut("the positions of the first rollout get the same scores again")
+    said = f"positions of the first rollout got scores up to {again:.0f} centipawns off when asked for again"
+    if order > 0:
+        said += (
+            f", and up to {order:.0f} apart in two orders: a score depends on what was asked before"
+        )
+        remedy = "a pure evaluator (stockfish:depth=4 without pure=False, or builtin)"
+    else:
+        said += ", in any order: those on record are not the evaluator's, but of its cache"
+        remedy = "delete the file in env.cache"
+    since = record.fresh_starts[0]
+    return Named(max(1.0, again), since, said, "the same scores in any order", remedy, rerun())
+
+
 _EVERY_UPDATE = "every run of this version; `step0/*` of older ones too"
 
 SAMPLER_RULES = (
@@ -224,6 +255,19 @@ SAMPLER_RULES = (
         stale_behaviour,
     ),
 )
+
+FIRST_ROLLOUT_RULES = (
+    CauseRule(
+        "impure_evaluator",
+        (("step0/rescore_error_cp", "step0/order_error_cp"),),
+        "the preflight",
+        "positions of the first rollout get other scores when they are asked for again",
+        "the same scores",
+        "never",
+        impure_evaluator,
+    ),
+)
+"""Of faults that only the preflight measures, and with which no run starts."""
 
 DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
 BLIND, DISTINCT = "rollout/blind_fraction", "rollout/distinct_moves_mean"

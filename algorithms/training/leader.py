@@ -130,6 +130,10 @@ class Leader:
         """Writes and shows a row, and writes a checkpoint where it is time for one."""
         self._recorder.finish(row, keep=keep, last=last)
 
+    def refuse(self, row: Mapping[str, float]) -> None:
+        """Writes the row of the update that was not made."""
+        self._log.write(row)
+
     def last_regret(self) -> Regret:
         """The main slice's regret at the last evaluation."""
         return self._recorder.last_regret()

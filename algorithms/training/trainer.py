@@ -15,12 +15,13 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics, sample_metrics
 from algorithms.networks.device import out_of_memory
 from algorithms.processes import Alone, Processes
+from algorithms.rollouts.dynamic_sampling import Collected
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.going_on import newest_checkpoint
 from algorithms.run_folder.log import ANEW
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.leader import Leader, Watch
-from algorithms.training.preflight import look
+from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
 from algorithms.training.record import count_update, new_run_dir
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
@@ -146,10 +147,12 @@ class _Run:
             rolled = time.monotonic()
             batch, first = collected.batch, not checked
             if first:  # nothing may be wrong before this process's first update
-                checked = look(session, batch, self.display.say)
+                checked = measure_first_rollout(session, batch)
             looked = time.monotonic()
 
             seen = policy_metrics(batch)
+            if first:
+                self._check_start(collected, {**seen, **collected.metrics, **checked})
 
             # Schedules and controllers move before anything is learned from the batch.
             row, signals = session.control(batch, seen, kl_at_start=checked["step0/kl_old_mean"])
@@ -173,6 +176,25 @@ class _Run:
             last = self._stopping(stop) or reason is not None or not session.budget.left()
             self._finish_update(row, last=last)
         return reason
+
+    def _check_start(self, collected: Collected, measured: dict[str, float]) -> None:
+        """Stops a faulty run before its first update, with the measurements in its record."""
+        if not self.session.config.preflight:
+            self.display.say(
+                "WARNING: the preflight is switched off: no fault of the first rollout stops this run"
+            )
+            return
+        done = self.session.progress
+        row = {
+            "step": done.update + 1,
+            "plies": done.plies + collected.plies,
+            "scored_moves": done.scored_moves + collected.scored_moves,
+            **measured,
+        }
+        if failures := refusals(self.session, row):
+            if self.leader is not None:
+                self.leader.refuse(row)
+            raise PreflightError(failures)
 
     def _stopping(self, stop: Stop) -> bool:
         """Whether a signal came to any process; all of them stop at the same update."""

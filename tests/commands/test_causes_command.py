@@ -192,9 +192,11 @@ def test_a_result_that_cannot_be_written_and_a_seed_below_0_are_refused_first(
 def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(tmp_path: Path) -> None:
     code, _, error = smoke("temperature_mismatch", tmp_path / "run")
     assert code == 1
-    assert "temperature: " in error and "1.3000 times the sampler's" in error
+    assert "temperature_mismatch: " in error and "1.3000 times the sampler's" in error
     assert "rollout.temperature" in error and "add --no-preflight" in error
-    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [0]
+    code, out, _ = chess_lab("diagnose", tmp_path / "run", "--json")
+    assert code == 1
+    assert [cause["name"] for cause in json.loads(out)["causes"]] == ["temperature_mismatch"]
 
 
 def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import NetworkConfig
-from algorithms.training.preflight.step0 import measure_step0, repeat_error
+from algorithms.training.preflight import repeat_error, sampler_gap
 from tests.small import make_batch, make_policy
 
 CONTROLS = GRPO().controls()
@@ -20,22 +21,19 @@ CONTROLS = GRPO().controls()
 @pytest.mark.parametrize("form", ["positions", "games"])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_equal_weights_and_temperature_agree_in_everything(form: str, temperature: float) -> None:
-    step0 = measure_step0(make_policy(), make_batch(form, temperature), CONTROLS)
-    assert step0.agree
-    assert step0.metrics["step0/ratio_error"] < 1e-5
-    assert step0.metrics["step0/clip_fraction"] == 0
-    assert step0.metrics["step0/kl_old"] < 1e-5
-    assert step0.metrics["step0/entropy_excess"] <= 1e-5
-    assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.0, abs=1e-4)
-    assert step0.metrics["step0/log_odds_residual"] < 1e-5
+    step0 = sampler_gap(make_policy(), make_batch(form, temperature), CONTROLS)
+    assert step0["step0/ratio_error"] < 1e-5
+    assert step0["step0/clip_fraction"] == 0
+    assert step0["step0/kl_old"] < 1e-5
+    assert step0["step0/log_odds_slope"] == pytest.approx(1.0, abs=1e-4)
+    assert step0["step0/log_odds_residual"] < 1e-5
 
 
 def test_a_learner_at_another_temperature_has_the_ratio_of_the_two_as_its_slope() -> None:
     batch = dataclasses.replace(make_batch(temperature=1.3), temperature=1.0)
-    step0 = measure_step0(make_policy(), batch, CONTROLS)
-    assert not step0.agree
-    assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-4)
-    assert step0.metrics["step0/log_odds_residual"] < 1e-5
+    step0 = sampler_gap(make_policy(), batch, CONTROLS)
+    assert step0["step0/log_odds_slope"] == pytest.approx(1.3, abs=1e-4)
+    assert step0["step0/log_odds_residual"] < 1e-5
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-5])
@@ -55,10 +53,9 @@ def test_the_slope_finds_a_temperature_fault_where_no_ratio_does(scale: float) -
         old_legal_logprobs=legal_logprobs,
         old_logprobs=legal_logprobs.gather(-1, batch.slots),
     )
-    step0 = measure_step0(policy, batch, CONTROLS)
-    assert step0.metrics["step0/clip_fraction"] == 0
-    assert step0.same_temperature_refuted and not step0.agree
-    assert step0.metrics["step0/log_odds_slope"] == pytest.approx(1.5, abs=0.05)
+    step0 = sampler_gap(policy, batch, CONTROLS)
+    assert step0["step0/clip_fraction"] == 0
+    assert step0["step0/log_odds_slope"] == pytest.approx(1.5, abs=0.05)
 
 
 def test_a_policy_without_any_log_odds_has_no_slope_to_judge() -> None:
@@ -71,10 +68,9 @@ def test_a_policy_without_any_log_odds_has_no_slope_to_judge() -> None:
     with torch.no_grad():
         policy.to_vector.weight.zero_()
         policy.to_vector.bias.zero_()
-    step0 = measure_step0(policy, batch, CONTROLS)
-    assert step0.slope_resolution == torch.inf and step0.agree
-    assert step0.metrics["step0/log_odds_slope"] == 1
-    assert step0.metrics["step0/log_odds_residual"] < 1e-6
+    step0 = sampler_gap(policy, batch, CONTROLS)
+    assert step0["step0/log_odds_slope"] == 1
+    assert step0["step0/log_odds_residual"] < 1e-6
 
 
 def test_weights_that_changed_since_the_rollout_do_not_agree() -> None:
@@ -83,13 +79,13 @@ def test_weights_that_changed_since_the_rollout_do_not_agree() -> None:
         policy.action_bias.add_(
             1e-3 * torch.randn(1858, generator=torch.Generator().manual_seed(0))
         )
-    assert not measure_step0(policy, batch, CONTROLS).agree
+    assert sampler_gap(policy, batch, CONTROLS)["step0/log_odds_residual"] > 1e-4
 
 
 def test_an_undefined_logprob_is_no_equality() -> None:
     batch = make_batch()
     batch.old_logprobs[0, 0, 0] = torch.nan
-    assert not measure_step0(make_policy(), batch, CONTROLS).agree
+    assert math.isnan(sampler_gap(make_policy(), batch, CONTROLS)["step0/ratio_error"])
 
 
 def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds() -> None:
@@ -99,7 +95,7 @@ def test_the_residual_is_what_a_fitted_line_leaves_of_the_log_odds() -> None:
     changed = dataclasses.replace(
         batch, old_legal_logprobs=sampler, old_logprobs=sampler.gather(-1, batch.slots)
     )
-    metrics = measure_step0(policy, changed, CONTROLS).metrics
+    metrics = sampler_gap(policy, changed, CONTROLS)
     pairs = []
     for x, y in zip(
         sampler.flatten(0, 1).double().numpy(),
@@ -135,4 +131,4 @@ def test_dropout_in_the_rollout_alone_leaves_a_residual() -> None:
     sampled = dataclasses.replace(
         batch, old_legal_logprobs=sampler, old_logprobs=sampler.gather(-1, batch.slots)
     )
-    assert measure_step0(policy.eval(), sampled, CONTROLS).metrics["step0/log_odds_residual"] > 1e-3
+    assert sampler_gap(policy.eval(), sampled, CONTROLS)["step0/log_odds_residual"] > 1e-3
