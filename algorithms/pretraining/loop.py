@@ -24,7 +24,7 @@ from algorithms.run_folder.console import policy_fact
 from algorithms.run_folder.going_on import newest_checkpoint
 from algorithms.run_folder.log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
-from algorithms.training.record import Recorder
+from algorithms.training.observer import RunObserver
 
 
 def pretrain(
@@ -72,17 +72,17 @@ def pretrain(
             )
             _describe(session, labels, display, run_dir, resumed=newest is not None)
             session.labels = labels.folder.identity
-            recorder = Recorder(session, run_dir, log, display, temperature=TEMPERATURE)
+            observer = RunObserver(session, run_dir, log, display, temperature=TEMPERATURE)
             if newest is None:
-                recorder.begin()
+                observer.begin()
             else:
-                recorder.resume()
+                observer.resume()
             with _withdrawn_without_labels(session, log, display, run_dir):
                 about_labels = prepare(labels, display, stop)
-            reason = _Run(session, labels, recorder, display).loop(stop)
+            reason = _Run(session, labels, observer, display).loop(stop)
             return result_of(
                 session,
-                recorder.last_regret(),
+                observer.last_regret(),
                 run_dir,
                 labels=about_labels,
                 stopped_by=stop.name or reason,
@@ -156,9 +156,9 @@ class _Run:
     """One process's share of a run."""
 
     def __init__(
-        self, session: Pretraining, labels: Labels, recorder: Recorder, display: PretrainDisplay
+        self, session: Pretraining, labels: Labels, observer: RunObserver, display: PretrainDisplay
     ) -> None:
-        self._session, self._labels, self._recorder = session, labels, recorder
+        self._session, self._labels, self._observer = session, labels, observer
         self._say = display.say
 
     def loop(self, stop: Stop) -> str | None:
@@ -192,17 +192,18 @@ class _Run:
     def _finish_row(self, row: dict[str, float], *, last: bool) -> str | None:
         """Writes the row, with an evaluation and a checkpoint where it is time; why to stop."""
         session, config = self._session, self._session.config
-        recorder, done = self._recorder, session.progress
+        observer, done = self._observer, session.progress
         due = done.update % config.eval_interval_steps == 0
         if due or last:
-            row |= recorder.evaluate(every_slice=last)
+            row |= observer.evaluate(every_slice=last)
         if due and done.update >= config.lr_decay_steps:
             session.plateau.see(row["eval/regret_cp"], config.min_improvement_cp)
         reason = self._plateau()
         if reason is not None and not last:
-            row |= recorder.evaluate(every_slice=True)
+            row |= observer.evaluate(every_slice=True)
         row["pretrain/stale_evals"] = float(session.plateau.stale_evals)
-        recorder.finish(row, keep=due, last=last or reason is not None)
+        row |= observer.amounts()
+        observer.finish(row, keep=due, last=last or reason is not None)
         return reason
 
     def _plateau(self) -> str | None:

@@ -17,7 +17,7 @@ from algorithms.evaluation.heldout import MAIN_SLICE, Regret
 from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display, duration, policy_fact
-from algorithms.training.record import TrainingSession
+from algorithms.training.observer import TrainingSession
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ import torch
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import custom_terms
-from algorithms.config.run import TrainConfig
-from algorithms.core.batch import RolloutBatch
+from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
 from algorithms.core.checks import require
 from algorithms.networks.build import build_policy, compile_trunk, trained_parameters
 from algorithms.networks.device import choose_device, usable_cores
@@ -31,7 +30,6 @@ from algorithms.rollouts.shard import Shard
 from algorithms.rollouts.worker import RolloutWorker
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
-from algorithms.training.budget import Budget
 from algorithms.updates.learner import Learner, make_optimizer
 from algorithms.updates.passes import ShardedPasses, WholePasses
 from algorithms.updates.recorded_state import (
@@ -66,7 +64,8 @@ class Session:
         usage: counts the evaluator's queries.
         progress: what the run has done so far.
         seen: positions that were trained on.
-        last_kl_old: `reg/kl_old` of the last update, nats; None before the first.
+        last_kl_old: `reg/kl_old` of the last update, nats; before the first that of the first rollout, and None
+            before it was looked at.
     """
 
     def __init__(
@@ -162,50 +161,45 @@ class Session:
         return self.learner.policy
 
     @property
-    def budget(self) -> Budget:
-        """The budget of moves, after the progress."""
-        return Budget(self.config, self.progress)
+    def moves_per_rollout(self) -> int:
+        """Moves that the next rollout may score: at most; where all legal moves are scored, the most so far."""
+        largest, needs = self.progress.largest_rollout, self.config.algorithm.needs()
+        return largest if needs.all_moves and largest else moves_of_first_rollout(self.config)
+
+    def affords(self, unaccounted: int = 0) -> bool:
+        """Whether the budget has another rollout, after `unaccounted` moves beyond those in the progress."""
+        left = self.config.total_moves - self.progress.scored_moves - unaccounted
+        return left >= self.moves_per_rollout
 
     def rollout(self) -> Collected:
         """The next rollout: sampled moves with their rewards."""
-        return self.worker.collect(self.progress.update, self.budget.left)
+        return self.worker.collect(self.progress.update, self.affords)
 
-    def measurements(self, seen: Mapping[str, float], *, kl_at_start: float) -> Measurements:
-        """What the regulariser's controllers read on a fresh rollout; arguments as of `control`."""
-        return Measurements(
-            progress=self.budget.spent_share,
-            update=self.progress.update,
-            entropy=seen["policy/entropy"],
-            entropy_normalized=seen["policy/entropy_normalized"],
-            kl_old=kl_at_start if self.last_kl_old is None else self.last_kl_old,
-            kl_ref=seen.get("policy/kl_ref"),
-        )
-
-    def control(
-        self, batch: RolloutBatch, seen: Mapping[str, float], *, kl_at_start: float
-    ) -> tuple[dict[str, float], Signals]:
-        """(settings now in force, signals): sets step size, clip bounds and regulariser for this point of the run.
+    def control(self, seen: Mapping[str, float]) -> Signals:
+        """Sets step size, clip bounds and regulariser for this point of the run; what its controllers say.
 
         Temperature and reference change at once, and hold from the next rollout on.
 
         Args:
-            batch: the fresh rollout.
-            seen: its `policy_metrics`.
-            kl_at_start: mean KL(learner || sampler) before the first update, nats.
+            seen: `policy_metrics` of the fresh rollout.
         """
-        learner, share = self.learner, self.budget.spent_share
-        learner.learning_rate = learner.settings.learning_rate_at(self.progress.update, share)
-        measured = self.measurements(seen, kl_at_start=kl_at_start)
+        learner, update = self.learner, self.progress.update
+        spent = min(1.0, self.progress.scored_moves / self.config.total_moves)
+        measured = Measurements(
+            progress=spent,
+            update=update,
+            entropy=seen["policy/entropy"],
+            entropy_normalized=seen["policy/entropy_normalized"],
+            kl_old=self.last_kl_old or 0.0,
+            kl_ref=seen.get("policy/kl_ref"),
+        )
+        learner.learning_rate = learner.settings.learning_rate_at(update, spent)
         signals = learner.regularizer.update(measured, learner.controls)
         learner.controls = signals.controls
         self.worker.temperature = signals.temperature
         if signals.refresh_reference and self.worker.reference is not None:
             self.worker.reference.load_state_dict(self.policy.state_dict())
-        in_force = {
-            "train/learning_rate": learner.learning_rate,
-            "rollout/temperature": batch.temperature,
-        }
-        return in_force, signals
+        return signals
 
     def gather_boards(self) -> None:
         """Takes the state of all shards from the processes that carry them, for the next `state()`."""
@@ -293,13 +287,34 @@ def copy_of(policy: PolicyNet) -> PolicyNet:
     return copy.deepcopy(policy).requires_grad_(False)
 
 
+def moves_of_first_rollout(config: TrainConfig) -> int:
+    """Moves that a run's first rollout may score.
+
+    The number of legal moves is not known in advance. Where all are scored, the first rollout is taken to have
+    `ALL_MOVES_GUESS` for each state, and the last one may exceed the budget if it has more than any before it.
+    """
+    rollout, algorithm, plies = config.rollout, config.algorithm, config.rollout.num_plies
+    if rollout.form == "games":
+        plies = min(plies, config.env.max_plies or plies)
+        if rollout.train_sides == "start":
+            plies = -(-plies // 2)
+    all_moves = algorithm.needs().all_moves
+    return rollout.num_envs * plies * (ALL_MOVES_GUESS if all_moves else int(algorithm.group_size))
+
+
 def check_sizes(config: TrainConfig) -> None:
-    """Refuses a rollout that the machine cannot hold, and warns of more engines than it has cores.
+    """Refuses a rollout that the budget or the machine cannot hold, and warns of more engines than cores.
 
     Raises:
-        ValueError: the planes of one rollout alone are larger than the machine's memory.
+        ValueError: not even one rollout fits into the budget, or its planes alone are larger than the memory.
     """
     rollout, env, cores = config.rollout, config.env, usable_cores()
+    needed, all_moves = moves_of_first_rollout(config), config.algorithm.needs().all_moves
+    require(
+        needed <= config.total_moves,
+        f"total_moves is {config.total_moves:,}, one rollout scores up to {needed:,} (num_envs x num_plies x "
+        f"{'legal moves' if all_moves else 'group_size'}): raise total_moves or make the rollout smaller",
+    )
     planes = rollout.num_envs * rollout.num_plies * NUM_PLANES * 64
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     require(

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import policy_metrics, sample_metrics
 from algorithms.networks.device import out_of_memory
 from algorithms.processes import Alone, Processes
@@ -20,12 +19,17 @@ from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.going_on import newest_checkpoint
 from algorithms.run_folder.log import ANEW
 from algorithms.run_folder.stopping import Stop, stop_on_signal
-from algorithms.training.leader import Leader, Watch
+from algorithms.training.observer import (
+    RowReader,
+    RunObserver,
+    count_update,
+    new_run_dir,
+    observer_of,
+)
 from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
-from algorithms.training.record import count_update, new_run_dir
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
-from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 
 
@@ -35,7 +39,7 @@ def train(
     resume: bool = False,
     display: Display | None = None,
     make_session: Callable[..., Session] = Session,
-    watch: Watch | None = None,
+    watch: RowReader | None = None,
     processes: Processes | None = None,
 ) -> TrainResult:
     """The result of a run, which is trained until the budget is used or the process is asked to stop.
@@ -82,27 +86,26 @@ def train(
         newest = newest_checkpoint(run_dir, display.say)
     together = {} if processes.count == 1 else {"processes": processes}
     session = make_session(config, fresh=newest is None, **together)
-    leader: Leader | None = None
+    observer: RunObserver | None = None
     try:
-        session.budget.check()
         if newest is not None:
             session.load(newest.path, newest.weights, newest.state)
         processes.any(False)  # all have read the checkpoint before old ones are removed
         if leads:
             resume_at = session.progress.update if newest else ANEW if resume else None
-            leader = Leader(session, run_dir, display, watch, resume_at=resume_at)
+            observer = observer_of(session, run_dir, display, watch, resume_at=resume_at)
             describe(session, display, run_dir, resumed=newest is not None)
-        run = _Run(session, leader, display)
+        run = Run(session, observer, display)
         with stop_on_signal() as stop:
             if newest is None:
                 run.begin()
-            elif leader is not None:
-                leader.resume()
+            elif observer is not None:
+                observer.resume()
             reason = run.loop(stop)
         result: TrainResult | None = None
-        if leader is not None:
+        if observer is not None:
             stopped_by = run.stopped_by or stop.name or reason
-            result = result_of(session, leader.last_regret(), run_dir, stopped_by=stopped_by)
+            result = result_of(session, observer.last_regret(), run_dir, stopped_by=stopped_by)
         told = processes.gather(None if result is None else result.to_dict())[0]
         return result or TrainResult.from_dict(told)
     except torch.OutOfMemoryError as error:
@@ -112,16 +115,25 @@ def train(
         ) from error
     finally:
         display.stop()
-        if leader is not None:
-            leader.close()
+        if observer is not None:
+            observer.close()
         session.close()
 
 
-class _Run:
-    """One process's share of a run. Without a leader it learns, and another process looks and writes."""
+class Run:
+    """One process's share of a run. Without an observer it learns, and another process looks and writes.
 
-    def __init__(self, session: Session, leader: Leader | None, display: Display) -> None:
-        self.session, self.leader, self.display = session, leader, display
+    Args:
+        session: the parts of the run.
+        observer: looks at it and writes it down.
+        display: shows warnings.
+
+    Attributes:
+        stopped_by: the name of the signal that came to one of the processes.
+    """
+
+    def __init__(self, session: Session, observer: RunObserver | None, display: Display) -> None:
+        self.session, self.observer, self.display = session, observer, display
         self.stopped_by: str | None = None
 
     def begin(self) -> None:
@@ -131,31 +143,26 @@ class _Run:
         # Now, so that a run that goes on from the first checkpoint has counted what the first boards cost.
         session.usage.count(session.progress)
         session.gather_boards()
-        if self.leader is not None:
-            self.leader.begin()
+        if self.observer is not None:
+            self.observer.begin()
 
     def loop(self, stop: Stop) -> str | None:
         """Updates until the budget is used or a stop is asked for; a controller's reason for one."""
-        session, learner = self.session, self.session.learner
-        checked: dict[str, float] = {}
-        reason: str | None = None
-        last = self._stopping(stop) or not session.budget.left()
+        session, learner, observer = self.session, self.session.learner, self.observer
+        first, reason = True, None
+        last = self._stopping(stop) or not session.affords()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
             began = time.monotonic()
             collected = session.rollout()
-            rolled = time.monotonic()
-            batch, first = collected.batch, not checked
-            if first:  # nothing may be wrong before this process's first update
-                checked = measure_first_rollout(session, batch)
-            looked = time.monotonic()
-
-            seen = policy_metrics(batch)
-            if first:
-                self._check_start(collected, {**seen, **collected.metrics, **checked})
+            batch, rolled = collected.batch, time.monotonic()
+            sampler = policy_metrics(batch)
+            # Nothing may be wrong before this process's first update.
+            start = self._check_start(collected, sampler) if first else {}
+            first, checked = False, time.monotonic()
 
             # Schedules and controllers move before anything is learned from the batch.
-            row, signals = session.control(batch, seen, kl_at_start=checked["step0/kl_old_mean"])
+            signals = session.control(sampler)
             for warning in signals.warnings:
                 self.display.say(f"WARNING: {warning}")
 
@@ -163,38 +170,79 @@ class _Run:
             targets = make_targets(learner.algorithm, learner.regularizer, batch)
 
             # [5] surrogate  [6] regularisation  [7] update
-            learned = self._update(batch, targets)
-            updated = time.monotonic()
+            looks: dict[str, float] = {}
+            if observer is None:
+                learned = update(learner, batch, targets)
+            else:
+                looks = observer.before_update(learner, batch, targets, session.worker.reference)
+                learned = update(learner, batch, targets, observer.keep_bad)
+                looks |= observer.after_update(learner.learning_rate)
+            session.last_kl_old = learned.get("reg/kl_old", session.last_kl_old)
+            update_s = time.monotonic() - checked - looks.get("time/diagnostics_s", 0.0)
+            counted = count_update(session, collected, rolled - began, update_s)
 
             # [8] diagnostics and evaluation
-            row = {**seen, **sample_metrics(batch, targets.advantages), **row, **learned}
-            row.update(learner.regularizer.metrics())
-            update_s = updated - looked - learned.get("time/diagnostics_s", 0.0)
-            row.update(count_update(session, collected, rolled - began, update_s))
-            row.update(checked if first else {})
             reason = signals.stop
-            last = self._stopping(stop) or reason is not None or not session.budget.left()
-            self._finish_update(row, last=last)
+            last = self._stopping(stop) or reason is not None or not session.affords()
+            number, config = session.progress.update, session.config
+            evaluates = last or number % config.eval_interval_updates == 0
+            keeps = number % config.checkpoint_interval_updates == 0
+            if evaluates or keeps:  # a checkpoint may follow, of all shards
+                session.gather_boards()
+            if observer is not None:
+                row = {
+                    **start,  # the preflight's measurements, of the first rollout
+                    **sampler,  # the policy that sampled: entropy, distance from the reference
+                    **sample_metrics(batch, targets.advantages),  # rewards and advantages
+                    **collected.metrics,  # dynamic sampling
+                    "rollout/temperature": batch.temperature,
+                    "train/learning_rate": learner.learning_rate,
+                    **learned,  # losses, ratios, clipping, gradient
+                    **learner.regularizer.metrics(),  # coefficients in force
+                    **looks,  # gradient shares and probes, at their interval
+                    **counted,  # speeds, and what the evaluator was asked
+                    **(observer.evaluate(every_slice=last) if evaluates else {}),
+                    **(
+                        observer.play()
+                        if last or number % config.match.interval_updates == 0
+                        else {}
+                    ),
+                    **observer.amounts(),  # step, plies, moves, seconds
+                }
+                observer.finish(row, keep=keeps, last=last)
         return reason
 
-    def _check_start(self, collected: Collected, measured: dict[str, float]) -> None:
-        """Stops a faulty run before its first update, with the measurements in its record."""
-        if not self.session.config.preflight:
+    def _check_start(self, collected: Collected, sampler: dict[str, float]) -> dict[str, float]:
+        """The preflight's measurements; a faulty run is stopped here, with them in its record.
+
+        Args:
+            collected: the process's first rollout.
+            sampler: its `policy_metrics`.
+
+        Raises:
+            PreflightError: the run must not start.
+        """
+        session, done = self.session, self.session.progress
+        measured = measure_first_rollout(session, collected.batch)
+        if session.last_kl_old is None:
+            session.last_kl_old = measured["step0/kl_old_mean"]
+        if not session.config.preflight:
             self.display.say(
                 "WARNING: the preflight is switched off: no fault of the first rollout stops this run"
             )
-            return
-        done = self.session.progress
+            return measured
         row = {
             "step": done.update + 1,
             "plies": done.plies + collected.plies,
             "scored_moves": done.scored_moves + collected.scored_moves,
+            **sampler,
             **measured,
         }
-        if failures := refusals(self.session, row):
-            if self.leader is not None:
-                self.leader.refuse(row)
+        if failures := refusals(session, row):
+            if self.observer is not None:
+                self.observer.write(row)
             raise PreflightError(failures)
+        return measured
 
     def _stopping(self, stop: Stop) -> bool:
         """Whether a signal came to any process; all of them stop at the same update."""
@@ -202,26 +250,3 @@ class _Run:
         named = [name for name in self.session.shards.processes.gather(stop.name) if name]
         self.stopped_by = named[0] if named else None
         return bool(named)
-
-    def _update(self, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
-        """Metrics of one update and, at their interval, of what it did."""
-        session, leader = self.session, self.leader
-        metrics = {} if leader is None else leader.before_update(batch, targets)
-        keep_bad = None if leader is None else leader.keep_bad
-        metrics |= update(session.learner, batch, targets, keep_bad)
-        session.last_kl_old = metrics.get("reg/kl_old", session.last_kl_old)
-        return metrics if leader is None else metrics | leader.after_update()
-
-    def _finish_update(self, row: dict[str, float], *, last: bool) -> None:
-        config, number, leader = self.session.config, self.session.progress.update, self.leader
-        evaluated = last or number % config.eval_interval_updates == 0
-        keep = number % config.checkpoint_interval_updates == 0
-        if evaluated or keep:  # a checkpoint may follow, of all shards
-            self.session.gather_boards()
-        if leader is None:
-            return
-        if evaluated:
-            row |= leader.evaluate(every_slice=last)
-        if last or number % config.match.interval_updates == 0:
-            row |= leader.play()
-        leader.finish(row, keep=keep, last=last)

@@ -129,7 +129,6 @@ def test_the_controllers_see_what_is_logged(
     twice = GRPO(4, update_epochs=2)
     train(tiny(tmp_path, updates=3, regularizer=config, algorithm=twice), display=Watcher())
     rows = read_metrics(tmp_path)[1:]
-    assert readings.pop(0) == readings[0]  # the preflight asks a copy of them the same
     assert [reading.update for reading in readings] == [0, 1, 2]
     assert [reading.progress for reading in readings] == pytest.approx([0, 1 / 3, 2 / 3])
     for reading, row in zip(readings, rows, strict=True):
@@ -152,7 +151,7 @@ def test_refreshing_the_reference_copies_the_policy_at_its_interval(tmp_path: Pa
             with torch.no_grad():
                 session.policy.action_bias.add_(1.0)
             batch = session.rollout().batch
-            session.control(batch, policy_metrics(batch), kl_at_start=0.0)
+            session.control(policy_metrics(batch))
             gap = session.policy.action_bias - session.worker.reference.action_bias
             distances.append(round(float(gap.detach().mean()), 3))
     finally:

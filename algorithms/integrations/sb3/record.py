@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +15,6 @@ from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
-from algorithms.diagnostics.probe_policy import PolicyProbe
-from algorithms.diagnostics.probe_record import ProbeRecord
-from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.integrations.sb3.boards import StepPaid
 from algorithms.integrations.sb3.settings import updates_in_budget
 from algorithms.regularization import Measurements, Regularizer
@@ -27,7 +23,7 @@ from algorithms.rollouts.sampler import to_device
 from algorithms.rollouts.state import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder.stopping import Stop
-from algorithms.training.record import Recorder, TrainingSession, count_update
+from algorithms.training.observer import RunObserver, TrainingSession, count_update
 from algorithms.updates.learner import Learner
 from algorithms.updates.targets import Targets
 from chess_env.rules.rules import hash_batch
@@ -143,8 +139,7 @@ class SB3Callback(BaseCallback):
 
     Args:
         session: the run.
-        recorder: writes its record.
-        run_dir: the run folder.
+        observer: looks at it and writes its record.
         stop: set by a signal; the run then ends with its present update.
         say: shows warnings.
     """
@@ -152,21 +147,12 @@ class SB3Callback(BaseCallback):
     def __init__(
         self,
         session: SB3Session,
-        recorder: Recorder,
-        run_dir: Path,
+        observer: RunObserver,
         stop: Stop,
         say: Callable[[str], None],
     ) -> None:
         super().__init__()
         config = session.config
-        probe = PolicyProbe(
-            config.env.reward,
-            config.rollout.temperature,
-            session.device,
-            move_facts=session.policy.reads_move_facts,
-        )
-        self._diagnostics = UpdateDiagnostics(probe)
-        self._probes = ProbeRecord(run_dir, probe, say)
         self._learner = Learner(  # its steps are SB3's
             policy=session.policy,
             optimizer=session.model.policy.optimizer,
@@ -178,7 +164,7 @@ class SB3Callback(BaseCallback):
             shuffling=torch.Generator(),
         )
         self._session, self._env, self._ppo = session, session.env, session.model
-        self._recorder, self._stop, self._say = recorder, stop, say
+        self._observer, self._stop, self._say = observer, stop, say
         self._updates = updates_in_budget(config)
         self._states: list[VecState] = []
         self._steps: list[StepPaid] = []
@@ -190,8 +176,7 @@ class SB3Callback(BaseCallback):
 
     def _on_training_start(self) -> None:
         """Measures the untrained policy."""
-        self._probes.begin(self._session.policy)
-        self._recorder.begin()
+        self._observer.begin()
 
     def _on_rollout_start(self) -> None:
         """Finishes the update before this rollout."""
@@ -227,25 +212,9 @@ class SB3Callback(BaseCallback):
         )
         self._learner.regularizer.update(measured, self._learner.controls)
         self._ppo.ent_coef = self._learner.regularizer.state.coefs["ent_coef"]
-        if (done.update + 1) % session.config.diagnostics_interval_updates == 0:
-            row |= self._look_before(batch, targets)
+        row |= self._observer.before_update(self._learner, batch, targets)
         self._sampled, self._collected = row, Collected(batch, batch.scored_moves, batch.plies)
         self._rolled = time.monotonic()
-
-    def _look_before(self, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
-        """Who pulls at the policy in the update to come, and how long it took to see."""
-        began = time.monotonic()
-        found = self._diagnostics.before(self._learner, batch, targets)
-        return found | {"time/diagnostics_s": time.monotonic() - began}
-
-    def _look_after(self, learning_rate: float) -> dict[str, float]:
-        """What the update did; the policy on the probes is kept beside the record."""
-        began = time.monotonic()
-        found = self._diagnostics.after(self._session.policy, learning_rate)
-        assert self._diagnostics.logprobs is not None
-        self._probes.write(self._session.progress.update + 1, self._diagnostics.logprobs)
-        before = self._sampled["time/diagnostics_s"]
-        return found | {"time/diagnostics_s": before + time.monotonic() - began}
 
     def _on_training_end(self) -> None:
         """Finishes the last update."""
@@ -261,12 +230,11 @@ class SB3Callback(BaseCallback):
             session, self._ppo.logger.name_to_value, self._ppo.ent_coef
         )
         row |= self._learner.regularizer.metrics()
-        if "time/diagnostics_s" in row:
-            row |= self._look_after(row["train/learning_rate"])
+        row |= self._observer.after_update(row["train/learning_rate"])
         row |= count_update(session, self._collected, self._rollout_s, update_s)
         self._collected = None
         last = last or done.update >= self._updates
         if last or done.update % session.config.eval_interval_updates == 0:
-            row |= self._recorder.evaluate(every_slice=last)
+            row |= self._observer.evaluate(every_slice=last)
         keep = done.update % session.config.checkpoint_interval_updates == 0
-        self._recorder.finish(row, keep=keep, last=last)
+        self._observer.finish(row | self._observer.amounts(), keep=keep, last=last)

@@ -7,14 +7,12 @@ Stable-Baselines3 in place of this project's. sb3-contrib is imported only where
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import torch
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
-from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require
 from algorithms.integrations.sb3.settings import (
@@ -27,12 +25,10 @@ from algorithms.networks.build import reads_move_facts
 from algorithms.networks.device import choose_device
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
 from algorithms.run_folder.console import Display, make_display
-from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.stopping import stop_on_signal
-from algorithms.training.record import Recorder, new_run_dir
+from algorithms.training.observer import RowReader, RunObserver, new_run_dir, observer_of
 from algorithms.training.result import TrainResult, describe, result_of
 from chess_env.evaluators import Evaluator, make_evaluator
 
@@ -145,7 +141,7 @@ def train_sb3(
     *,
     resume: bool = False,
     display: Display | None = None,
-    watch: Callable[[Mapping[str, float]], str] | None = None,
+    watch: RowReader | None = None,
 ) -> TrainResult:
     """The result of a run by MaskablePPO, which is trained until the budget is used or a signal comes.
 
@@ -173,37 +169,28 @@ def train_sb3(
     display = display or make_display(config.total_moves)
     threads = torch.get_num_threads()
     torch.set_num_threads(config.num_threads)
-    log: RunLog | None = None
+    observer: RunObserver | None = None
     session: SB3Session | None = None
     try:
         session = make_sb3_session(config)
-        log = RunLog(run_dir, track=config.track, config=config_file.to_dict(config))
+        observer = observer_of(session, run_dir, display, watch, resume_at=None)
         describe(session, display, run_dir, resumed=False, packages=PACKAGES)
         with stop_on_signal() as stop:
             from stable_baselines3.common.logger import Logger
 
             from algorithms.integrations.sb3.record import SB3Callback
 
-            recorder = Recorder(
-                session,
-                run_dir,
-                log,
-                display,
-                temperature=config.rollout.temperature,
-                snapshots=Snapshots(run_dir, Schedule(config.checkpoint_keep, config.total_moves)),
-                watch=watch,
-            )
-            callback = SB3Callback(session, recorder, run_dir, stop, display.say)
+            callback = SB3Callback(session, observer, stop, display.say)
             session.model.set_logger(Logger(folder=None, output_formats=[]))
             # Without an interval SB3's logger keeps its values for the record to read.
             session.model.learn(
                 updates * moves_per_update(config), callback=callback, log_interval=None
             )
-        return result_of(session, recorder.last_regret(), run_dir, stopped_by=stop.name)
+        return result_of(session, observer.last_regret(), run_dir, stopped_by=stop.name)
     finally:
         display.stop()
-        if log is not None:
-            log.close()
+        if observer is not None:
+            observer.close()
         if session is not None:
             session.close()
         torch.set_num_threads(threads)
