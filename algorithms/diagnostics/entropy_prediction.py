@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.diagnostics.gradient_shares import gradients_of
 from algorithms.diagnostics.probe_set import ProbeSet
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.move_facts import move_facts_batch
@@ -124,6 +123,17 @@ class EntropyPrediction:
             "dh_tabular": learning_rate * float(tabular),
         }
         return changes, dist.logprobs
+
+
+def gradients_of(scalar: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Its gradient with respect to each parameter, in its shape; zeros where it does not depend on it.
+
+    With frozen layers a whole term may depend on none: the value loss where only the head of the
+    policy is trained.
+    """
+    if not scalar.requires_grad:
+        return tuple(torch.zeros_like(parameter) for parameter in parameters)
+    return torch.autograd.grad(scalar, parameters, retain_graph=True, materialize_grads=True)
 
 
 def float64_copy(policy: PolicyNet) -> PolicyNet:

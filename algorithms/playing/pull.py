@@ -14,8 +14,12 @@ from algorithms.config.custom import custom_terms
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.config.run import TrainConfig
 from algorithms.diagnostics.entropy_prediction import exact_rewards, float64_copy
-from algorithms.diagnostics.probe_metrics import Floats, probabilities
-from algorithms.diagnostics.probe_optimum import optimum_logprobs, pulls_to_optimum
+from algorithms.diagnostics.probe_metrics import (
+    Floats,
+    optimum_logprobs,
+    probabilities,
+    pulls_to_optimum,
+)
 from algorithms.evaluation.heldout import HeldoutSlice
 from algorithms.evaluation.load_policy import config_of_run
 from algorithms.networks.build import make_policy
@@ -51,7 +55,7 @@ class Pull:
     reference: PolicyNet | None
 
     def optimum(self, position: GamePosition, scored: HeldoutSlice) -> Floats:
-        """float64 `[L]`: probability of each legal move under `probe_optimum.optimum_logprobs`.
+        """float64 `[L]`: probability of each legal move under `probe_metrics.optimum_logprobs`.
 
         The rewards are those of the next ply alone, as in `probe/optimum_entropy`.
 

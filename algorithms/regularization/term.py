@@ -47,7 +47,7 @@ class Term:
         needs_drift: its gradient is 0 where the learner is the policy that sampled.
         averages_samples: its estimate is a mean over sampled moves, which means nothing where a
             state's samples are all its legal moves.
-        keeps_optimum: `diagnostics.probe_optimum` stays an optimum when this term is added.
+        keeps_optimum: `diagnostics.probe_metrics` stays an optimum when this term is added.
     """
 
     name: str

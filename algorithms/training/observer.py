@@ -15,8 +15,7 @@ import torch
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.diagnostics.probe_policy import PolicyProbe
-from algorithms.diagnostics.probe_record import ProbeRecord
+from algorithms.diagnostics.policy_probe import PolicyProbe, ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret, prepare_slice, regret_cp
 from algorithms.evaluation.match_play import MatchPlay

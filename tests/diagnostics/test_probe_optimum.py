@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from algorithms import PRESETS
-from algorithms.diagnostics.probe_metrics import entropy
-from algorithms.diagnostics.probe_optimum import (
+from algorithms.diagnostics.policy_probe import PolicyProbe
+from algorithms.diagnostics.probe_metrics import (
+    entropy,
     has_closed_optimum,
     optimum_logprobs,
     pulls_to_optimum,
 )
-from algorithms.diagnostics.probe_policy import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.regularization.terms import terms_of

@@ -1,6 +1,9 @@
-"""A run's policy on the fixed probe positions: measured exactly, and compared over time."""
+"""A run's policy on the fixed probe positions: measured exactly, compared over time, and kept in files."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,14 +12,24 @@ from torch import Tensor
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.entropy_prediction import exact_rewards, float64_copy, probe_states
-from algorithms.diagnostics.probe_metrics import Floats, PolicyChange, entropy, kl
-from algorithms.diagnostics.probe_optimum import (
+from algorithms.diagnostics.probe_metrics import (
+    Floats,
+    PolicyChange,
+    entropy,
     has_closed_optimum,
+    kl,
     optimum_logprobs,
 )
 from algorithms.diagnostics.probe_set import KINDS, load_probe_set
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
+from algorithms.reports.probe_files import (
+    ProbeSheet,
+    probe_path,
+    probed_updates,
+    read_probe,
+    write_probe,
+)
 
 
 class PolicyProbe:
@@ -122,3 +135,57 @@ class PolicyProbe:
 
 def _array(logprobs: Tensor) -> Floats:
     return logprobs.detach().cpu().numpy()
+
+
+class ProbeRecord:
+    """Files under RUN/probes; a file that cannot be written is reported and the run goes on.
+
+    Args:
+        run_dir: the run folder.
+        probe: the measurements; its initial policy is set here.
+        say: shows warnings.
+    """
+
+    def __init__(self, run_dir: Path, probe: PolicyProbe, say: Callable[[str], None]) -> None:
+        self._run_dir, self._probe, self._say = run_dir, probe, say
+        probes = probe.probes
+        self._sheet = ProbeSheet(probes.kinds, probes.legal_ids, probes.positions, probes.sha256)
+
+    def begin(self, policy: PolicyNet) -> None:
+        """Writes the initial policy as update 0 and measures distances from it."""
+        logprobs = self._probe.look(policy)
+        # As the file holds it, so that a continued run measures from the same numbers.
+        self._probe.start_from(logprobs.astype("float32"))
+        self.write(0, logprobs)
+
+    def resume(self, update: int) -> None:
+        """Takes the initial policy from update 0 and drops the files after `update`."""
+        for later in probed_updates(self._run_dir):
+            if later > update:
+                probe_path(self._run_dir, later).unlink()
+        try:
+            first = read_probe(probe_path(self._run_dir, 0))
+        except (FileNotFoundError, ValueError) as error:
+            self._say(f"WARNING: probe/kl_start is left out from here on: {error}")
+            return
+        if first.sheet.set_sha256 != self._sheet.set_sha256:
+            self._say(
+                "WARNING: probe/kl_start is left out from here on: the run began with another set "
+                f"of probe positions ({first.sheet.set_sha256[:12]}..., this version has "
+                f"{self._sheet.set_sha256[:12]}...)"
+            )
+            return
+        self._probe.start_from(first.logprobs[0])
+
+    def write(self, update: int, logprobs: Floats) -> None:
+        """Writes the policy after `update`.
+
+        Args:
+            update: updates done.
+            logprobs: float64 `[M, L]`, nats.
+        """
+        try:
+            write_probe(self._run_dir, update, logprobs, self._probe.temperature, self._sheet)
+        except OSError as error:
+            path = probe_path(self._run_dir, update)
+            self._say(f"WARNING: {path} could not be written ({error.strerror or error})")
