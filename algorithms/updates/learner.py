@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -67,27 +66,6 @@ class Learner:
     def trained(self) -> list[torch.nn.Parameter]:
         """The parameters that are trained, in the order of the optimizer's state."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
-
-    def copy(self) -> Learner:
-        """The same learner on weights, optimizer state and random stream of its own; this one sampled for it."""
-        policy = copy.deepcopy(self.policy)
-        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
-        copies = dict(policy.named_parameters())
-        trained = [copies[names[id(parameter)]] for parameter in self.trained]
-        optimizer = make_optimizer(trained, self.learning_rate)
-        optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
-        shuffling = torch.Generator()
-        shuffling.set_state(self.shuffling.get_state())
-        return dataclasses.replace(
-            self,
-            policy=policy,
-            optimizer=optimizer,
-            regularizer=copy.deepcopy(self.regularizer),
-            behaviour=self.policy,
-            shuffling=shuffling,
-            guard=NonFiniteGuard(),
-            passes=WholePasses(),
-        )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything beside the weights that the next steps depend on, for a checkpoint."""

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.experiment import Outcome
+from algorithms.collapse.causes.experiment import CauseOutcome
 from algorithms.commands import causes as command
 from algorithms.core.messages import WIDTH, message_lines
 from algorithms.doctor import diagnose
@@ -48,7 +48,7 @@ def test_the_outcome_of_a_cause_s_run_fits_80_columns(case: str) -> None:
     diagnosis = diagnose(record(**SIGNATURES[case].changes))
     readings = dict.fromkeys((each.reading for each in cause.predicates), 1 / 3)
     result: Any = None  # the lines do not read it
-    lines = Outcome(cause, False, 0, result, readings, diagnosis).lines()
+    lines = CauseOutcome(cause, False, 0, result, readings, diagnosis).lines()
     assert any(line.startswith("  doctor: ") for line in lines)
     assert too_wide("\n".join(lines)) == []
 

@@ -5,12 +5,8 @@ Figures of others are from the post-mortems of an earlier chess project and from
 entropy collapse; which is which stands at each figure.
 """
 
+from algorithms.collapse.causes.catalogue import REGULARISERS, REPLAYS, SAMPLES, SIGNALS, STEPS
 from algorithms.collapse.causes.cause import Cause
-from algorithms.collapse.causes.regularisers import REGULARISERS
-from algorithms.collapse.causes.replays import REPLAYS
-from algorithms.collapse.causes.samples import SAMPLES
-from algorithms.collapse.causes.signals import SIGNALS
-from algorithms.collapse.causes.steps import STEPS
 
 _ALL = (*SAMPLES, *STEPS, *REGULARISERS, *SIGNALS)
 

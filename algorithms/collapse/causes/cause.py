@@ -15,11 +15,6 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, Tra
 from algorithms.core.checks import require_choice, shown
 from algorithms.regularization import RegularizerConfig
 
-UNSCALED: Settings = {"preset": "dr_grpo", "regularizer.ent_coef": 0.0}
-"""Advantages in reward units and no bonus."""
-
-FOUR_PASSES: Settings = {"algorithm.update_epochs": 4, "total_moves": 24 * 1024}
-
 
 @dataclasses.dataclass(frozen=True)
 class Predicate:

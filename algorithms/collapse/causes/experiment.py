@@ -25,7 +25,7 @@ SNAPSHOTS = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class CauseOutcome:
     """The outcome of a run of a cause.
 
     Attributes:
@@ -98,7 +98,7 @@ def run_cause(
     preflight: bool = True,
     smoke: bool = False,
     num_engines: int | None = None,
-) -> Outcome:
+) -> CauseOutcome:
     """The outcome of a run of the cause, or of its cured twin.
 
     Args:
@@ -136,7 +136,7 @@ def run_cause(
     result = train(config, make_session=make_session, watch=Watch())
     rows = read_run(result.run_dir).rows
     asked = [p.reading for p in cause.predicates] + [f.reading for f in cause.published]
-    return Outcome(
+    return CauseOutcome(
         cause,
         cured,
         seed,
