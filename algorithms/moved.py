@@ -55,7 +55,6 @@ _HOMES = {
     "reports.readings": "reports.summaries",
     "training.boards": "rollouts.state",
     "training.checkpoint": "run_folder.checkpoint",
-    "training.choices": "commands.arguments",
     "training.combinations": "config.compatibility",
     "training.config": "config.run",
     "training.config_file": "config.files",

@@ -107,7 +107,7 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = list(choices)
     if value in known:
         return
-    near = nearest(str(value), known)
+    near = nearest(str(value), known, cutoff=0.4)  # of few choices, a guess costs nothing
     meant = f"; did you mean {near!r}?" if near else ""
     listed = ", ".join(repr(choice) for choice in known)
     raise ValueError(f"{name} is {shown(value)}: expected one of {listed}{meant}")

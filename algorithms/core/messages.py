@@ -66,14 +66,14 @@ def canonical(name: str, known: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant; None where none is near."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.55) -> str | None:
+    """The known name that was probably meant; None where none is as near as `cutoff` (0 to 1)."""
     names = list(known)
     meant = SAME.get(name.casefold(), name)
     found = canonical(meant, names)
     if found is None:
         by_folded = {_folded(each): each for each in names}
-        near = difflib.get_close_matches(_folded(meant), by_folded, n=1, cutoff=0.55)
+        near = difflib.get_close_matches(_folded(meant), by_folded, n=1, cutoff=cutoff)
         found = by_folded[near[0]] if near else None
     return found
 

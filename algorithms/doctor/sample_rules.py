@@ -169,7 +169,7 @@ def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
         f"{_begins(record, since)}; {kind}",
         "0",
         remedy,
-        rerun("--policy.head-dtype float32", "--policy.dropout 0"),
+        rerun("--precision.head-dtype float32", "--policy.dropout 0"),
     )
 
 

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 ALL_OWN = ["--env.evaluator", f"{HERE}:Material", "--env.reward", f"win_prob_delta+0.5*{HERE}:pawns",
            "--env.start-positions", f"{HERE}:KingsAndPawns", "--policy.network", f"{HERE}:Linear",
            "--device", "cpu", "--no-preflight"]  # fmt: skip
-SMALL = ["--total-moves", "16", "--rollout.num-envs", "4", "--rollout.num-plies", "1",
+SMALL = ["--total-moves", "32", "--rollout.num-envs", "4", "--rollout.num-plies", "1",
          "--diagnostics-interval-updates", "100"]  # fmt: skip
 
 

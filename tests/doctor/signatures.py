@@ -54,7 +54,7 @@ def samples(slope: Any, residual: Any) -> dict[str, Any]:
 
 
 _SYNCED = [0.0, 0.2, 0.4, 0.6] * 4
-_PASSES = "--policy.head-dtype float32 --policy.dropout 0"
+_PASSES = "--precision.head-dtype float32 --policy.dropout 0"
 _LOST: dict[str, Any] = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 290.0), "normalized": 0.2}
 _SCATTER, _TIED = sample_rules.HARMFUL_RESIDUAL, sample_rules.HARMFUL_TIED
 _SLOPE, _STALE = sample_rules.HARMFUL_LOG_SLOPE, sample_rules.HARMFUL_STALENESS

@@ -101,7 +101,7 @@ def test_the_command_runs_smokes_and_continues(tmp_path: Path) -> None:
         (["--target", "sofd"], 2, "did you mean 'soft'"),
         (["--evaluator", "stokfish"], 1, "'stokfish' is unknown"),
         (["--start-positions", "nowhere"], 1, "start_positions is 'nowhere'"),
-        (["--num-positions", "0"], 1, "num_positions is 0"),
+        (["--num-positions", "0"], 2, "num_positions is 0"),
         (["--init-from", "nothing-there"], 1, "init_from 'nothing-there' cannot be read"),
     ],
 )

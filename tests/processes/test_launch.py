@@ -136,7 +136,7 @@ def test_torchrun_begins_again_after_a_kill_and_comes_to_the_same(tmp_path: Path
         (["--num-processes", "3"], "num_shards is 2 and there are 3 processes"),
         (["--num-shards", "3"], "num_shards is 3 and rollout.num_envs 16"),
         (["--num-shards", "4", "--optimizer.minibatch-size", "3"], "optimizer.minibatch_size 3"),
-        (["--num-processes", "0"], "num_processes"),
+        (["--num-processes", "0"], "--num-processes is 0"),
     ],
 )
 def test_shards_that_cannot_be_divided_are_refused_before_anything_starts(
