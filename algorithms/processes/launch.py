@@ -203,7 +203,7 @@ def _meet(folder: Path, backend: str) -> None:
     import torch.distributed as dist
 
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store: Any = dist.FileStore(str(folder / "store"), count)
+    store: Any = dist.FileStore(str(folder / "store"), count)  # type: ignore[attr-defined]
     store.set_timeout(_WAIT)
     if rank == 0:
         store.set("secret", secrets.token_hex())
