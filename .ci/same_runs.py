@@ -21,7 +21,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig
 
 SMALL = (
@@ -43,8 +42,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "exact": ("train", "exact", *RL, "--total-moves", "12000", "--policy.dropout", "0.1"),
     "dapo": ("train", "dapo", *RL, "--total-moves", "4096", "--rollout.greedy-fraction", "0.5"),
     "clip_cov": ("train", "clip_cov", *RL, "--total-moves", "3072"),
-    "delightful_pg": ("train", "delightful_pg", *RL, "--total-moves", "3072", "--policy.head-dtype",
-                      "bfloat16", "--policy.logprob-dtype", "float16"),
+    "delightful_pg": ("train", "delightful_pg", *RL, "--total-moves", "3072", "--precision.head-dtype",
+                      "bfloat16", "--precision.logprob-dtype", "float16"),
     "kl_cov": ("train", "kl_cov", *RL, "--total-moves", "3072", "--algorithm.update-epochs", "3"),
     "repo": ("train", "repo", *RL, "--total-moves", "3072"),
     "regularised": (
@@ -67,7 +66,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "versus": ("train", "sb3_maskable_ppo", *RL, "--total-moves", "1024"),
     "one_ply": (
-        *("train", "ppo_one_ply", *RL, "--trainer", "sb3", "--total-moves", "4096"),
+        *("train", "ppo_one_ply", *RL, "--loop", "sb3", "--total-moves", "4096"),
         *("--regularizer.ent-coef-final", "0.1"),
     ),
     "pretrain": (
@@ -120,7 +119,6 @@ def record(run_dir: Path) -> dict[str, str]:
             values = json.loads(path.read_text())
             values.pop("run_dir", None)
             values.pop("sha256", None)
-            values = settings_today(values)  # where a name changed on purpose, it is no difference
             values["policy"] = in_numbers(values["policy"])
             found[name] = json.dumps(flat(values), indent=0, sort_keys=True)
         elif path.suffix in (".safetensors", ".npz"):

@@ -6,10 +6,7 @@ are resolved on first use, so that importing this package (for `--help`, say) lo
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
-
-from algorithms.moved import OldAlgorithmsPaths
 
 if TYPE_CHECKING:
     from algorithms.core.algorithm import Algorithm
@@ -32,6 +29,3 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _load()
     return globals()[name]
-
-
-sys.meta_path.append(OldAlgorithmsPaths())

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-
-from chess_env.moved import MOVED, OldPaths
 
 if TYPE_CHECKING:
     from chess_env.env import ChessSelfPlayEnv
@@ -53,4 +50,3 @@ def __getattr__(name: str) -> Any:
 
 
 register_envs()
-sys.meta_path.append(OldPaths(MOVED, {"OwnObjectError": "CustomObjectError"}))

@@ -26,10 +26,9 @@ FORBIDDEN: dict[str, set[str]] = {
     "algorithms.run_folder.checkpoint": set(),
     "algorithms.run_folder.trackers": set(),  # TensorBoard's writer is torch's
     "algorithms.cli": set(),
-    "algorithms.moved": set(),
 }
-# What stands outside the order: packages that only hold rooms, and the tables of old names.
-OUTSIDE = {"chess_env", "algorithms", "chess_env.moved", "algorithms.moved"}
+# What stands outside the order: packages that only hold rooms.
+OUTSIDE = {"chess_env", "algorithms"}
 
 
 def rooms() -> dict[str, int]:
@@ -53,7 +52,7 @@ def rooms() -> dict[str, int]:
 
 def algorithm_modules() -> list[str]:
     """Modules with one algorithm each."""
-    others = {"__init__", "cli", "moved", "presets"}
+    others = {"__init__", "cli", "presets"}
     return [path.stem for path in (ROOT / "algorithms").glob("*.py") if path.stem not in others]
 
 

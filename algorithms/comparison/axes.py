@@ -12,7 +12,6 @@ from typing import Any, Literal
 from algorithms.comparison.plan import Plan
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require, require_choice
-from algorithms.moved import setting_today
 
 NOT_IN_A_GRID = (
     "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "loop",
@@ -35,7 +34,6 @@ def parse_axis(
         bool(key and equals and listed),
         f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
     )
-    key = setting_today(key, None)[0]
     kinds: dict[str, Any] = {}
     for config in configs:
         kinds |= settings_of(config)

@@ -29,7 +29,6 @@ from algorithms.comparison.grid_runs import (
     last_lines,
     state_after,
 )
-from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK
 from algorithms.run_folder.files import lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
@@ -117,8 +116,7 @@ class _Grid:
             old, new = " ".join(record["arguments"]), " ".join(grid_run.arguments)
             raise GridError(
                 f"{grid_run.folder} was begun with other settings.\n  then: {old}\n  now:  {new}\n"
-                "One folder holds one grid: choose another folder, or give the settings of then (where they "
-                f"name no policy.network, it was {ONCE_THE_ONLY_NETWORK})"
+                "One folder holds one grid: choose another folder, or give the settings of then"
             )
         state: State = record.get("state", "waiting")
         if state == "failed":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from algorithms.networks.settings import ONCE_THE_ONLY_NETWORK, NetworkConfig
+from algorithms.networks.settings import DEFAULT_NETWORK, NetworkConfig
 from algorithms.run_folder.files import read_json
 from algorithms.run_folder.stopping import SIGNALS
 
@@ -42,7 +42,7 @@ class GridRun:
     said_again: tuple[str, ...] = ()
 
     def asks_for(self, recorded: Sequence[str]) -> bool:
-        """Whether arguments recorded earlier, maybe by an older version, ask for this run."""
+        """Whether arguments recorded earlier ask for this run."""
         return _asked(recorded) == _asked(self.arguments)
 
     def with_engines(self, number: int) -> list[str]:
@@ -65,9 +65,8 @@ class GridRun:
 def _asked(arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """{flag: its values}, "" for what stands before the first, of `chess-lab` arguments.
 
-    A training run that names no network is one of before there were several, which was resnet. A run that names no
-    step size has its network's own, which is the same run as one that names that number. The number of
-    engines and the file of scores change nothing either.
+    A default that is named changes nothing: the network, and its step size. Nor do the number of engines and the file
+    of scores.
     """
     flag, found = "", dict[str, tuple[str, ...]]()
     for text in arguments:
@@ -77,7 +76,7 @@ def _asked(arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for option in (*ENGINES_OPTIONS.values(), "--env.cache"):
         found.pop(option, None)
     if arguments[:1] and arguments[0] == "train":
-        (network,) = found.setdefault("--policy.network", (ONCE_THE_ONLY_NETWORK,))
+        (network,) = found.setdefault("--policy.network", (DEFAULT_NETWORK,))
         rate = NetworkConfig(network=network).learning_rate
         found.setdefault("--optimizer.learning-rate", (str(rate),))
     return found

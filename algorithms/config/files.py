@@ -11,7 +11,6 @@ from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.checks import shown
-from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, replace_file
 from algorithms.run_folder.reading import CONFIG_LIMITS, parse_json, read_file
@@ -61,7 +60,7 @@ def from_dict(values: dict[str, Any], algorithm_class: Any = None) -> TrainConfi
     Raises:
         ValueError: an unknown field or algorithm, a missing field, or a value out of range.
     """
-    values = settings_today(values)
+    values = dict(values)
     if values.get("loop") == PRETRAIN:
         raise ValueError(
             "it is that of a pretraining run: continue it with `chess-lab pretrain --resume`, or "
@@ -82,7 +81,7 @@ def save(config: TrainConfig, path: Path) -> None:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The JSON values of a config.json under their names of today; nothing that they name is looked up.
+    """The JSON values of a config.json; nothing that they name is looked up.
 
     Raises:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
@@ -98,7 +97,7 @@ def read_settings(path: Path) -> dict[str, Any]:
                 f'take the line "{CHECKSUM}" out to use it as it is'
             )
         values.pop(CHECKSUM, None)
-        return settings_today(values)
+        return values
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
 

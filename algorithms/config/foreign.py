@@ -97,7 +97,7 @@ def foreign_names(values: Mapping[str, Any]) -> list[ForeignName]:
     """All names of a configuration from outside this project; nothing is imported or looked up.
 
     Args:
-        values: of a config.json, of either kind of run, under their names of today.
+        values: of a config.json, of either kind of run.
 
     Raises:
         ValueError: a reward or a mixture of start positions that cannot be read.

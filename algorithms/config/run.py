@@ -18,7 +18,6 @@ from algorithms.config.sections import (
     RolloutConfig,
 )
 from algorithms.core.checks import Count, Rule, check_fields, require
-from algorithms.moved import setting_today, takes_old_arguments
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 
@@ -53,7 +52,6 @@ ALL_MOVES_GUESS = 40
 """Legal moves of a position (a high guess), for a run that scores all of them and has no figure yet."""
 
 
-@takes_old_arguments("trainer")
 @dataclass(frozen=True)
 class TrainConfig:
     """One training run.
@@ -137,7 +135,6 @@ class TrainConfig:
         return (self.cause or self.preset or str(self.algorithm.name))[:200]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "loop", setting_today("loop", self.loop)[1])
         require(
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",

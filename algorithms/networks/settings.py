@@ -15,9 +15,6 @@ Extent = Annotated[int, whole_number(1, "the network has an extent")]
 
 DEFAULT_NETWORK = "move_net"
 
-ONCE_THE_ONLY_NETWORK = "resnet"
-"""The network of records that name none."""
-
 
 class Dimensions(NamedTuple):
     """A network in three numbers; its own file says what each is there."""
@@ -85,8 +82,6 @@ class NetworkConfig:
     ] = 0.0
 
     def __post_init__(self) -> None:
-        if self.network is None:  # as it was written before there were several
-            object.__setattr__(self, "network", ONCE_THE_ONLY_NETWORK)
         if not isinstance(self.network, str):
             object.__setattr__(self, "network", spec_of(self.network, "policy.network"))
         if not self.is_custom:

@@ -14,7 +14,6 @@ from algorithms.config.build import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
-from algorithms.moved import settings_today
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.files import closed_object, replace_file
 
@@ -207,7 +206,6 @@ def from_dict(values: dict[str, Any]) -> PretrainConfig:
     Raises:
         ValueError: that of another kind of run, an unknown field, or a value out of range.
     """
-    values = settings_today(values)
     label = [values.pop(name, None) for name in ("loop", "algorithm", "temperature")]
     require(
         label[0] == LOOP,

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.moved import settings_today
 from algorithms.run_folder.files import (
     CHECKSUM,
     CONFIG_FILE,
@@ -253,7 +252,7 @@ def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
 
 def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
-        return settings_today(_read_or_note(path, notes, CONFIG_LIMITS))
+        return _read_or_note(path, notes, CONFIG_LIMITS)
     except RunFileError:
         raise
     except ValueError as error:

@@ -172,11 +172,6 @@ def make_settings(arguments: EnvArguments) -> Settings:
         raise
 
 
-def resolve_settings(**arguments: Any) -> Settings:
-    """The old name of `make_settings`, which takes the arguments one by one."""
-    return make_settings(EnvArguments(**arguments))
-
-
 def checked_render_mode(render_mode: str | None) -> str | None:
     """The render mode itself.
 

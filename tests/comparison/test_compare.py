@@ -140,22 +140,6 @@ def test_a_run_with_other_settings_than_asked_for_is_broken(grid: FakeGrid) -> N
     assert "algorithm.clip_range 0.3, not 0.2" in broken["reason"]
 
 
-def test_a_comparison_of_before_there_were_several_networks_goes_on_as_one_of_resnet(
-    grid: FakeGrid,
-) -> None:
-    plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2, network="resnet")
-    run(grid, plan)
-    path = grid.out / "runs" / "grpo+none" / "seed-2" / "config.json"
-    old = json.loads(path.read_text())
-    old["policy"] = {"network": None, "channels": 64, "blocks": 4, "head_dim": 32, "dropout": 0.0}
-    old["optimizer"]["learning_rate"] = 0.002
-    old.pop("sha256")
-    path.write_text(json.dumps(old))
-    assert run(grid, plan).broken == []
-    (broken,) = run(grid, dataclasses.replace(plan, network="transformer", num_seeds=2)).broken[:1]
-    assert "policy.network 'resnet', not 'transformer'" in broken["reason"]
-
-
 def test_different_evaluators_are_refused_with_the_reason_unless_allowed(grid: FakeGrid) -> None:
     grid.evaluator = lambda name: "builtin-v2" if name == "rloo+none/seed-2" else "builtin-v1"
     plan = Plan(("grpo", "rloo"), treatments=NONE, num_seeds=2)

@@ -15,7 +15,6 @@ from algorithms.commands.run_options import given, with_settings
 from algorithms.config import files
 from algorithms.config.names import named_run
 from algorithms.config.run import smoke
-from algorithms.moved import settings_today
 from algorithms.networks.build import NETWORKS, build_policy, reads_move_facts
 from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, Dimensions, NetworkConfig
 from tests.small import CPU
@@ -94,15 +93,6 @@ def test_what_makes_no_network_is_refused_with_a_remedy(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         NetworkConfig(**settings)
-
-
-def test_settings_of_before_there_were_several_networks_mean_the_residual_one() -> None:
-    assert NetworkConfig(network=None).network == "resnet"  # type: ignore[arg-type]
-    old = {"channels": 64, "blocks": 4, "head_dim": 32, "dropout": 0.0}
-    for policy in (old, {**old, "network": None}):
-        assert settings_today({"policy": policy})["policy"]["network"] == "resnet"
-    assert settings_today({"policy": {"network": "move_net"}})["policy"]["network"] == "move_net"
-    assert settings_today({}) == {}
 
 
 def test_a_configuration_is_written_with_its_size_and_read_again() -> None:
