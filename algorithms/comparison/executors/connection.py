@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithms.comparison.executors.nodes import ClusterError
 from chess_env.evaluators import EngineError
-from chess_env.evaluators.cluster.connection import connect, disconnect
+from chess_env.evaluators.cluster import connect, disconnect
 
 
 @contextlib.contextmanager

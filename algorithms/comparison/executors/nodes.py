@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from algorithms.run_folder import environment
-from chess_env.evaluators.cluster.nodes import source_hash
+from chess_env.evaluators.cluster import source_hash
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("chess_env", "algorithms")

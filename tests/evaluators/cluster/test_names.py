@@ -10,8 +10,7 @@ import textwrap
 import pytest
 
 from chess_env.evaluators import is_evaluator_name, is_foreign_evaluator, make_evaluator
-from chess_env.evaluators.cluster.connection import _check_answers
-from chess_env.evaluators.cluster.nodes import NodeReport, check_same
+from chess_env.evaluators.cluster import NodeReport, _check_answers, check_same
 from chess_env.evaluators.uci import EngineError
 
 
