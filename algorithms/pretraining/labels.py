@@ -1,23 +1,32 @@
-"""Positions labelled by an evaluator: short walks from drawn starts, every legal move scored.
+"""The labels that a run learns from: opened, and made where they are missing.
 
-Shard k is a pure function of (source, evaluator, seed, sizes, k), so a run that was killed makes the
-shards that are missing and nothing else.
+An evaluator's labels are made on short walks from drawn starts, every legal move scored. Shard k is a pure function of
+(source, evaluator, seed, sizes, k), so a run that was killed makes the shards that are missing and nothing else. Or
+they are the moves played in a file of games.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.pretraining.config import LabelConfig
-from algorithms.pretraining.shards import LabelledPositions, ShardFolder
-from chess_env.evaluators import Evaluator
+from algorithms.pretraining.display import PretrainDisplay
+from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
+from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
+from algorithms.run_folder.files import RunFolderError, lock_folder
+from algorithms.run_folder.stopping import Stop
+from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.positions.heldout import heldout_hashes
-from chess_env.positions.start_positions import StartPositions
+from chess_env.positions.start_positions import StartPositions, make_start_positions
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     ONGOING,
@@ -33,7 +42,7 @@ BOARDS = 256
 _IDENTITY_DRAWS = 32
 
 
-def identity_of(
+def walks_identity(
     config: LabelConfig, source: StartPositions, evaluator: Evaluator
 ) -> dict[str, Any]:
     """JSON values of everything that the content of a shard is a function of.
@@ -171,3 +180,303 @@ def make_shards(
         folder.write(index, shard)
         counts["remade" if state == "damaged" else "made"] += 1
     return counts
+
+
+_ENDS_BYTES = 2**20
+
+
+@dataclasses.dataclass
+class PgnLabels:
+    """Positions of games, labelled by the move played; `Labels`.
+
+    Where shards are missing the file is read from its beginning again: a packed file cannot be read
+    from its middle.
+
+    Attributes:
+        config: the settings.
+        path: of the PGN file.
+        folder: where the shards are.
+    """
+
+    config: LabelConfig
+    path: Path
+    folder: ShardFolder
+
+    @property
+    def name(self) -> str:
+        """The file and its filter."""
+        return f"games of {self.path.name}, both players rated {self.config.min_rating} or more"
+
+    def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
+        """See `Labels.make`.
+
+        Raises:
+            ValueError: the file cannot be read, or holds no usable game.
+        """
+        indices = range(int(self.folder.notes.get("complete", 0)))
+        states = [self.folder.state(index) for index in indices]
+        if states and all(state == "intact" for state in states):
+            counts, games = {"made": 0, "remade": 0, "kept": len(states)}, self.games()
+        else:
+            with closing(PgnFile(self.path)) as file:
+                games = GameCounts()
+                with display.labelling("games, bytes", file.size_bytes) as bar:
+                    made = self._read(file, games, bar.to, lambda: stop.name is not None)
+            if made is None:
+                return {"made": 0, "remade": 0, "kept": 0}
+            counts = made
+        display.say(f"games: {games.line()}")
+        return counts
+
+    def _read(
+        self,
+        file: PgnFile,
+        games: GameCounts,
+        report: Callable[[int, str], None],
+        stopped: Callable[[], bool],
+    ) -> dict[str, int] | None:
+        """Counts of shards; None where a stop was asked for."""
+        counts = {"made": 0, "remade": 0, "kept": 0}
+        size, most = self.config.shard_size, self.config.num_positions
+        waiting: list[tuple[Positions, NDArray[np.int16]]] = []
+        held = total = index = 0
+        found = read_positions(
+            file,
+            min_rating=self.config.min_rating,
+            skip_plies=self.config.skip_plies,
+            counts=games,
+        )
+        for positions, played in found:
+            if stopped():
+                break
+            positions, played = positions[: most - total], played[: most - total]
+            if len(played):  # millions of games may give nothing
+                waiting.append((positions, played))
+            held, total = held + len(played), total + len(played)
+            report(file.bytes_read, f"{total:,} positions")
+            while held >= size:
+                waiting, held = self._put(index, waiting, size, counts), held - size
+                index += 1
+            if total >= most:
+                break
+        if stopped():  # perhaps before the first usable position, which is no fault of the file
+            return None
+        if total == 0:
+            raise ValueError(
+                f"{self.path} holds no usable position ({games.line() or 'it is empty'}"
+                f"{'; ' + file.ended_early if file.ended_early else ''}): lower --min-rating or "
+                "--skip-plies, or give another file"
+            )
+        if held:
+            self._put(index, waiting, held, counts)
+            index += 1
+        self.folder.note(complete=index, games=dataclasses.asdict(games))
+        return counts
+
+    def _put(
+        self,
+        index: int,
+        waiting: list[tuple[Positions, NDArray[np.int16]]],
+        size: int,
+        counts: dict[str, int],
+    ) -> list[tuple[Positions, NDArray[np.int16]]]:
+        """What is left of the waiting positions after shard `index` has taken `size` of them."""
+        positions = np.concatenate([rows for rows, _ in waiting])
+        played = np.concatenate([moves for _, moves in waiting])
+        state = self.folder.state(index)
+        if state != "intact":
+            shard = LabelledPositions(
+                positions=positions[:size],
+                offsets=np.zeros(size + 1, np.int32),
+                child_score_cp=np.zeros(0, np.int16),
+                played=played[:size],
+            )
+            self.folder.write(index, shard)
+        counts[{"intact": "kept", "absent": "made", "damaged": "remade"}[state]] += 1
+        return [(positions[size:], played[size:])]
+
+    def games(self) -> GameCounts:
+        """Counts of games in the file, as the manifest keeps them."""
+        return GameCounts(**self.folder.notes["games"]) if self.folder.notes else GameCounts()
+
+    def sizes(self) -> list[int]:
+        """See `Labels.sizes`."""
+        return self.folder.sizes()
+
+
+def games_identity(config: LabelConfig, path: Path) -> dict[str, Any]:
+    """JSON values of everything that the shards are a function of.
+
+    The file is known by its size and its two ends: a hash of all of it would take minutes.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_ENDS_BYTES)
+            file.seek(max(0, path.stat().st_size - _ENDS_BYTES))
+            tail = file.read()
+    except OSError as error:
+        raise ValueError(
+            f"games {str(path)!r} cannot be read ({error.strerror}): give a .pgn or .pgn.zst file"
+        ) from error
+    return {
+        "kind": "pgn",
+        "bytes": path.stat().st_size,
+        "ends_sha256": hashlib.sha256(head + tail).hexdigest(),
+        "min_rating": config.min_rating,
+        "skip_plies": config.skip_plies,
+        "shard_size": config.shard_size,
+        "num_positions": config.num_positions,
+    }
+
+
+LOCK_POLL_S = 0.5
+
+
+class Labels(Protocol):
+    """A source of labelled positions.
+
+    Attributes:
+        folder: the shards.
+    """
+
+    folder: ShardFolder
+
+    @property
+    def name(self) -> str:
+        """Name of the evaluator or file that gave the labels."""
+        ...
+
+    def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
+        """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
+        ...
+
+    def sizes(self) -> list[int]:
+        """Positions in each shard that is learned from."""
+        ...
+
+    def games(self) -> GameCounts:
+        """Counts of a file of games; all 0 without one."""
+        ...
+
+
+@dataclasses.dataclass
+class EvaluatorLabels:
+    """Positions from walks, their legal moves scored by an evaluator; `Labels`.
+
+    Attributes:
+        config: the settings.
+        evaluator: scores the moves; the caller closes it.
+        source: of the start positions of the walks.
+        folder: where the shards are.
+    """
+
+    config: LabelConfig
+    evaluator: Any
+    source: Any
+    folder: ShardFolder
+
+    @property
+    def name(self) -> str:
+        """The evaluator's id."""
+        return str(self.evaluator.id)
+
+    def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
+        """See `Labels.make`."""
+        total = self.config.num_shards * self.config.shard_size
+        with display.labelling("labelling positions", total) as bar:
+            return make_shards(
+                self.folder,
+                self.config,
+                self.source,
+                self.evaluator,
+                report=bar.to,
+                stopped=lambda: stop.name is not None,
+            )
+
+    def sizes(self) -> list[int]:
+        """See `Labels.sizes`."""
+        return self.folder.sizes()[: self.config.num_shards]
+
+    def games(self) -> GameCounts:
+        """See `Labels.games`."""
+        return GameCounts()
+
+
+@contextmanager
+def opened(config: LabelConfig, run_dir: Path) -> Iterator[Labels]:
+    """The labels that `config` asks for; engines end with the block.
+
+    Raises:
+        ValueError: an unknown evaluator or source, a file of games that cannot be read, or a
+            `labels_dir` that cannot be a folder.
+        ShardError: the folder holds other labels.
+    """
+    folder = config.labels_dir or run_dir / "labels"
+    _check_folder(folder, config.labels_dir)
+    if config.pgn is not None:
+        identity = games_identity(config, config.pgn)
+        yield PgnLabels(config, config.pgn, ShardFolder(folder, identity))
+        return
+    evaluator = make_evaluator(config.evaluator, config.num_engines)
+    try:
+        source = make_start_positions(config.start_positions, evaluator=evaluator)
+        identity = walks_identity(config, source, evaluator)
+        yield EvaluatorLabels(config, evaluator, source, ShardFolder(folder, identity))
+    finally:
+        evaluator.close()
+
+
+def _check_folder(folder: Path, labels_dir: Path | None) -> None:
+    """Raises ValueError where a file stands in the way, before anything is made."""
+    parents = () if labels_dir is None else folder.parents  # the run folder has a check of its own
+    there = next((path for path in (folder, *parents) if path.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise ValueError(
+            f"labels cannot be kept in {str(folder)!r}: {str(there)!r} is a file, a folder is "
+            "needed; choose another --labels-dir"
+        )
+
+
+def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, Any]:
+    """The fields of `PretrainResult` that are about labels, after making what is missing.
+
+    Where another process is making the same labels, it waits for that process.
+    """
+    began, counts = time.monotonic(), {"made": 0, "remade": 0, "kept": 0}
+    folder = found.folder
+    folder.folder.mkdir(parents=True, exist_ok=True)
+    lock = _wait_for_lock(folder.folder, display, stop)
+    if lock is not None:
+        with lock:
+            folder.reload()
+            before = sum(found.sizes())
+            counts = found.make(display, stop)
+            spent, made = time.monotonic() - began, sum(found.sizes()) - before
+        if counts["made"]:
+            display.say(f"labelled {made:,} positions in {spent:.1f} s ({made / spent:,.0f}/s)")
+    if counts["remade"]:
+        display.say(f"WARNING: {counts['remade']} damaged shards of labels were made anew")
+    return {
+        "labels": found.name,
+        "labelled_positions": sum(found.sizes()),
+        "games": dataclasses.asdict(found.games()),
+        **{f"shards_{name}": count for name, count in counts.items()},
+        "label_s": time.monotonic() - began,
+    }
+
+
+def _wait_for_lock(folder: Path, display: PretrainDisplay, stop: Stop) -> IO[str] | None:
+    """The folder's lock; None where a stop was asked for while another process held it."""
+    said = False
+    while stop.name is None:
+        try:
+            return lock_folder(folder)
+        except RunFolderError as error:
+            if not said:
+                display.say(f"waiting for the labels: {error}")
+            said = True
+            time.sleep(LOCK_POLL_S)
+    return None

@@ -12,7 +12,7 @@ from rich.console import Console
 from algorithms.config.run import OptimizerConfig
 from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.config import LabelConfig, PretrainConfig
-from algorithms.pretraining.console import PretrainDisplay
+from algorithms.pretraining.display import PretrainDisplay
 
 SMALL = NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8)
 

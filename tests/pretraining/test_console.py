@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from algorithms.pretraining.console import PretrainDisplay
+from algorithms.pretraining.display import PretrainDisplay
 
 ROW = {"step": 10, "pretrain/loss": 2.5, "time/positions_per_s": 700.0}
 EVALUATED = {**ROW, "eval/regret_cp": 123.4, "eval/regret_cp_greedy": 80.0}

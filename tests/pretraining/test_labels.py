@@ -11,8 +11,8 @@ import pytest
 
 from algorithms.pretraining import labels
 from algorithms.pretraining.config import LabelConfig
-from algorithms.pretraining.labels import identity_of, label_shard, make_shards
-from algorithms.pretraining.shards import LabelledPositions, ShardFolder
+from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
+from algorithms.pretraining.labels import label_shard, make_shards, walks_identity
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules import rules
@@ -42,7 +42,7 @@ def make(
 ) -> tuple[dict[str, int], list[bytes]]:
     """(counts, bytes of the shards) of one process."""
     source, evaluator = make_start_positions(config.start_positions), MaterialEvaluator()
-    shards = ShardFolder(folder, identity_of(config, source, evaluator))
+    shards = ShardFolder(folder, walks_identity(config, source, evaluator))
     counts = make_shards(shards, config, source, evaluator, report=ignore, stopped=stopped)
     return counts, [path.read_bytes() for path in sorted(folder.glob("shard-*.npz"))]
 
@@ -142,4 +142,4 @@ def test_stockfish_labels_what_it_scores(tmp_path: Path) -> None:
         assert (
             np.concatenate(evaluator.score_moves(found.positions)) == found.child_score_cp
         ).all()
-        assert "stockfish" in identity_of(config, source, evaluator)["evaluator"]
+        assert "stockfish" in walks_identity(config, source, evaluator)["evaluator"]

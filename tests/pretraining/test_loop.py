@@ -13,12 +13,11 @@ import torch
 
 from algorithms.config.run import OptimizerConfig
 from algorithms.pretraining import config as configuration
-from algorithms.pretraining import labels, sources
+from algorithms.pretraining import labels
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.pretraining.learner import Plateau, Pretraining, StepMeans
+from algorithms.pretraining.label_files import ShardError, ShardFolder
+from algorithms.pretraining.learner import Minibatch, Plateau, Pretraining, StepMeans, Stream
 from algorithms.pretraining.loop import pretrain
-from algorithms.pretraining.minibatches import Minibatch, Stream
-from algorithms.pretraining.shards import ShardError, ShardFolder
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import RunFolderError, lock_folder
@@ -182,7 +181,7 @@ def test_two_runs_share_labels_that_are_the_same_and_no_others(
 def test_a_run_waits_for_labels_that_another_process_is_making(
     pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "LOCK_POLL_S", 0.01)
+    monkeypatch.setattr(labels, "LOCK_POLL_S", 0.01)
     folder = tmp_path / "labels"
     folder.mkdir()
     lock = lock_folder(folder)

@@ -8,9 +8,8 @@ import chess
 import pytest
 import zstandard
 
-from algorithms.pretraining import pgn_games
-from algorithms.pretraining.pgn_games import GameCounts, read_positions
-from algorithms.pretraining.pgn_text import GameLines, PgnFile
+from algorithms.pretraining import pgn
+from algorithms.pretraining.pgn import GameCounts, GameLines, PgnFile, read_positions
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import board_from_fen, to_fen
 
@@ -32,7 +31,7 @@ def read(path: Path) -> tuple[list[str], dict[str, int]]:
 
 @pytest.fixture(autouse=True)
 def nothing_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgn_games, "heldout_hashes", frozenset)
+    monkeypatch.setattr(pgn, "heldout_hashes", frozenset)
 
 
 HEADED = '[Event "a"]\n[White "b"]\n\n'

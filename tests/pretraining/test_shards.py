@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from algorithms.pretraining.shards import MANIFEST, LabelledPositions, ShardError, ShardFolder
+from algorithms.pretraining.label_files import MANIFEST, LabelledPositions, ShardError, ShardFolder
 from chess_env.rules.fen import parse_fen
 
 IDENTITY = {"kind": "evaluator", "evaluator": "x", "walk_plies": 3, "share": 0.25}

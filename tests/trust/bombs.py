@@ -8,12 +8,11 @@ import json
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zstandard
 
 MEBI = 2**20
 
@@ -77,13 +76,6 @@ def nested(levels: int = 200_000) -> bytes:
 def wide(objects: int = 3_000_000) -> bytes:
     """JSON of 9 MB that takes 200 MB as Python objects."""
     return b'{"a":[' + b"{}," * objects + b"{}]}"
-
-
-def zst(pieces: Iterable[bytes], **parameters: int) -> bytes:
-    """The pieces packed by zstd as one frame."""
-    settings = zstandard.ZstdCompressionParameters(compression_level=3, **parameters)
-    packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
-    return b"".join(packer.compress(piece) for piece in pieces) + packer.flush()
 
 
 def put_in(checkpoint: Path, name: str, data: bytes) -> None:

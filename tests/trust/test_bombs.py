@@ -20,7 +20,6 @@ from tests.trust.bombs import (
     npy,
     safetensors,
     wide,
-    zst,
 )
 from tests.trust.measured import measured
 
@@ -28,14 +27,6 @@ MOST_MB, MOST_S = 300.0, 5.0
 REPORT = "from algorithms import cli; sys.exit(cli.main(['report', path]))"
 WEIGHTS = "from algorithms.networks.weights import read_weights; read_weights(path)"
 PROBE = "from algorithms.reports.probe_files import read_probe; read_probe(Path(path))"
-FENS = "from chess_env.positions.position_files import read_fens; read_fens(Path(path))"
-GAMES = (
-    "from algorithms.pretraining.pgn_games import GameCounts, read_positions\n"
-    "from algorithms.pretraining.pgn_text import PgnFile\n"
-    "counts = GameCounts()\n"
-    "for _ in read_positions(PgnFile(Path(path)), min_rating=0, skip_plies=0, counts=counts): pass\n"
-    "assert counts.unreadable + counts.ended_early == 1, counts\n"
-)
 
 
 def run_with(name: str, data: bytes) -> Callable[[Path], Path]:
@@ -71,11 +62,6 @@ def zeros() -> bytes:
     return in_zip({"a.npy": npy("<f4", (64, MEBI), bytes(256 * MEBI))})
 
 
-def long_game() -> bytes:
-    """A game of 200,000 plies."""
-    return b"1. " + b"Nf3 Nf6 Ng1 Ng8 " * 50_000 + b"*\n"
-
-
 BOMBS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "settings of nested lists": (run_with("config.json", nested()), REPORT, "larger than"),
     "settings of three million objects": (run_with("config.json", wide()), REPORT, "larger than"),
@@ -89,14 +75,6 @@ BOMBS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
         one_file(lambda: in_zip({"a.npy": npy("<f4", (2**38,))}), ".npz"), PROBE, "claims the shape",
     ),
     "an archive of zeros": (one_file(zeros, ".npz"), PROBE, "unpacks to 268,435,584 bytes"),
-    "positions of a hole": (one_file(lambda: bytes(8 * MEBI), ".txt"), FENS, "line 1"),
-    "games in a window of 256 MiB": (
-        one_file(lambda: zst([bytes(4 * MEBI)], window_log=28), ".pgn.zst"), GAMES, "--long=31",
-    ),
-    "games of 512 MiB of zeros": (
-        one_file(lambda: zst([bytes(MEBI)] * 512), ".pgn.zst"), GAMES, "",
-    ),
-    "a game of 200,000 plies": (one_file(long_game, ".pgn"), GAMES, ""),
 }  # fmt: skip
 
 

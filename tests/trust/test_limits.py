@@ -15,8 +15,6 @@ import pytest
 
 from algorithms.config.files import read_settings
 from algorithms.networks.weights import read_weights
-from algorithms.pretraining import pgn_games
-from algorithms.pretraining.pgn_text import PgnFile
 from algorithms.reports.find_runs import find_run_folders
 from algorithms.reports.probe_files import read_probe
 from algorithms.reports.run_files import RunFileError, read_run
@@ -29,7 +27,6 @@ from algorithms.run_folder.reading import (
     read_file,
     read_lines,
 )
-from chess_env.positions.position_files import read_fens
 from tests.commands.lab import chess_lab
 from tests.reports.run_folders import config, learning_rows, write_run
 from tests.trust.bombs import (
@@ -41,7 +38,6 @@ from tests.trust.bombs import (
     put_in,
     safetensors,
     wide,
-    zst,
 )
 
 MOST_ECHO = 200
@@ -81,9 +77,7 @@ def test_json_is_read_up_to_its_limits(tmp_path: Path) -> None:
         load_json(path)
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "metrics.jsonl", "weights.safetensors", "fens.txt"]
-)
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "weights.safetensors"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_nobody_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
@@ -95,7 +89,6 @@ def test_nobody_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str, ki
         "config.json": lambda: read_settings(path),
         "metrics.jsonl": lambda: read_lines(path),
         "weights.safetensors": lambda: read_weights(str(path)),
-        "fens.txt": lambda: read_fens(path),
     }
     with pytest.raises(ValueError, match="is a pipe or a device|is no file"):
         readers[name]()
@@ -148,30 +141,6 @@ def test_weights_that_claim_a_terabyte_cost_nothing(
     put_in(tmp_path / "checkpoint", "trainer.safetensors", data)
     with cheap(10 * MEBI), pytest.raises(CheckpointError, match="not written by this program"):
         load(tmp_path / "checkpoint")
-
-
-def test_a_game_with_more_plies_than_the_rules_allow_is_read_no_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, limit = tmp_path / "games.pgn", 40
-    monkeypatch.setattr(pgn_games, "MAX_PLIES", limit)
-    for plies in (limit, limit + 4):
-        counts = pgn_games.GameCounts()
-        path.write_text(f"1. {' '.join(['Nf3 Nf6 Ng1 Ng8'] * (plies // 4))} *\n\n1. e4 e5 1-0\n")
-        read = pgn_games.read_positions(PgnFile(path), min_rating=0, skip_plies=0, counts=counts)
-        assert [len(positions) for positions, _ in read] == [limit, 2]
-        assert counts.unreadable == (plies > limit) and counts.games == counts.used == 2
-
-
-def test_a_window_larger_than_zstd_itself_allows_is_refused_with_the_way_to_unpack_it(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "games.pgn.zst"
-    path.write_bytes(zst([bytes(4 * MEBI)], window_log=28))
-    with cheap(10 * MEBI), pytest.raises(ValueError, match="zstd --long=31 -d"):
-        list(PgnFile(path).games())
-    path.write_bytes(zst([b"1. e4 e5 1-0\n"], window_log=27))
-    assert list(PgnFile(path).games()) == ["1. e4 e5 1-0\n"]
 
 
 def test_a_pipe_as_a_record_leaves_the_other_runs_on_the_page(tmp_path: Path) -> None:

@@ -14,15 +14,14 @@ import pytest
 from algorithms.config.files import load
 from algorithms.diagnostics.probe_set import read_probe_set
 from algorithms.networks.weights import read_weights
-from algorithms.pretraining.pgn_games import GameCounts, read_positions
-from algorithms.pretraining.pgn_text import PgnFile
-from algorithms.pretraining.shards import ShardError, ShardFolder
+from algorithms.pretraining.label_files import ShardError, ShardFolder
+from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
 from algorithms.reports.probe_files import read_probe
 from algorithms.reports.run_files import read_run
 from algorithms.run_folder import checkpoint
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.heldout import read_heldout
-from chess_env.positions.position_files import read_fens
+from chess_env.positions.start_positions import read_fens
 from tests.trust.bombs import in_zip, pickled, pickled_array, put_in
 
 ARRAYS = ("positions", "offsets", "child_score_cp", "played", "kinds", "legal_ids", "logprobs",

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from algorithms.config.files import load
-from algorithms.pretraining.shards import LabelledPositions, ShardError, from_bytes
+from algorithms.pretraining.label_files import LabelledPositions, ShardError, from_bytes
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from chess_env.rules.fen import pack_fens

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.run_folder.files import replace_file, replace_json
-from algorithms.run_folder.reading import load_json, parse_arrays, read_file
+from algorithms.run_folder.reading import load_json
 from chess_env.rules.packed import Positions
 from chess_env.rules.validity import playable_batch
 
@@ -31,7 +32,6 @@ _ARRAYS = {
     "child_score_cp": np.int16,
     "played": np.int16,
 }
-_MOST_BYTES = 2**28  # of a shard: two million positions
 _REMEDY = "delete the folder, or choose another --labels-dir"
 
 
@@ -79,9 +79,9 @@ def from_bytes(data: bytes, name: str) -> LabelledPositions:
         ShardError: it is no such file; the message calls it `name`.
     """
     try:
-        # Written unpacked, with a header of less than 500 bytes for each array.
-        found = LabelledPositions(**parse_arrays(data, [*_ARRAYS], len(data)))
-    except ValueError as error:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            found = LabelledPositions(**{array: file[array] for array in _ARRAYS})
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
         raise ShardError(f"{name} is no shard of labels ({error}): {_REMEDY}") from error
     count = len(found)
     consistent = (
@@ -161,17 +161,11 @@ class ShardFolder:
     def state(self, index: int) -> str:
         """One of "intact", "absent", and "damaged": not the bytes that the manifest names."""
         entry = self._entries.get(str(index))
+        if entry is None:  # also where a kill came between the file and the manifest
+            return "absent"
         if not self.path(index).exists():
-            return "absent" if entry is None else "damaged"
-        data = self._bytes(index)
-        # Without an entry: a kill came between the file and the manifest, so it is not yet made.
-        return (
-            "absent"
-            if entry is None
-            else "intact"
-            if _digest(data) == entry["sha256"]
-            else "damaged"
-        )
+            return "damaged"
+        return "intact" if _digest(self._bytes(index)) == entry["sha256"] else "damaged"
 
     def write(self, index: int, shard: LabelledPositions) -> None:
         """Writes the shard, then the manifest, each in one atomic step.
@@ -180,11 +174,6 @@ class ShardFolder:
             ShardError: it cannot be written; the files are as before.
         """
         data = shard.to_bytes()
-        if len(data) > _MOST_BYTES:
-            raise ShardError(
-                f"{len(shard):,} positions make a shard of {len(data):,} bytes, and at most {_MOST_BYTES:,} are "
-                "read: choose a smaller --shard-size"
-            )
         entry = {"sha256": _digest(data), "bytes": len(data), "positions": len(shard)}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -218,8 +207,8 @@ class ShardFolder:
 
     def _bytes(self, index: int) -> bytes:
         try:
-            return read_file(self.path(index), _MOST_BYTES)
-        except ValueError as error:
+            return self.path(index).read_bytes()
+        except OSError as error:
             raise ShardError(f"{error}: {_REMEDY}") from error
 
     def sizes(self) -> list[int]:
