@@ -14,9 +14,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from chess_env.games.reference_game import ReferenceGame, new_game
-from chess_env.games.rendering import RENDERERS, svg
-from chess_env.games.settings import (
+from chess_env.games.arguments import (
     EnvArguments,
     checked_action,
     checked_options,
@@ -25,6 +23,8 @@ from chess_env.games.settings import (
     illegal_action_error,
     make_settings,
 )
+from chess_env.games.reference_game import ReferenceGame, new_game
+from chess_env.games.rendering import RENDERERS, svg
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
 from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp

@@ -13,18 +13,21 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator
-from chess_env.games.games import Games
-from chess_env.games.rendering import RENDERERS
-from chess_env.games.scoring import Scoring
-from chess_env.games.settings import EnvArguments, checked_render_mode, checked_start, make_settings
-from chess_env.games.vector_info import Info, View, checked_shown, final_entries, transition
-from chess_env.games.vector_inputs import (
+from chess_env.games.arguments import (
+    EnvArguments,
     checked_actions,
     checked_array,
     checked_autoreset_mode,
+    checked_render_mode,
     checked_reset_options,
     checked_seeds,
+    checked_start,
+    make_settings,
 )
+from chess_env.games.games import Games
+from chess_env.games.rendering import RENDERERS
+from chess_env.games.scoring import Scoring
+from chess_env.games.vector_info import Info, View, checked_shown, final_entries, transition
 from chess_env.jit import announced
 from chess_env.moves import NUM_ACTIONS
 from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward

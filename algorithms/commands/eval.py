@@ -245,7 +245,7 @@ class _Players:
 
 def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
     """Fills `found` with what was played, so that an error or a signal later loses nothing."""
-    from chess_env.matches.match_openings import draw_openings
+    from chess_env.matches.arena import draw_openings
     from chess_env.positions.start_positions import make_start_positions
 
     openings = make_start_positions(options.openings)

@@ -17,7 +17,7 @@ from algorithms.run_folder.files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
 from chess_env.positions.start_positions import foreign_sources
-from chess_env.rewards.reward_terms import parse_sum
+from chess_env.rewards.rewards import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
 _MOST_NAMES = 10  # that a message lists

@@ -29,8 +29,7 @@ from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from benchmarks.records.report import print_table, save
 from benchmarks.speed.rivals import python_chess_match
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import MATCH_PLIES, play_match
-from chess_env.matches.match_openings import draw_openings
+from chess_env.matches.arena import MATCH_PLIES, draw_openings, play_match
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import to_fen
 

@@ -2,7 +2,7 @@
 
 Stockfish executes its input strictly in order, so some queries (a window) are always waiting in its pipe
 and the engine never waits for Python, not even on a loaded machine that runs Python every few milliseconds.
-The loop sleeps through most of a window (`nap.py`) instead of waking for every line the engine prints, and never has
+The loop sleeps through most of a window (`Nap`) instead of waking for every line the engine prints, and never has
 more in flight than fits into a pipe, so neither side can block the other.
 """
 
@@ -13,14 +13,203 @@ import select
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chess_env.evaluators.batch import MAX_ATTEMPTS, Batch, Job
-from chess_env.evaluators.nap import PAUSE_S, Nap
-from chess_env.evaluators.process import HANDSHAKE_TIMEOUT_S, EngineProcess, free_core, shake_hands
+from chess_env.evaluators.process import (
+    HANDSHAKE_TIMEOUT_S,
+    PAUSE_S,
+    EngineProcess,
+    free_core,
+    shake_hands,
+)
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
+
+MAX_ATTEMPTS = 3  # a query during which engines ended this often is given up
+MAX_LOST = 12  # engines that were ended from outside during one query
+QUARANTINE_S = 600.0  # how long a position that was given up is not asked again
+
+
+@dataclass(frozen=True)
+class QueryKind:
+    """One kind of query: `prefix + fen + suffix` is written, `parse(index, reply)` understands the answer.
+
+    Attributes:
+        prefix: what is written before each FEN.
+        suffix: what is written after it.
+        parse: from (index, output up to `bestmove`) to the answer; raises ValueError for nonsense.
+        deadline_s: after so long an engine counts as hung on one query; doubled at each further attempt.
+        prepare: written to each engine before its first query of the batch.
+    """
+
+    prefix: bytes
+    suffix: bytes
+    parse: Callable[[int, bytes], Any]
+    deadline_s: float
+    prepare: bytes
+
+
+class Batch:
+    """The state of one batch. Queries are numbered as `fens` is.
+
+    Attributes:
+        results: the answers so far.
+        todo: queries that no engine has in flight.
+        suspects: queries that were being answered when an engine failed; they are sent alone and to an engine that
+            has answered nothing yet, so that the next failure is theirs beyond doubt.
+        failed: how each attempt ended, for queries given up.
+        outstanding: queries neither answered nor given up.
+    """
+
+    def __init__(self, kind: QueryKind, fens: Sequence[bytes]) -> None:
+        self.kind, self.fens = kind, fens
+        self.results: list[Any] = [None] * len(fens)
+        self.todo = deque(range(len(fens)))
+        self.suspects: deque[int] = deque()
+        self.failed: dict[int, str] = {}
+        self.outstanding = len(fens)
+        self._attempts: dict[int, list[str]] = {}
+        self._lost: dict[int, int] = {}  # query -> engines that were ended from outside during it
+        self._answered_by: dict[int, list[int]] = {}  # engine pid -> queries
+
+    def take(self, count: int) -> list[int]:
+        """Up to `count` queries, which are now in flight."""
+        return [self.todo.popleft() for _ in range(min(count, len(self.todo)))]
+
+    def commands(self, queries: Sequence[int]) -> bytes:
+        """What to write to an engine for these queries."""
+        kind = self.kind
+        return (
+            kind.prefix
+            + (kind.suffix + kind.prefix).join([self.fens[i] for i in queries])
+            + kind.suffix
+        )
+
+    def deadline(self, query: int) -> float:
+        """When (time.monotonic) an engine that starts this query now must have answered."""
+        return time.monotonic() + self.kind.deadline_s * 2 ** len(self._attempts.get(query, ()))
+
+    def answer(self, pid: int, in_flight: deque[int], replies: Sequence[bytes]) -> str:
+        """What is wrong with an engine's replies to its oldest queries in flight, or ""; takes in the right ones."""
+        answered = self._answered_by.setdefault(pid, [])
+        for reply in replies:
+            if not in_flight:
+                return f"an answer to no question ({_end_of(reply)})"
+            query = in_flight[0]
+            try:
+                self.results[query] = self.kind.parse(query, reply)
+            except ValueError as error:
+                return f"an answer that is none ({error}: {_end_of(reply)})"
+            in_flight.popleft()
+            answered.append(query)
+            self.outstanding -= 1
+        return ""
+
+    def doubt(self, pid: int) -> None:
+        """Takes back all answers of an engine: they will be asked again."""
+        doubtful = self._answered_by.pop(pid, [])
+        self.todo.extend(doubtful)
+        self.outstanding += len(doubtful)
+
+    def give_back(self, in_flight: Sequence[int], reason: str, *, blamed: bool) -> None:
+        """Takes back the queries of an engine that failed; only the oldest was being answered.
+
+        Args:
+            in_flight: the queries, oldest first.
+            reason: how the engine failed.
+            blamed: whether the oldest may be why; not where the engine was ended or stopped from outside.
+        """
+        if not in_flight:
+            return
+        head = in_flight[0]
+        history = self._attempts.setdefault(head, [])
+        if blamed:
+            history.append(reason)
+        else:
+            self._lost[head] = self._lost.get(head, 0) + 1
+        if len(history) < MAX_ATTEMPTS and self._lost.get(head, 0) < MAX_LOST:
+            self.suspects.append(head)
+        else:
+            self.failed[head] = "; ".join(history or [reason])
+            self.results[head] = None
+            self.outstanding -= 1
+        self.todo.extendleft(reversed(in_flight[1:]))
+
+
+class Quarantine:
+    """Positions that are not asked for a while, because no engine survived them.
+
+    Each stays for `QUARANTINE_S`, and for twice as long as the last time where it fails again.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[bytes, str] = {}
+        self._terms: dict[bytes, tuple[float, float]] = {}  # FEN -> (until, seconds)
+
+    def __len__(self) -> int:
+        now = time.monotonic()
+        return sum(until > now for until, _ in self._terms.values())
+
+    def reasons(self, fens: Sequence[bytes]) -> dict[int, str]:
+        """{index of a FEN that is not to be asked now: why}."""
+        now, none = time.monotonic(), (0.0, 0.0)
+        return {
+            i: self._reasons[fen]
+            for i, fen in enumerate(fens if self._terms else ())
+            if self._terms.get(fen, none)[0] > now
+        }
+
+    def add(self, fen: bytes, reason: str) -> None:
+        """Adds a position that failed."""
+        _, term_s = self._terms.get(fen, (0.0, QUARANTINE_S / 2))
+        self._reasons[fen] = reason
+        self._terms[fen] = time.monotonic() + 2 * term_s, 2 * term_s
+
+
+def _end_of(reply: bytes) -> str:
+    return "..." + repr(reply[-120:].decode("utf-8", "replace").strip())
+
+
+_FIRST_S, _MIN_S, _MAX_S = 0.002, 0.0003, 0.005
+
+
+class Nap:
+    """A sleep that adapts, so that each waking finds some of a window left.
+
+    An idle engine costs more than a waking; a waking for every line that an engine prints costs most.
+
+    Attributes:
+        whole_s: seconds of sleep while a whole window is in flight.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.whole_s = _FIRST_S
+        self._window = window
+
+    def sleep(self, in_flight: int) -> None:
+        """Sleeps for a share of `whole_s`: the share of its window that the least busy engine has in flight."""
+        if in_flight > 1:
+            time.sleep(self.whole_s * in_flight / self._window)
+
+    def adapt(self, had: int, left: int, took_s: float) -> None:
+        """Makes the next sleep shorter where an engine ran dry, and longer where most of a window was left.
+
+        Args:
+            had: queries in flight at the least busy engine before the sleep.
+            left: the same after it.
+            took_s: seconds from falling asleep until the answers were read.
+        """
+        if had <= self._window // 2:
+            return
+        # A loaded machine wakes us late, which no shorter nap would help.
+        if not left and took_s < 2 * self.whole_s:
+            self.whole_s = max(0.7 * self.whole_s, _MIN_S)
+        elif 2 * left > had:
+            self.whole_s = min(1.2 * self.whole_s, _MAX_S)
+
 
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
@@ -114,8 +303,8 @@ class EnginePool:
         """CPU seconds used by all engines of this pool, ended ones included."""
         return self._ended_cpu_s + sum(engine.cpu_s() for engine in self._engines)
 
-    def run(self, job: Job, fens: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
-        """(what `job.parse` made of each answer, reason by index of the queries that no engine survived).
+    def run(self, kind: QueryKind, fens: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
+        """(what `kind.parse` made of each answer, reason by index of the queries that no engine survived).
 
         Raises:
             EngineError: no engine can be started any more, or none answers anything.
@@ -125,7 +314,7 @@ class EnginePool:
                 "This Stockfish evaluator is closed; make a new one with make_evaluator."
             )
         with self._lock:
-            batch = Batch(job, fens)
+            batch = Batch(kind, fens)
             try:
                 self._drive(batch)
             finally:  # after an error or Ctrl-C, engines that still owe answers are of no further use
@@ -197,7 +386,7 @@ class EnginePool:
                 continue
             data = batch.commands(queries)
             if engine.fresh:
-                data, engine.fresh = batch.job.prepare + data, False
+                data, engine.fresh = batch.kind.prepare + data, False
             if not in_flight:
                 engine.deadline = batch.deadline(queries[0])
             in_flight.extend(queries)

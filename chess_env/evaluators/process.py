@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from chess_env.evaluators.nap import PAUSE_S
 from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostEngineError
+
+PAUSE_S = 0.5
+"""Who waited this much longer than asked was paused: the machine was suspended, the program stopped, no core free."""
 
 HANDSHAKE_TIMEOUT_S = (
     20.0  # a start takes 0.2 s, on a loaded machine with a cold disk a hundred times that

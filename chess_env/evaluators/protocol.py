@@ -131,7 +131,6 @@ class RuleAwareEvaluator(ABC):
         return self._evaluate_packed(packed)
 
     def _evaluate_packed(self, packed: NDArray[np.uint64]) -> Scores:
-        from chess_env.evaluators.distinct import distinct
         from chess_env.rules import rules
 
         status = rules.status_batch(packed)
@@ -139,7 +138,7 @@ class RuleAwareEvaluator(ABC):
         ongoing = np.flatnonzero(status == rules.ONGOING)
         if not len(ongoing):
             return scores
-        first, inverse = distinct(packed[ongoing])
+        first, inverse = rules.distinct(packed[ongoing])
         self._unique_queries += len(first)
         try:
             scores[ongoing] = self._score_ongoing(packed[ongoing[first]])[inverse]

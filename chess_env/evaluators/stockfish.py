@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,19 +12,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.batch import Job, Quarantine
-from chess_env.evaluators.engine_id import PROTOCOL_VERSION, engine_id  # noqa: F401 - its old place
-from chess_env.evaluators.pool import EnginePool
+from chess_env.evaluators.pool import EnginePool, Quarantine, QueryKind
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.uci import (
     INSTALL_HINT,
     EngineError,
+    Handshake,
     action_of_uci,
     find_stockfish,
     parse_best_move,
     parse_move_scores,
     parse_score,
 )
+
+PROTOCOL_VERSION = "v1"
+"""Part of every id: raised when the commands or the reading of scores change."""
+
+
+def engine_id(handshake: Handshake, options: Mapping[str, object], limit: str, mode: str) -> str:
+    """Such as `stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1`.
+
+    Args:
+        handshake: what the engine said of itself.
+        options: UCI options that were set, by name.
+        limit: what follows `go`, such as "depth 4".
+        mode: "pure" or "fast".
+
+    Raises:
+        ValueError: an option names the file of a network that is not there.
+    """
+    nets = []
+    options = {handshake.options[name.lower()].name: value for name, value in options.items()}
+    for key in ("EvalFile", "EvalFileSmall"):
+        if key in options:
+            file = Path(str(options[key]))
+            if not file.is_file():
+                raise ValueError(
+                    f"UCI option {key} is {str(file)!r}: no such file; give the path of a network"
+                )
+            nets.append("sha256-" + hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+        elif key.lower() in handshake.options:
+            nets.append(handshake.options[key.lower()].default.removesuffix(".nnue"))
+    name = re.sub(r"[\s;]+", "-", handshake.name.strip().lower())
+    by_name = sorted(options.items(), key=lambda item: item[0].lower())
+    shown = [f"{key}={value}" for key, value in by_name if "EvalFile" not in key]
+    network = "net=" + "+".join(nets or ["none"])
+    return ";".join([name, network, *shown, limit.replace(" ", "="), mode, PROTOCOL_VERSION])
+
 
 DEFAULT_DEPTH = 4
 _MAX_MULTIPV = 218  # no position has more legal moves
@@ -172,7 +208,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         answers = [self._kept.get((kind, fen)) for fen in fens]
         asked = [i for i, answer in enumerate(answers) if answer is None and i not in failed]
         clear = b"ucinewgame\n"
-        job = Job(
+        job = QueryKind(
             prefix=(clear if self.pure else b"") + b"position fen ",
             suffix=f"\ngo {limit}\n".encode(),
             parse=lambda i, reply: parse(asked[i], reply),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games import lockstep
-from chess_env.games.vector_inputs import checked_array
+from chess_env.games.arguments import checked_array
 from chess_env.move_facts import move_facts_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions

@@ -10,15 +10,15 @@ import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
-from chess_env.games.boards import Boards
-from chess_env.games.settings import (
+from chess_env.games.arguments import (
     Settings,
     checked_action,
+    checked_array,
     checked_start,
     illegal_action_error,
     player_error,
 )
-from chess_env.games.vector_inputs import checked_array
+from chess_env.games.boards import Boards
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES

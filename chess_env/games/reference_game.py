@@ -14,8 +14,8 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
 from chess_env.games.players import Player
-from chess_env.games.settings import Settings, checked_start, no_game_error, player_error
 from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions

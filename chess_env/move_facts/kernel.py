@@ -1,21 +1,32 @@
-"""The facts of every legal move, compiled: `table.MOVE_FACTS` for N boards x L moves."""
+"""The facts of every legal move, compiled: `table.MOVE_FACTS` for N boards x L moves.
+
+The facts are read from maps of what each side attacks. How many replies a move leaves is counted from these maps
+too, where nothing ties the replying men down, and by listing the moves otherwise.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import announced, inlined, kernel
-from chess_env.move_facts.attacks import Attacks, attacks_of, least_attacker
-from chess_env.move_facts.replies import num_replies
 from chess_env.move_facts.table import FACT_INDEX as F
 from chess_env.move_facts.table import NUM_MOVE_FACTS, REPLY_LIMITS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
 from chess_env.rules.bitboards import (
+    BETWEEN,
     KING,
     KNIGHT,
+    NOT_FILE_A,
+    NOT_FILE_H,
     U0,
     U1,
+    U2,
+    U7,
+    U8,
+    U9,
     bishop_attacks,
     lowest_square,
     pawn_attacks_down,
@@ -23,7 +34,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import MAX_LEGAL, apply, checkers_of
+from chess_env.rules.movegen import MAX_LEGAL, apply, checkers_of, legal_actions_of
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -32,12 +43,169 @@ from chess_env.rules.packed import (
     PAWNS,
     QUEENS,
     ROOKS,
+    STATE,
     Positions,
     en_passant_square,
     occupied_squares,
     rule50_clock,
 )
 from chess_env.rules.rules import as_batch, has_insufficient_material, occurred, position_hash
+
+
+class Attacks(NamedTuple):
+    """Squares, uint64 each, that the men of one side attack, its own men's squares included.
+
+    Attributes:
+        pawn, knight, bishop, rook, queen, king: by men of that kind.
+        all: by any man.
+        twice: by two or more men.
+        moves: int64, squares that the knights, bishops, rooks and queens can go to, pins aside.
+    """
+
+    pawn: np.uint64
+    knight: np.uint64
+    bishop: np.uint64
+    rook: np.uint64
+    queen: np.uint64
+    king: np.uint64
+    all: np.uint64
+    twice: np.uint64
+    moves: int
+
+
+@inlined
+def attacks_of(position: Positions, men: np.uint64, occupied: np.uint64, upward: bool) -> Attacks:
+    """The squares that `men`, of one side, attack through `occupied`; `upward` is the way of its pawns."""
+    pawns = position[PAWNS] & men
+    if upward:
+        one, other = (pawns & NOT_FILE_A) << U7, (pawns & NOT_FILE_H) << U9
+    else:
+        one, other = (pawns & NOT_FILE_H) >> U7, (pawns & NOT_FILE_A) >> U9
+    pawn = one | other
+    total, twice = pawn, one & other
+    knight, bishop, rook, queen = U0, U0, U0, U0
+    moves = 0
+    left = position[KNIGHTS] & men
+    while left:
+        found = KNIGHT[lowest_square(left)]
+        knight |= found
+        twice |= total & found
+        total |= found
+        moves += popcount(found & ~men)
+        left &= left - U1
+    left = position[BISHOPS] & men
+    while left:
+        found = bishop_attacks(lowest_square(left), occupied)
+        bishop |= found
+        twice |= total & found
+        total |= found
+        moves += popcount(found & ~men)
+        left &= left - U1
+    left = position[ROOKS] & men
+    while left:
+        found = rook_attacks(lowest_square(left), occupied)
+        rook |= found
+        twice |= total & found
+        total |= found
+        moves += popcount(found & ~men)
+        left &= left - U1
+    left = position[QUEENS] & men
+    while left:
+        square = lowest_square(left)
+        found = bishop_attacks(square, occupied) | rook_attacks(square, occupied)
+        queen |= found
+        twice |= total & found
+        total |= found
+        moves += popcount(found & ~men)
+        left &= left - U1
+    king = KING[lowest_square(position[KINGS] & men)]
+    twice |= total & king
+    total |= king
+    return Attacks(pawn, knight, bishop, rook, queen, king, total, twice, moves)
+
+
+@inlined
+def least_attacker(attacks: Attacks, square: np.uint64) -> int:
+    """int64: the least kind (0 pawn .. 5 king) that attacks the square (a bitboard); 6 where none does."""
+    if attacks.all & square == U0:
+        return 6
+    if attacks.pawn & square:
+        return 0
+    if attacks.knight & square:
+        return 1
+    if attacks.bishop & square:
+        return 2
+    if attacks.rook & square:
+        return 3
+    if attacks.queen & square:
+        return 4
+    return 5
+
+
+_RANK_3 = np.uint64(0xFF << 16)
+_RANK_8 = np.uint64(0xFF << 56)
+_KINGSIDE, _QUEENSIDE, _QUEENSIDE_PATH = np.uint64(0x60), np.uint64(0x0E), np.uint64(0x0C)
+_THREE = 3  # a pawn that promotes has four moves to a square
+
+
+@inlined
+def _has_pinned_man(position: Positions, king_square: int, own: np.uint64) -> bool:
+    """Whether a man of the side to move may not leave a line to its king."""
+    their = occupied_squares(position) ^ own
+    queens = position[QUEENS]
+    snipers = bishop_attacks(king_square, their) & (position[BISHOPS] | queens)
+    snipers = (snipers | rook_attacks(king_square, their) & (position[ROOKS] | queens)) & their
+    while snipers:
+        between = BETWEEN[king_square, lowest_square(snipers)] & own
+        if between and between & (between - U1) == U0:
+            return True
+        snipers &= snipers - U1
+    return False
+
+
+@inlined
+def _pawn_moves(position: Positions, own: np.uint64, occupied: np.uint64) -> int:
+    """int64: moves of the side's pawns where none is pinned and none takes en passant."""
+    pawns, their = position[PAWNS] & own, occupied ^ own
+    one = pawns << U8 & ~occupied
+    two = (one & _RANK_3) << U8 & ~occupied
+    left = (pawns & NOT_FILE_A) << U7 & their
+    right = (pawns & NOT_FILE_H) << U9 & their
+    count = popcount(one) + popcount(two) + popcount(left) + popcount(right)
+    last = popcount(one & _RANK_8) + popcount(left & _RANK_8) + popcount(right & _RANK_8)
+    return count + _THREE * last
+
+
+@inlined
+def num_replies(
+    position: Positions, ours: Attacks, theirs: Attacks, spare: NDArray[np.int16]
+) -> int:
+    """int64: number of legal moves of the side to move.
+
+    Without check, pinned men and en passant, every move of a man's attack map is legal. Otherwise the moves are
+    listed, into `spare` (int16 [218]).
+
+    Args:
+        position: packed.
+        ours: attacks of the side to move.
+        theirs: attacks of the other side.
+        spare: scratch.
+    """
+    own = position[OWN]
+    king = position[KINGS] & own
+    king_square = lowest_square(king)
+    tied = king & theirs.all != U0 or en_passant_square(position) != 0
+    if tied or _has_pinned_man(position, king_square, own):
+        return legal_actions_of(position, spare)
+    occupied = occupied_squares(position)
+    count = ours.moves + popcount(KING[king_square] & ~own & ~theirs.all)
+    rights, guarded = position[STATE], theirs.all
+    if rights & U1 and (occupied | guarded) & _KINGSIDE == U0:
+        count += 1
+    if rights & U2 and occupied & _QUEENSIDE == U0 and guarded & _QUEENSIDE_PATH == U0:
+        count += 1
+    return count + _pawn_moves(position, own, occupied)
+
 
 FIFTY_MOVES_CLOCK, SEVENTYFIVE_MOVES_CLOCK = 100, 150
 """Half-moves on the rule-50 clock at which a game ends, with `fifty_move` and without."""

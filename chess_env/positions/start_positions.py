@@ -9,7 +9,7 @@ A source is named by a spec, `make_start_positions(spec)`:
 `phase_mix`                opening .33, middlegame .34, endgame .33 by `rules.phase_of`, with won and
                            decided positions on purpose (`phase_mix.py`)
 `decided`                  one side is far ahead, up to a bare king against several queens
-                           (`decided_positions.py`)
+                           (`phase_mix.py`)
 `fens:PATH`                a text file, one FEN a line (blank lines and lines starting with # skipped)
 `module:Name`              a class of your own with `sample(rng)`, made without arguments
 `0.7*SPEC+0.3*SPEC`        a mixture: each position comes from the first source with a chance of .7
@@ -23,30 +23,200 @@ conditions of an experiment on memorisation are one spec without and with `@fixe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from chess_env.custom_objects import is_spec, make_object, shown
 from chess_env.evaluators import Evaluator
-from chess_env.positions.decided_positions import DecidedPositions
-from chess_env.positions.derived_positions import (
-    MAX_TRIES,
-    Balanced,
-    Mixture,
-    NotHeldout,
-    PositionList,
-    fixed_set,
-    no_position,
-)
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.openings import opening_positions
-from chess_env.positions.phase_mix import PhaseMix
-from chess_env.positions.position_files import read_fens
+from chess_env.positions.phase_mix import DecidedPositions, PhaseMix
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.random_play import random_walk
-from chess_env.rules.rules import ONGOING, status_batch
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, position_hash, status_batch
+
+MAX_TRIES = 10_000
+
+
+def no_position(name: str, what: str) -> RuntimeError:
+    """The error for a source that `MAX_TRIES` draws in a row could not satisfy."""
+    return RuntimeError(
+        f"start positions {shown(name)}: {MAX_TRIES} draws in a row gave no position {what}; "
+        "loosen the filter, ask for fewer positions, or use another source"
+    )
+
+
+def draw_until(
+    draw: Callable[[], Positions], accepts: Callable[[Positions], bool], name: str, what: str
+) -> Positions:
+    """uint64 [8], the first position that `draw()` gives and that is accepted.
+
+    Args:
+        draw: gives a position.
+        accepts: whether it will do.
+        name: the source's, for the error.
+        what: what is asked of a position, such as "outside the held-out table".
+
+    Raises:
+        RuntimeError: none of `MAX_TRIES` draws in a row was accepted.
+    """
+    for _ in range(MAX_TRIES):
+        position = draw()
+        if accepts(position):
+            return position
+    raise no_position(name, what)
+
+
+class PositionList:
+    """A uniform draw from given positions (uint64 [K, 8]); the held-out table is the caller's business."""
+
+    def __init__(self, name: str, positions: Positions) -> None:
+        self.name = name
+        self.positions = positions
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]; one `integers` draw."""
+        return self.positions[rng.integers(len(self.positions))].copy()
+
+
+class NotHeldout:
+    """Another source without the positions of the held-out table; what is no position passes.
+
+    It is checked where games start, with an error that says what gave it.
+    """
+
+    def __init__(self, source: Any, name: str) -> None:
+        self.name = name
+        self._source = source
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8].
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
+        """
+
+        def is_free(position: Positions) -> bool:
+            is_position = position.shape == (8,) and position.dtype == np.uint64
+            return not (is_position and is_heldout(position))
+
+        return draw_until(
+            lambda: np.asarray(self._source.sample(rng)),
+            is_free,
+            self.name,
+            "outside the held-out table",
+        )
+
+
+class Mixture:
+    """Several sources; every position is drawn from one of them, chosen with the given shares.
+
+    Args:
+        name: the spec.
+        sources: at least one.
+        shares: their weights, above 0; only the ratios count.
+    """
+
+    def __init__(self, name: str, sources: list[Any], shares: list[float]) -> None:
+        if not all(share > 0 for share in shares):
+            raise ValueError(f"start_positions is {shown(name)}: shares must be above 0")
+        self.name = name
+        self._sources = sources
+        self._up_to = np.cumsum(shares) / np.sum(shares)
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]; one `random` draw for the source, then the source's own."""
+        index = int(np.searchsorted(self._up_to[:-1], rng.random(), side="right"))
+        return self._sources[index].sample(rng)
+
+
+class Balanced:
+    """Another source, only positions that the evaluator scores within +-`limit_cp` centipawns."""
+
+    def __init__(self, source: Any, name: str, evaluator: Evaluator, limit_cp: int) -> None:
+        self.name = name
+        self.limit_cp = limit_cp
+        self._source = source
+        self._evaluator = evaluator
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8]; one evaluator query per draw of the source.
+
+        Raises:
+            RuntimeError: every one of `MAX_TRIES` draws in a row had a score beyond the limit.
+        """
+
+        def is_balanced(position: Positions) -> bool:
+            return abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp
+
+        what = f"with a score within +-{self.limit_cp} centipawns"
+        return draw_until(lambda: self._source.sample(rng), is_balanced, self.name, what)
+
+
+def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
+    """A source over `size` positions, distinct by hash, drawn once from `source` with their own generator.
+
+    Raises:
+        RuntimeError: `MAX_TRIES` draws in a row gave no further position.
+    """
+    rng = np.random.default_rng(seed)
+    positions: dict[int, Positions] = {}
+    misses = 0
+    while len(positions) < size:
+        position = source.sample(rng)
+        misses = (
+            0
+            if positions.setdefault(int(position_hash(position)), position) is position
+            else misses + 1
+        )
+        if misses >= MAX_TRIES:
+            raise no_position(name, f"beyond the first {len(positions)} of {size}")
+    return PositionList(name, np.array(list(positions.values()), np.uint64))
+
+
+def read_fens(path: str | Path) -> Positions:
+    """uint64 [K, 8]: the positions of a file with one FEN a line, without those of the held-out table.
+
+    Raises:
+        ValueError: Unreadable file, an illegal or finished position (names the line), or nothing left.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise ValueError(
+            f"cannot read position file {shown(str(path))} ({why}); give a UTF-8 text file with one FEN a line"
+        ) from error
+    fens = ((number, line.strip()) for number, line in enumerate(lines, start=1))
+    positions = [
+        _position(fen, f"{path}, line {number}")
+        for number, fen in fens
+        if fen and not fen.startswith("#")
+    ]
+    positions = [position for position in positions if not is_heldout(position)]
+    if not positions:
+        raise ValueError(f"{path} holds no usable position: expected one FEN a line")
+    return np.stack(positions)
+
+
+def _position(fen: str, where: str) -> Positions:
+    """uint64 [8]: the position in a line."""
+    try:
+        position = parse_fen(fen)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    status = int(status_batch(position[None])[0])
+    if status != ONGOING:
+        raise ValueError(
+            f"{where}: the game is already over in {fen!r} ({STATUS_NAMES[status]}); remove the line"
+        )
+    return position
+
 
 INITIAL_FEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MAX_RANDOM_PLIES = 1000
@@ -73,10 +243,6 @@ class StartPositions(Protocol):
     def sample(self, rng: np.random.Generator) -> Positions:
         """uint64 [8], a packed position; all randomness comes from `rng`."""
         ...
-
-
-CustomPositions = NotHeldout
-"""A caller's own object with a method `sample`."""
 
 
 class InitialPosition:

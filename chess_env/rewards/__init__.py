@@ -1,6 +1,5 @@
-"""Rewards: named terms of scores and results (`rewards`); terms of your own and sums as text (`reward_terms`)."""
+"""Rewards: named terms of scores and results, terms of your own, and sums of them as text."""
 
-from chess_env.rewards.reward_terms import RewardTerm
 from chess_env.rewards.rewards import (
     ILLEGAL_REWARD,
     MATE_SCORE_CP,
@@ -8,6 +7,7 @@ from chess_env.rewards.rewards import (
     VALUE,
     Reward,
     RewardFunction,
+    RewardTerm,
     make_reward,
     reward_text,
     terminal_score_cp,

@@ -47,6 +47,7 @@ _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
 _SALT = np.arange(1, 8, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_30, _SHIFT_27, _SHIFT_31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_SHIFT_32, _ROW_MIX = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 _BOTTOM_RANK, _TOP_RANK = np.uint64(0xFF), np.uint64(0xFF << 56)
 
 
@@ -174,6 +175,37 @@ def _phase_batch(positions: Positions, phase: NDArray[np.int8]) -> None:
 
 
 @kernel
+def _number_rows(
+    rows: NDArray[np.uint64],
+    table: NDArray[np.intp],
+    first: NDArray[np.intp],
+    number: NDArray[np.intp],
+) -> int:
+    """How many distinct rows there are; fills `first` and `number` by open addressing in a table of -1."""
+    last, found = np.uint64(len(table) - 1), 0
+    for row in range(len(rows)):
+        mixed = np.uint64(0)
+        for word in range(rows.shape[1]):
+            mixed = (mixed ^ rows[row, word]) * _ROW_MIX
+            mixed ^= mixed >> _SHIFT_32
+        place = mixed & last
+        while True:
+            seen = table[place]
+            if seen < 0:
+                table[place], first[found], number[row] = found, row, found
+                found += 1
+                break
+            same = True
+            for word in range(rows.shape[1]):
+                same &= rows[first[seen], word] == rows[row, word]
+            if same:
+                number[row] = seen
+                break
+            place = (place + np.uint64(1)) & last
+    return found
+
+
+@kernel
 def perft(position: Positions, depth: int) -> int:
     """int64: number of move sequences of `depth` plies, generated, encoded as actions, decoded and made."""
     if depth < 1:
@@ -258,3 +290,16 @@ def children(position: Positions) -> tuple[Positions, NDArray[np.int16]]:
     legal_ids, num_legal = legal_actions_batch(position[None])
     actions = legal_ids[0, : num_legal[0]].copy()
     return apply_batch(np.repeat(position[None], len(actions), axis=0), actions), actions
+
+
+def distinct(packed: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(`[D]` first row of each distinct position in order of appearance, `[N]` index into these of every row).
+
+    Args:
+        packed: uint64 `[N, 8]` positions.
+    """
+    count = len(packed)
+    table = np.full(1 << (2 * count + 1).bit_length(), -1, np.intp)
+    first, number = np.empty(count, np.intp), np.empty(count, np.intp)
+    found = _number_rows(np.ascontiguousarray(packed), table, first, number)
+    return first[:found], number

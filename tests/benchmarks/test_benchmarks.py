@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.learning.algorithms import entropy_at, spread
 from benchmarks.speed.rivals import python_chess_match
-from chess_env.matches.match_openings import draw_openings
+from chess_env.matches.arena import draw_openings
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import to_fen
 

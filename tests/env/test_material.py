@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import numpy as np
 
-from chess_env.games.material import MaterialPlayer, material_cp
+from chess_env.games.players import MaterialPlayer, material_cp
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import pack_fens, to_fen

@@ -9,7 +9,7 @@ import pytest
 
 import chess_env  # noqa: F401 - registers the environment
 from chess_env.env import ChessSelfPlayEnv
-from chess_env.games import settings
+from chess_env.games import arguments as games_arguments
 from tests.env.material import MaterialEvaluator
 from tests.env.vector_play import NUM_ENVS, choose, make
 
@@ -106,7 +106,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return MaterialEvaluator()
 
-    monkeypatch.setattr(settings, "make_evaluator", note)
+    monkeypatch.setattr(games_arguments, "make_evaluator", note)
     return names
 
 

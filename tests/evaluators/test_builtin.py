@@ -9,10 +9,10 @@ import pytest
 from benchmarks.speed.builtin_evaluator import agreement, random_play
 from benchmarks.speed.builtin_sample import load_sample
 from chess_env.evaluators import Evaluator, make_evaluator
-from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
-from chess_env.evaluators.builtin.exchange import exchange_is_good
-from chess_env.evaluators.builtin.tactical_moves import (
+from chess_env.evaluators.builtin import BuiltinEvaluator
+from chess_env.evaluators.builtin.quiescence import (
     checking_moves,
+    exchange_is_good,
     moves_to,
     pinned_men,
     play,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.speed.builtin_evaluator import random_play
-from chess_env.evaluators.builtin.evaluator import BuiltinEvaluator
+from chess_env.evaluators.builtin import BuiltinEvaluator
 
 
 def test_threads_change_neither_scores_nor_counters() -> None:

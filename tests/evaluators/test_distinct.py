@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from chess_env.evaluators.distinct import distinct
+from chess_env.rules.rules import distinct
 
 words = st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from chess_env.evaluators import CachedEvaluator, EngineError, StockfishEvaluator, make_evaluator
-from chess_env.evaluators import batch as batch_module
 from chess_env.evaluators import pool as pool_module
 from chess_env.rules import fen
 
@@ -116,7 +115,7 @@ def test_a_suspended_machine_costs_no_engine(
 def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(
     fake_engine: FakeEngine, positions: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_module, "QUARANTINE_S", 1.0, raising=False)
+    monkeypatch.setattr(pool_module, "QUARANTINE_S", 1.0, raising=False)
     path = fake_engine(f"dies_once_in_a_while_on {placement(positions[3])}")
     with StockfishEvaluator(path) as evaluator:
         for _ in range(2):  # the second time it is not asked

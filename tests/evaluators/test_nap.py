@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chess_env.evaluators.nap import Nap
+from chess_env.evaluators.pool import Nap
 
 
 def test_the_nap_follows_how_much_of_a_window_was_left() -> None:

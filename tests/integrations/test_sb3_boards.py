@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from algorithms.integrations.sb3.boards import BoardsVecEnv
 from chess_env.env import ChessSelfPlayEnv
-from chess_env.positions.derived_positions import PositionList
+from chess_env.positions.start_positions import PositionList
 from chess_env.rules.fen import pack_fens
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator

@@ -9,8 +9,7 @@ import pytest
 
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import MatchOptions, play_match
-from chess_env.matches.match_openings import MatchOpenings, draw_openings
+from chess_env.matches.arena import MatchOpenings, MatchOptions, draw_openings, play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.positions.start_positions import StartPositions, make_start_positions
 from chess_env.rules.rules import hash_batch

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from chess_env.jit import kernel
 from chess_env.moves import FROM_TO_ACTION
-from chess_env.rules.action_list import write_actions
+from chess_env.rules.movegen import write_actions
 
 
 @kernel

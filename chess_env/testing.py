@@ -1,4 +1,7 @@
-"""The contract of every evaluator; see `chess_env.evaluators.protocol.Evaluator`."""
+"""Contracts as functions: does an evaluator, a start-position source or a reward term of your own keep them?
+
+Each raises `ContractError`, an AssertionError whose sentence says which rule broke, and returns None otherwise.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,26 @@ from numpy.typing import NDArray
 
 from chess_env.custom_objects import missing_members, protocol_members
 from chess_env.evaluators import MATE_SCORE, Evaluator
+from chess_env.positions.heldout import is_heldout
+from chess_env.positions.start_positions import make_start_positions
+from chess_env.rewards.rewards import MATE_SCORE_CP, RewardTerm
 from chess_env.rules import rules
-from chess_env.rules.fen import pack_fens, parse_fen, to_fens
+from chess_env.rules.fen import pack_fens, parse_fen, to_fen, to_fens
 from chess_env.rules.random_play import random_walk
-from chess_env.testing import ContractError, rule
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
+
+__all__ = ["ContractError", "check_evaluator", "check_reward_term", "check_start_positions"]
+
+
+class ContractError(AssertionError):
+    """A contract is broken; the message is a sentence that names the rule and what was seen."""
+
+
+def rule(holds: bool, sentence: str) -> None:
+    """Raises ContractError(sentence) unless the rule holds."""
+    if not holds:
+        raise ContractError(sentence)
+
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MATED = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
@@ -197,3 +216,132 @@ def _positions(seed: int) -> NDArray[np.uint64]:
 
 def _equal(one: Any, other: Any) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def check_start_positions(source: Any, *, samples: int = 64) -> None:
+    """Checks that a source of start positions keeps its contract.
+
+    Args:
+        source: an object with `sample(rng)`, or a spec such as "mymodule:MySource".
+        samples: how many positions are drawn, from each of two seeds.
+
+    Raises:
+        ContractError: what broke: the method, dtype and shape, a legal position in which the game goes on, held-out
+            positions, one generator as the only source of chance, no memory between draws, arrays of their own.
+    """
+    rule(
+        isinstance(source, str) or callable(getattr(source, "sample", None)),
+        "a source of start positions has a method sample(rng); this one has not",
+    )
+    made = make_start_positions(source)  # held-out positions are drawn again there
+    rule(
+        isinstance(made.name, str) and made.name != "",
+        f"name must be a text that is not empty, not {made.name!r}",
+    )
+    for seed in (0, 1):
+        first = _draw(made, seed, samples)
+        for position in first:
+            _check_position(position)
+        first = [position.copy() for position in first]
+        # What NumPy's global generator says in between must not matter.
+        np.random.seed(seed + 17)  # noqa: NPY002
+        again = _draw(made, seed, samples)
+        rule(
+            all(np.array_equal(one, other) for one, other in zip(first, again, strict=True)),
+            "the same generator state must give the same positions: draw from `rng` alone, and remember nothing "
+            "from draw to draw (a continued run restores the generator, not the source)",
+        )
+        if again[0].flags.writeable:
+            again[0][:] = 0
+            rule(
+                np.array_equal(_draw(made, seed, 1)[0], first[0]),
+                "each sample must be an array of its own: writing into one changed a later one",
+            )
+
+
+def _draw(source: Any, seed: int, count: int) -> list[NDArray[np.uint64]]:
+    rng = np.random.default_rng(seed)
+    return [source.sample(rng) for _ in range(count)]
+
+
+def _check_position(position: Any) -> None:
+    shown = (
+        f"{position.dtype} {list(position.shape)}"
+        if isinstance(position, np.ndarray)
+        else f"a {type(position).__name__}"
+    )
+    rule(
+        isinstance(position, np.ndarray) and position.dtype == np.uint64 and position.shape == (8,),
+        f"sample must give a packed position, uint64 [8] (chess_env.rules.fen.parse_fen makes one), not {shown}",
+    )
+    try:
+        fen = to_fen(position)
+        legal = np.array_equal(parse_fen(fen), position)
+    except ValueError as error:
+        fen, legal = str(error), False
+    rule(legal, f"a start position must be legal chess: {fen}")
+    status = int(status_batch(position[None])[0])
+    rule(
+        status == ONGOING,
+        f"the game must go on in a start position: {fen} is {STATUS_NAMES[status]}",
+    )
+    rule(not is_heldout(position), f"a start position must not be held out for evaluation: {fen}")
+
+
+def check_reward_term(term: RewardTerm, *, seed: int = 0) -> None:
+    """Checks that a function (after_cp, before_cp) -> float32 [N] keeps the contract of a reward term.
+
+    Args:
+        term: the function.
+        seed: of the scores it is tried on.
+
+    Raises:
+        ContractError: what broke: dtype and shape, finite values over the whole range of scores, the caller's
+            arrays, repetition, batches, the mover's view.
+    """
+    rng = np.random.default_rng(seed)
+    edges = np.array([0, 1, -1, MATE_SCORE_CP, -MATE_SCORE_CP, MATE_SCORE_CP - 1], np.int32)
+    drawn = rng.integers(-MATE_SCORE_CP, MATE_SCORE_CP + 1, (2, 64)).astype(np.int32)
+    after = np.concatenate([np.repeat(edges, len(edges)), drawn[0]])
+    before = np.concatenate([np.tile(edges, len(edges)), drawn[1]])
+    given = after.copy(), before.copy()
+    paid: Any = _call(term, *given)
+    rule(
+        np.array_equal(given[0], after) and np.array_equal(given[1], before),
+        "a reward term must leave the caller's arrays as they were",
+    )
+    shown = f"{paid.dtype} {list(paid.shape)}" if isinstance(paid, np.ndarray) else repr(paid)
+    rule(
+        isinstance(paid, np.ndarray) and paid.dtype == np.float32 and paid.shape == after.shape,
+        f"a reward term must give float32 [{len(after)}], one for each move, not {shown}",
+    )
+    bad = ~np.isfinite(paid)
+    rule(
+        not bad.any(),
+        "a reward must be finite for every pair of scores, mates included; it is not for after_cp "
+        f"{after[bad.argmax()]} and before_cp {before[bad.argmax()]}",
+    )
+    rule(
+        np.array_equal(_call(term, after, before), paid),
+        "a reward must not change when the same question is repeated",
+    )
+    alone = np.concatenate([_call(term, after[i : i + 1], before[i : i + 1]) for i in range(60)])
+    rule(
+        np.array_equal(alone, paid[:60]),
+        "a reward must not depend on what other moves are in the batch",
+    )
+    good, bad_move = _call(term, np.array([500, -500], np.int32), np.array([0, 0], np.int32))
+    rule(
+        good > bad_move,
+        "scores are the mover's view: from equality a move to +500 must pay more than one to -500, "
+        f"it pays {good} and {bad_move}",
+    )
+
+
+def _call(term: RewardTerm, after: Any, before: Any) -> Any:
+    try:
+        return term(after, before)
+    except Exception as error:  # whatever a user's function raises, the contract is what it breaks
+        raise ContractError(
+            f"a reward term is called with two arrays (after_cp, before_cp), it raised {error!r}"
+        ) from error
