@@ -169,8 +169,7 @@ def read_probes(run_dir: Path, updates: Sequence[int] = ()) -> Probes:
     updates = updates or probed_updates(run_dir)
     if not updates:
         raise FileNotFoundError(
-            f"{run_dir / FOLDER} holds no probe: it was cut off "
-            "before its first look"
+            f"{run_dir / FOLDER} holds no probe: it was cut off before its first look"
         )
     every = [read_probe(probe_path(run_dir, update)) for update in updates]
     first = every[0]

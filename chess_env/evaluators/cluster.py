@@ -310,7 +310,7 @@ class Worker:
 
     def begin(self) -> Reply:
         """A reply without scores, once the evaluator is there."""
-        counts = dict.fromkeys(self._evaluator.counters(), 0)
+        counts: dict[str, int | float] = dict.fromkeys(self._evaluator.counters(), 0)
         return Reply((0, 0, 0), self._process, counts)
 
     def answer(
@@ -555,7 +555,7 @@ def _joined_error(replies: list[Reply], num_positions: int) -> EngineError:
         f"{wrong[0]}"
     )
     joined.failed = failed
-    parts = [reply.error or reply for reply in replies]
+    parts: list[Any] = [reply.error or reply for reply in replies]
     joined.scores = np.concatenate([part.scores for part in parts])
     answered = [getattr(part, "answered", None) for part in parts]
     joined.answered = np.concatenate(

@@ -8,10 +8,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.evaluators.protocol import Scores
 from chess_env.games import lockstep
 from chess_env.games.arguments import Settings
 from chess_env.games.games import Index
-from chess_env.games.scoring import Scores, Scoring
+from chess_env.games.scoring import Scoring
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, encode_batch, plane_bounds
 from chess_env.rules.action_bits import MASK_WORDS
