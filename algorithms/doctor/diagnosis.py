@@ -8,6 +8,7 @@ from typing import Any
 
 from algorithms.doctor.confidence import confidence
 from algorithms.doctor.findings import CauseRule, Finding, Named, RuledOut, Untold, Verdict
+from algorithms.doctor.metric_rows import MetricRows
 from algorithms.doctor.outcome import (
     LEARNING,
     LOST,
@@ -17,7 +18,6 @@ from algorithms.doctor.outcome import (
     RunOutcome,
     outcome_of,
 )
-from algorithms.doctor.run_record import RunRecord
 from algorithms.doctor.sample_rules import (
     FIRST_ROLLOUT_RULES,
     SAMPLER_RULES,
@@ -137,7 +137,7 @@ def diagnose(rows: Rows) -> Diagnosis:
     Args:
         rows: of a metrics.jsonl, in order.
     """
-    record = RunRecord(rows)
+    record = MetricRows(rows)
     outcome = outcome_of(record)
     notes = [*_missing_rows(record), *_impossible(record), *_lucky_peak(record, outcome)]
     if not record.is_one_run:
@@ -169,7 +169,7 @@ def diagnose_run(run_dir: Path) -> Diagnosis:
     return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
 
 
-def _looked(rule: CauseRule, record: RunRecord, outcome: RunOutcome) -> Verdict:
+def _looked(rule: CauseRule, record: MetricRows, outcome: RunOutcome) -> Verdict:
     verdict: Verdict = rule(record, outcome)
     if isinstance(verdict, RuledOut) and (gaps := record.in_part(*rule.metrics(record))):
         return Untold(gaps, "on record in a part of the updates alone")
@@ -181,7 +181,7 @@ def _looked(rule: CauseRule, record: RunRecord, outcome: RunOutcome) -> Verdict:
     return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
 
 
-def _measured_at_start(record: RunRecord, outcome: RunOutcome) -> list[Finding]:
+def _measured_at_start(record: MetricRows, outcome: RunOutcome) -> list[Finding]:
     """The findings that only the preflight makes, where it made one: it measures them, and nothing is inferred."""
     looked = [(rule, rule(record, outcome)) for rule in FIRST_ROLLOUT_RULES]
     return [
@@ -201,7 +201,7 @@ def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdic
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
-def _verdict(record: RunRecord, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
+def _verdict(record: MetricRows, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
     if any(finding.is_harmful for finding in findings):
         return COLLAPSE if outcome.entropy == LOST else IMPAIRED
     if record.updates < NEEDED_UPDATES:
@@ -242,7 +242,7 @@ def _untold(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _impossible(record: RunRecord) -> list[str]:
+def _impossible(record: MetricRows) -> list[str]:
     """Sentences on entropies above the logarithm of the number of legal moves."""
     notes = []
     for name in ("policy/entropy", "reg/entropy", "eval/entropy", "reg/entropy_sampled"):
@@ -262,7 +262,7 @@ def _impossible(record: RunRecord) -> list[str]:
     return notes
 
 
-def _missing_rows(record: RunRecord) -> list[str]:
+def _missing_rows(record: MetricRows) -> list[str]:
     """Sentences on updates that are not on record: what they were like is unknown."""
     if record.updates == 0 or record.is_whole:
         return []
@@ -275,7 +275,7 @@ def _missing_rows(record: RunRecord) -> list[str]:
     ]
 
 
-def _lucky_peak(record: RunRecord, outcome: RunOutcome) -> list[str]:
+def _lucky_peak(record: MetricRows, outcome: RunOutcome) -> list[str]:
     """A sentence where the best mean reward is noise; only where nothing was learned and luck looks like progress."""
     rewards = record.series("rollout/reward_mean")
     if outcome.learning == LEARNING or len(rewards) < 8 or not max(rewards) > min(rewards):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from algorithms.doctor.metric_rows import MetricRows
     from algorithms.doctor.outcome import RunOutcome
-    from algorithms.doctor.run_record import RunRecord
 
 PRESENT = 0.9
 """Size of what is there and did no harm to this run."""
@@ -85,14 +85,14 @@ class CauseRule:
     concludes: str
     refuted_by: str
     harmless: str
-    look: Callable[[RunRecord, RunOutcome], Verdict]
+    look: Callable[[MetricRows, RunOutcome], Verdict]
     hidden_by: tuple[str, ...] = ()
 
-    def metrics(self, record: RunRecord) -> tuple[str, ...]:
+    def metrics(self, record: MetricRows) -> tuple[str, ...]:
         """The first of the alternatives of `needs` that the record has; () where it has none."""
         return next((metrics for metrics in self.needs if record.has(*metrics)), ())
 
-    def __call__(self, record: RunRecord, outcome: RunOutcome) -> Verdict:
+    def __call__(self, record: MetricRows, outcome: RunOutcome) -> Verdict:
         """What the record says of the cause."""
         if not self.metrics(record):
             lacking = tuple(metric for metric in self.needs[0] if not record.has(metric))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.doctor.run_record import RunRecord, is_finite
+from algorithms.doctor.metric_rows import MetricRows, is_finite
 
 LEARNING, NOT_LEARNING, WORSE, UNKNOWN = (
     "learning",
@@ -93,7 +93,7 @@ class RunOutcome:
         }
 
 
-def outcome_of(record: RunRecord) -> RunOutcome:
+def outcome_of(record: MetricRows) -> RunOutcome:
     """The outcome of a record; `UNKNOWN` where it has fewer than two evaluations."""
     evaluations = [
         (int(row["step"]) if is_finite(row, "step") else 0, float(row["eval/regret_cp"]))  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def _entropy_word(nats: tuple[float, float], change: float, learning: str) -> st
     return SPENT if learning == LEARNING and -change > RETURN * (1 - kept) else LOST
 
 
-def _notes(record: RunRecord, entropy: str, change: float) -> tuple[str, ...]:
+def _notes(record: MetricRows, entropy: str, change: float) -> tuple[str, ...]:
     notes = []
     sampled, greedy = record.last("eval/regret_cp"), record.last("eval/regret_cp_greedy")
     pass8 = _ends(record.series("eval/pass_at_8"))

@@ -14,8 +14,8 @@ from itertools import groupby
 import numpy as np
 
 from algorithms.doctor.findings import CauseRule, Named, RuledOut, Untold, Verdict, rerun
+from algorithms.doctor.metric_rows import MetricRows, Point
 from algorithms.doctor.outcome import RunOutcome
-from algorithms.doctor.run_record import Point, RunRecord
 
 SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
 STEP0_SLOPE, STEP0_RESIDUAL = "step0/log_odds_slope", "step0/log_odds_residual"
@@ -44,7 +44,7 @@ HARMFUL_STALENESS = 0.17
 """Scatter in nats, mean over the updates, from which old weights did harm."""
 
 
-def _lines(record: RunRecord) -> list[tuple[int, float, float]]:
+def _lines(record: MetricRows) -> list[tuple[int, float, float]]:
     """(update, slope, residual) of every update that has them; those of a process's first look come first."""
     per_update = {n: (slope, left) for n, (slope, left) in record.together(SLOPE, RESIDUAL)}
     looked = {n: (slope, left) for n, (slope, left) in record.together(STEP0_SLOPE, STEP0_RESIDUAL)}
@@ -58,7 +58,7 @@ def _is_temperature(slope: float, residual: float) -> bool:
     return factor > 0.004 and residual <= STRAIGHT * factor * min(1.0, slope)
 
 
-def temperature_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def temperature_mismatch(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """The learner's log-odds are a multiple of the sampler's: only temperatures do that."""
     lines = _lines(record)
     slopes = {n: slope for n, slope, _ in lines}
@@ -91,7 +91,7 @@ def temperature_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _begins(record: RunRecord, since: int) -> str:
+def _begins(record: MetricRows, since: int) -> str:
     return "from the first update on" if since <= record.first_update else f"from update {since} on"
 
 
@@ -116,7 +116,7 @@ def _constant(
     return len(values) >= 4 and not follows_a_start and values[0] > 0.5 * float(np.median(values))
 
 
-def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def forward_mismatch(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Sampler and learner disagree on equal weights, and no temperature explains it."""
     lines = _lines(record)
     repeat, shape = record.first("step0/repeat_error"), record.first("step0/shape_error")
@@ -173,7 +173,7 @@ def forward_mismatch(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def stale_behaviour(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def stale_behaviour(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Updates begin away from the sampler, though those after a synchronisation do not."""
     lines = _lines(record)
     base = max([left for n, _, left in lines if n in record.fresh_starts], default=0.0)
@@ -205,7 +205,7 @@ def stale_behaviour(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def impure_evaluator(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def impure_evaluator(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Positions of the first rollout got other scores when they were asked for again."""
     again, order = record.first("step0/rescore_error_cp"), record.first("step0/order_error_cp")
     if not again > 0:
@@ -291,7 +291,7 @@ MOST = 2 / 3
 """Up to this share of repeated positions, sets without another sign of a small one did no harm."""
 
 
-def no_signal(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def no_signal(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Groups have equal rewards: there is no advantage to learn from."""
     if not record.has(DEAD):
         return _without_groups(record)
@@ -361,7 +361,7 @@ def no_signal(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _without_groups(record: RunRecord) -> Verdict:
+def _without_groups(record: MetricRows) -> Verdict:
     """Where every position has one sample: whether most rewards are one and the same number."""
     if any(small < scored for _, (small, scored) in record.together(SMALL, SCORED)):
         return Untold((DEAD,), "there are groups, and how many have equal rewards is not logged")
@@ -380,7 +380,7 @@ def _without_groups(record: RunRecord) -> Verdict:
     )
 
 
-def fixed_positions(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def fixed_positions(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """The same positions are trained on again and again."""
     repeated = record.points(REPEATED)
     found = record.episode(repeated, lambda value: value > 0.3)

@@ -16,8 +16,8 @@ from algorithms.doctor.findings import (
     named_if_harmful,
     rerun,
 )
+from algorithms.doctor.metric_rows import MetricRows
 from algorithms.doctor.outcome import FORCED_UP, KEPT, LEARNED, LOST, SPENT, RunOutcome
-from algorithms.doctor.run_record import RunRecord
 
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""
@@ -47,7 +47,7 @@ HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
 
 
-def sampled_entropy_bonus(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def sampled_entropy_bonus(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """What is rewarded as entropy parts from the entropy."""
     rows = record.together("reg/ent_coef", "reg/entropy", "reg/entropy_weighted")
     paid = [(n, coef, -weighted / coef, exact) for n, (coef, exact, weighted) in rows if coef > 0]
@@ -79,7 +79,7 @@ def sampled_entropy_bonus(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _moved(record: RunRecord) -> tuple[str, float, float] | None:
+def _moved(record: MetricRows) -> tuple[str, float, float] | None:
     """(coefficient, its first value, its last) of the one that a controller moves; None without one."""
     moved = []
     for name in COEFS:
@@ -92,7 +92,7 @@ def _moved(record: RunRecord) -> tuple[str, float, float] | None:
     return name, values[0], values[-1]
 
 
-def saturated_controller(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """A controller holds its coefficient at its upper bound, and the penalty holds the policy."""
     found = record.episode(record.points(SATURATED), lambda value: value > 0.5)
     if found is None:
@@ -126,7 +126,7 @@ def saturated_controller(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _pull(record: RunRecord, coefficient: str) -> float:
+def _pull(record: MetricRows, coefficient: str) -> float:
     """Share of the term that `coefficient` weighs, in the last quarter; NaN where it is not logged.
 
     A KL to the sampler has no gradient at the first step of an update, where gradient shares are measured: its
@@ -139,7 +139,7 @@ def _pull(record: RunRecord, coefficient: str) -> float:
     return term / (term + policy) if term + policy > 0 else math.nan
 
 
-def loss_budget(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
     for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
         is_off = record.has(coefs) and max(record.series(coefs)) == 0
@@ -196,7 +196,7 @@ def loss_budget(record: RunRecord, outcome: RunOutcome) -> Verdict:
     return RuledOut(said)
 
 
-def sharp_optimum(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def sharp_optimum(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """The regularised objective itself is best served by a policy almost without entropy."""
     if max(record.series("reg/kl_ref_coef")) == 0:
         return RuledOut("there is no KL to a reference, and no optimum but the best move")
@@ -292,7 +292,7 @@ WEAK_BONUS = 0.15
 """Share of the gradient norm below which a bonus holds nothing."""
 
 
-def clip_asymmetry(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def clip_asymmetry(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """The clip stops gradients that raise moves far more often than those that lower them."""
     high, low = record.mean("policy/clip_fraction_high"), record.mean("policy/clip_fraction_low")
     shares = (
@@ -318,7 +318,7 @@ def clip_asymmetry(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def update_epochs(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def update_epochs(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Within an update the policy moves far from its own samples, over several passes."""
     passes = record.median("train/passes")
     if passes < 2:
@@ -344,7 +344,7 @@ def update_epochs(record: RunRecord, outcome: RunOutcome) -> Verdict:
     )
 
 
-def weak_entropy_high_lr(record: RunRecord, outcome: RunOutcome) -> Verdict:
+def weak_entropy_high_lr(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """Every single pass moves the policy far, and no term keeps its entropy up."""
     passes = record.median("train/passes")
     if passes >= 2:  # then it is the passes that are asked about, by another rule

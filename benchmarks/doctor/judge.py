@@ -26,7 +26,7 @@ import numpy as np
 from algorithms import doctor
 from algorithms.doctor import Diagnosis, diagnose
 from algorithms.doctor.findings import Named, Untold
-from algorithms.doctor.run_record import RunRecord
+from algorithms.doctor.metric_rows import MetricRows
 from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
 from benchmarks.doctor import packed
@@ -78,7 +78,7 @@ def records(runs: Path) -> dict[str, dict[int, list[Row]]]:
 
 def ends(rows: Rows) -> tuple[float, float]:
     """Held-out regret at the first and the last evaluation, centipawns."""
-    values = RunRecord(rows).series("eval/regret_cp")
+    values = MetricRows(rows).series("eval/regret_cp")
     return values[0], values[-1]
 
 

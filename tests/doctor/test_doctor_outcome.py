@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from algorithms.doctor.metric_rows import MetricRows
 from algorithms.doctor.outcome import (
     CHANCE_CP,
     FORCED_UP,
@@ -21,7 +22,6 @@ from algorithms.doctor.outcome import (
     noise_cp,
     outcome_of,
 )
-from algorithms.doctor.run_record import RunRecord
 from algorithms.evaluation.heldout import MAIN_SLICE, SCORE_CLIP_CP
 from chess_env.positions.heldout import load_heldout
 
@@ -36,7 +36,7 @@ def outcome(
         for i, regret in enumerate(regrets)
     ]
     rows[-1] |= {f"eval/{name}": value for name, value in last.items()}
-    return outcome_of(RunRecord(rows))
+    return outcome_of(MetricRows(rows))
 
 
 def test_regret_of_chance_is_that_of_the_uniform_policy_on_the_held_out_table() -> None:
@@ -81,7 +81,7 @@ def test_noise_is_read_off_the_second_differences() -> None:
 def test_a_run_learns_by_its_regret_against_its_start_and_its_scatter(
     regrets: list[float], expected: str
 ) -> None:
-    assert (outcome(regrets) if regrets else outcome_of(RunRecord([]))).learning == expected
+    assert (outcome(regrets) if regrets else outcome_of(MetricRows([]))).learning == expected
 
 
 def test_the_update_from_which_a_run_gets_worse_is_that_of_its_lowest_regret() -> None:
@@ -114,10 +114,10 @@ def test_entropy_while_sampling_stands_in_where_none_was_evaluated() -> None:
         {"step": i, "eval/regret_cp": 300.0 - 40 * i, "policy/entropy": 2.0 - 0.4 * i}
         for i in range(4)
     ]
-    found = outcome_of(RunRecord(rows))
+    found = outcome_of(MetricRows(rows))
     assert found.entropy == SPENT and found.entropy_nats == (2.0, pytest.approx(0.8))
     bare = outcome_of(
-        RunRecord([{k: v for k, v in row.items() if "entropy" not in k} for row in rows])
+        MetricRows([{k: v for k, v in row.items() if "entropy" not in k} for row in rows])
     )
     assert (bare.learning, bare.entropy) == (LEARNING, UNKNOWN) and math.isnan(bare.entropy_nats[0])
 
@@ -136,7 +136,7 @@ def test_the_notes_say_what_it_cost_and_compare_with_chance() -> None:
     assert "150 cp and a sampled one 300" in knows
     lost = [{"step": i, "eval/regret_cp": 300.0, "eval/entropy": 2.0 - 0.6 * i,
              "eval/pass_at_8": 0.6 - 0.2 * i} for i in range(3)]  # fmt: skip
-    assert "pass@8 went from 0.60 to 0.20" in outcome_of(RunRecord(lost)).notes[0]
+    assert "pass@8 went from 0.60 to 0.20" in outcome_of(MetricRows(lost)).notes[0]
     assert outcome([300, 250, 200, 150]).notes == ()
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from algorithms.doctor import RULES
 from algorithms.doctor.findings import Named, RuledOut, Untold, Verdict
+from algorithms.doctor.metric_rows import MetricRows
 from algorithms.doctor.outcome import outcome_of
-from algorithms.doctor.run_record import RunRecord
 from tests.doctor.rows import Rows
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def verdict(name: str, rows: Rows) -> Verdict:
-    read = RunRecord(rows)
+    read = MetricRows(rows)
     return BY_NAME[name](read, outcome_of(read))
 
 

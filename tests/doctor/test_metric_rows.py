@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.doctor.run_record import Episode, RunRecord
+from algorithms.doctor.metric_rows import Episode, MetricRows
 from tests.doctor.rows import record
 
 
 def episode(pattern: str) -> Episode | None:
     """The longest stretch of x in a pattern of x and dots, one for each update."""
     points = [(update, float(sign == "x")) for update, sign in enumerate(pattern, start=1)]
-    return RunRecord([]).episode(points, lambda value: value > 0)
+    return MetricRows([]).episode(points, lambda value: value > 0)
 
 
 @pytest.mark.parametrize(
@@ -73,25 +73,25 @@ def test_an_episode_says_from_when_on_it_holds() -> None:
 
 
 def test_updates_have_their_numbers_and_evaluations_alone_are_none() -> None:
-    read = RunRecord(record()[3:])
+    read = MetricRows(record()[3:])
     assert (read.updates, read.first_update, read.last_update) == (14, 3, 16)
     assert not read.has_its_beginning and not read.is_whole
-    assert RunRecord(record()).is_whole and RunRecord(record()).has_its_beginning
-    start = RunRecord(record()[:1])
+    assert MetricRows(record()).is_whole and MetricRows(record()).has_its_beginning
+    start = MetricRows(record()[:1])
     assert (start.updates, start.first_update, start.last_update) == (0, 0, 0)
 
 
 def test_a_record_with_a_gap_or_without_numbers_is_not_whole() -> None:
-    assert not RunRecord([row for row in record() if row["step"] != 7]).is_whole
-    assert not RunRecord(record()[:2] + record()[5::4]).is_whole
+    assert not MetricRows([row for row in record() if row["step"] != 7]).is_whole
+    assert not MetricRows(record()[:2] + record()[5::4]).is_whole
     rows = record()
     del rows[4]["step"]
-    assert not RunRecord(rows).is_whole
+    assert not MetricRows(rows).is_whole
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
     odd = [1.0, None, math.nan, math.inf, True, 10**400, 3]
-    read = RunRecord([{"step": i + 1, "policy/x": value} for i, value in enumerate(odd)])  # type: ignore[dict-item]
+    read = MetricRows([{"step": i + 1, "policy/x": value} for i, value in enumerate(odd)])  # type: ignore[dict-item]
     assert read.series("policy/x") == [1.0, 3.0] and read.points("policy/x") == [(1, 1.0), (7, 3.0)]
     assert (read.first("policy/x"), read.last("policy/x"), read.median("policy/x")) == (
         1.0,
@@ -102,7 +102,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 
 
 def test_metrics_of_an_update_must_stand_in_one_row_and_those_of_evaluations_anywhere() -> None:
-    apart = RunRecord([{"step": 1, "policy/a": 1.0, "eval/x": 1.0}, {"step": 2, "policy/b": 1.0}])
+    apart = MetricRows([{"step": 1, "policy/a": 1.0, "eval/x": 1.0}, {"step": 2, "policy/b": 1.0}])
     assert apart.has("policy/a") and apart.has("policy/b") and not apart.has("policy/a", "policy/b")
     assert apart.has("policy/b", "eval/x") and not apart.has("policy/a", "eval/y")
     assert apart.together("policy/a", "policy/b") == [] and apart.has()
@@ -110,12 +110,12 @@ def test_metrics_of_an_update_must_stand_in_one_row_and_those_of_evaluations_any
 
 def test_a_metric_that_more_than_an_eighth_of_the_updates_lack_is_there_in_part() -> None:
     rows = [{"step": i, "policy/a": 1.0, "reg/b": 1.0 if i > 2 else None} for i in range(1, 17)]
-    assert RunRecord(rows).in_part("policy/a", "reg/b") == ()
+    assert MetricRows(rows).in_part("policy/a", "reg/b") == ()
     rows[5]["reg/b"] = None
-    assert RunRecord(rows).in_part("policy/a", "reg/b", "eval/never") == ("reg/b",)
+    assert MetricRows(rows).in_part("policy/a", "reg/b", "eval/never") == ("reg/b",)
 
 
 def test_last_and_quarter_are_means_of_the_end() -> None:
-    read = RunRecord([{"step": i, "policy/x": float(-i)} for i in range(1, 9)])
+    read = MetricRows([{"step": i, "policy/x": float(-i)} for i in range(1, 9)])
     assert read.last("policy/x") == -8.0 and read.last("policy/x", 0.25) == -7.5
     assert read.quarter("policy/x") == 7.5 and read.first("policy/x", 2) == -1.5

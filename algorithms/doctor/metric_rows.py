@@ -43,7 +43,7 @@ class Episode:
 
 
 @dataclasses.dataclass(frozen=True)
-class RunRecord:
+class MetricRows:
     """The rows of a run's metrics.jsonl, read by name.
 
     A number that the record lacks is NaN, and every comparison with NaN is False.
