@@ -64,9 +64,9 @@ RUNS: dict[str, tuple[str, ...]] = {
         *("--regularizer.kl-old-estimator", "k1", "--rollout.sync-interval-updates", "3"),
         *("--init-from", "warm", "--policy.channels", "64", "--policy.blocks", "4"),
     ),
-    "versus": ("train", "sb3_maskable_ppo", *RL, "--total-moves", "1024"),
+    "versus": ("train", "ppo", *RL, "--env.opponent", "random", "--total-moves", "1024"),
     "one_ply": (
-        *("train", "ppo_one_ply", *RL, "--loop", "sb3", "--total-moves", "4096"),
+        *("train", "ppo_one_ply", *RL, "--total-moves", "4096"),
         *("--regularizer.ent-coef-final", "0.1"),
     ),
     "pretrain": (

@@ -76,7 +76,3 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     # Every legal move scored: the policy gradient without sampling noise.
     "exact": (Exact(), NO_BONUS),
 }
-
-# Implementations of others: name -> the preset whose algorithm and settings they are given.
-SB3 = "sb3_maskable_ppo"
-EXTERNAL = {SB3: "ppo"}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,13 +33,10 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 
 @pytest.fixture
 def replace_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Makes `chess-lab train` call another function in place of the native loop."""
-    from algorithms.integrations.loops import LOOPS
+    """Makes `chess-lab train` call another function in place of the loop."""
+    from algorithms.training import trainer
 
-    def replace(train: Callable[..., Any]) -> None:
-        monkeypatch.setitem(LOOPS, "native", dataclasses.replace(LOOPS["native"], train=train))
-
-    return replace
+    return lambda train: monkeypatch.setattr(trainer, "train", train)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ PAGES = [
 FENCE = re.compile(r"^( *)```(?:console|sh)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?chess-lab [a-z][^`]*)`")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*")
-SUBCOMMANDS = {"train": ["grpo", "ppo", "sb3_maskable_ppo"], "causes": ["list", "show", "run"]}
+SUBCOMMANDS = {"train": ["grpo", "ppo"], "causes": ["list", "show", "run"]}
 
 
 def commands_of(text: str) -> list[str]:

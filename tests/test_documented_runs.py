@@ -21,9 +21,9 @@ from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.names import named_run
-from algorithms.integrations.loops import LOOPS
 from algorithms.pretraining import loop
 from algorithms.processes import launch as processes
+from algorithms.training import trainer
 from tests.commands.lab import ENV, chess_lab
 from tests.test_documented_commands import COMMAND_LINES
 from tests.test_extending_page import FILE, PAGE
@@ -133,8 +133,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_documented_command_line_is_accepted_as_it_stands(
     words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in LOOPS:
-        monkeypatch.setitem(LOOPS, name, dataclasses.replace(LOOPS[name], train=stop))
+    monkeypatch.setattr(trainer, "train", stop)
     monkeypatch.setattr(processes, "launch", stop)
     monkeypatch.setattr(loop, "pretrain", stop)
     monkeypatch.setattr(comparison, "compare", only_variants)

@@ -14,9 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PLAIN_SB3 = ROOT / "examples" / "train_sb3_move_facts.py"
+SB3 = [PLAIN_SB3, ROOT / "examples" / "train_sb3_maskable_ppo.py"]
 SINGLE_FILE = ROOT / "examples" / "grpo_single_file.py"
-EXAMPLES = [*sorted((ROOT / "examples").glob("train_*.py")), ROOT / "examples" / "pretrain.py"]
-EXAMPLES.remove(PLAIN_SB3)  # it has no run folder
+EXAMPLES = sorted({*(ROOT / "examples").glob("train_*.py")} - {*SB3})  # those have no run folder
+EXAMPLES.append(ROOT / "examples" / "pretrain.py")
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
 
 
@@ -25,7 +26,7 @@ def test_there_is_an_example() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*EXAMPLES, COMPARISON, PLAIN_SB3, SINGLE_FILE], ids=lambda path: path.stem
+    "path", [*EXAMPLES, COMPARISON, *SB3, SINGLE_FILE], ids=lambda path: path.stem
 )
 def test_an_example_says_how_it_is_tried_in_seconds(path: Path) -> None:
     assert "--smoke" in (ast.get_docstring(ast.parse(path.read_text())) or "")
@@ -74,9 +75,16 @@ def test_the_example_of_plain_sb3_uses_nothing_of_the_algorithms() -> None:
 
 
 @pytest.mark.slow
-def test_the_example_of_plain_sb3_runs_uninstalled_from_another_folder(tmp_path: Path) -> None:
-    printed = run_alone(PLAIN_SB3, tmp_path, timeout=110)
-    assert "ep_rew_mean" in printed and "total_timesteps      | 1024" in printed
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [(SB3[0], "ep_rew_mean"), (SB3[1], "held-out regret after:")],
+    ids=["plain", "ours"],
+)
+def test_an_example_of_sb3_runs_uninstalled_from_another_folder(
+    path: Path, said: str, tmp_path: Path
+) -> None:
+    printed = run_alone(path, tmp_path, timeout=110)
+    assert said in printed and "total_timesteps" in printed
 
 
 @pytest.mark.slow

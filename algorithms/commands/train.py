@@ -61,13 +61,14 @@ def run(arguments: Sequence[str]) -> int:
     name = words.pop(0) if words and not words[0].startswith("-") else None
 
     from algorithms.commands.run_options import given, with_settings
+    from algorithms.config.compatibility import check_settings
     from algorithms.config.files import to_dict
     from algorithms.config.foreign import trusting_commands
     from algorithms.doctor import Watch
-    from algorithms.integrations.loops import LOOPS
     from algorithms.processes import check_division, joined_processes
     from algorithms.processes.launch import launch, launched, restarted
     from algorithms.reports.run_files import read_metrics
+    from algorithms.training.trainer import train
 
     try:
         begun = _begun(options, name, words)
@@ -80,9 +81,8 @@ def run(arguments: Sequence[str]) -> int:
         config = with_settings(begun, settings, command="chess-lab train")
         _check_used(config, settings)
         write_json(options.json, {})  # a path that cannot be written should fail before the run
-        loop = LOOPS[config.loop]
         if options.num_processes > 1 and not launched():
-            loop.check(config)
+            check_settings(config)
             check_division(config.num_shards, options.num_processes)
             return launch(["train", *arguments], options.num_processes)
         resume = options.resume is not None
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
         with joined_processes() as processes:
             leads = processes.rank == 0
             together = {"processes": processes} if processes.count > 1 else {}
-            result = loop.train(config, resume=resume, watch=Watch(so_far), **together)
+            result = train(config, resume=resume, watch=Watch(so_far), **together)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         complain("chess-lab train", error)
@@ -102,12 +102,11 @@ def run(arguments: Sequence[str]) -> int:
 
     def further(stopped: bool) -> list[str]:
         begin = [result.algorithm, *(("--preset", options.preset) if options.preset else ())]
-        can_resume, smoke = stopped and loop.resumes, options.smoke
         return run_end.after_training(
             result.run_dir,
             begin,
-            resume=can_resume,
-            smoke=smoke,
+            resume=stopped,
+            smoke=options.smoke,
             trusting=trusting_commands(to_dict(config)),
         )
 

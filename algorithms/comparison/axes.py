@@ -13,9 +13,7 @@ from algorithms.comparison.plan import Plan
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require, require_choice
 
-NOT_IN_A_GRID = (
-    "seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight", "loop",
-)  # fmt: skip
+NOT_IN_A_GRID = ("seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight")
 
 ABSENT = object()
 """The value of a setting that a run does not have."""

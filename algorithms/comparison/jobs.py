@@ -14,7 +14,6 @@ from algorithms.comparison.plan import Plan
 from algorithms.comparison.readings import RunSummary, UnreadableError, read_run
 from algorithms.comparison.variants import CONTROL, Variant, foreign_arguments, train_arguments
 from algorithms.config.run import TrainConfig
-from algorithms.integrations.loops import LOOPS
 from algorithms.run_folder.files import read_json
 
 CONTROL_SEEDS = 2
@@ -49,7 +48,6 @@ def variant_runs(variant: Variant, seeds: Sequence[int], out: Path) -> tuple[Gri
             f"{variant.name}/seed-{seed}",
             train_arguments(dataclasses.replace(variant.config, seed=seed)),
             out / variant.name / f"seed-{seed}",
-            resume=LOOPS[variant.config.loop].resumes,
             said_again=foreign_arguments(variant.config),
         )
         for seed in seeds

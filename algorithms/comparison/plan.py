@@ -36,7 +36,7 @@ class Plan:
     """A comparison.
 
     Attributes:
-        presets: names of presets or of an implementation of others (`NAMES`), or module:Name of
+        presets: names of presets, or module:Name of
             algorithms of your own; one variant or more each.
         causes: names of causes of collapse; each is run beside its cured twin.
         grid: "key=v1,v2": settings that are varied in every variant that has them.

@@ -20,11 +20,11 @@ from algorithms.comparison.axes import (
 )
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
+from algorithms.config.compatibility import check_settings
 from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require
-from algorithms.integrations.loops import LOOPS
 from algorithms.reports.tasks import TASK
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
@@ -104,7 +104,7 @@ def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ..
         f"two columns would have one name among {sorted(names)}: give each grid value once",
     )
     for variant in variants:
-        LOOPS[variant.config.loop].check(variant.config)
+        check_settings(variant.config)
         least = moves_per_update(variant.config)
         require(
             least <= variant.config.total_moves,

@@ -45,10 +45,6 @@ CONFLICTS = (
         "a part of every minibatch; set minibatch_size to num_shards at least",
     ),
     Conflict(
-        lambda c: c.num_shards > 1 and c.loop != "native",
-        "num_shards is {c.num_shards} and loop {c.loop!r}, which is not divided: set num_shards to 1",
-    ),
-    Conflict(
         lambda c: _needs(c).all_moves and c.rollout.form != "positions",
         "{c.label} scores every legal move of a position, rollout.form is {c.rollout.form!r}: set "
         "rollout.form to positions",

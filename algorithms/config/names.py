@@ -20,10 +20,10 @@ from algorithms.config.run import (
 from algorithms.core.checks import require_choice
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
-from algorithms.presets import EXTERNAL, PRESETS
+from algorithms.presets import PRESETS
 from algorithms.regularization import RegularizerConfig
 
-NAMES = (*PRESETS, *EXTERNAL)
+NAMES = tuple(PRESETS)
 
 STRONG = "strong"
 """The settings that `--preset` knows."""
@@ -66,8 +66,7 @@ STRONG_FOR = tuple(_STRONG)
 def named_run(name: str) -> TrainConfig:
     """The run of a name in `NAMES` or of `module:Name`, with the default of everything else.
 
-    An implementation of others plays against a random mover, because its advantages know one player. An
-    algorithm of a user's own comes without entropy bonus and KL terms.
+    An algorithm of a user's own comes without entropy bonus and KL terms.
 
     Raises:
         ValueError: there is no such name, or it names no algorithm.
@@ -75,10 +74,7 @@ def named_run(name: str) -> TrainConfig:
     if ":" in name:
         return TrainConfig(default_algorithm(name), preset=name)
     require_choice("NAME", name, NAMES)
-    if name not in EXTERNAL:
-        return TrainConfig(*PRESETS[name], preset=name)
-    versus = EnvConfig(opponent="random")
-    return TrainConfig(*PRESETS[EXTERNAL[name]], env=versus, loop="sb3", preset=name)
+    return TrainConfig(*PRESETS[name], preset=name)
 
 
 def strong(config: TrainConfig) -> TrainConfig:

@@ -90,8 +90,6 @@ class TrainConfig:
             checkpoint), a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which
             come with the project. The reference policy of the KL terms is then this one too.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
-        loop: the training loop: "native" (this project's), or "sb3": MaskablePPO of sb3-contrib on
-            the same boards and network, for algorithm ppo only.
         preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
             decides nothing.
         cause: the cause of collapse that `chess-lab causes run` switched on: also a label.
@@ -121,7 +119,6 @@ class TrainConfig:
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
     run_dir: Path | None = None
-    loop: Literal["native", "sb3"] = "native"
     preset: str | None = None
     cause: str | None = None
 

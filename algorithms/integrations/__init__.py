@@ -1,1 +1,1 @@
-"""Other libraries' trainers on this project's boards, network and record."""
+"""Other libraries' trainers on this project's boards and networks."""

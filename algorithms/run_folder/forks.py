@@ -31,7 +31,7 @@ _LOADED = (
     "algorithms.doctor",
     "algorithms.commands.run_options",
     "algorithms.commands.train",
-    "algorithms.integrations.loops",
+    "algorithms.training.trainer",
 )
 _PR_SET_PDEATHSIG = 1
 

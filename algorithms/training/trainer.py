@@ -63,11 +63,6 @@ def train(
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
         RuntimeError: the memory of the CUDA device does not suffice.
     """
-    if config.loop != "native":
-        raise ValueError(
-            f"loop is {config.loop!r}: this is the project's own; call "
-            "algorithms.integrations.sb3.session.train_sb3, or set loop to native"
-        )
     processes = processes or Alone()
     leads, config = processes.rank == 0, config.settled()
     run_dir = Path(processes.gather(str(config.run_dir or new_run_dir(config)))[0])

@@ -1,11 +1,11 @@
-"""This project beside its peers: the game, Stockfish rewards, and PPO.
+"""This project beside its peers: the game, and Stockfish rewards. PPO has a script of its own, `benchmarks.peers.ppo`.
 
-    python -m benchmarks.peers [--json benchmarks/results/peers.json] [--only games rewards ppo]
+    python -m benchmarks.peers [--json benchmarks/results/peers.json] [--only games rewards]
 
 Makes an environment for each peer with pinned versions, under `--cache`, and keeps it for the next time. Then all play
 random legal moves on one core, round by round: planes or what the peer gives in their place, the mask of every ply read
 whole, and a new game after each end. A peer that cannot be installed, or does not run, is a row with the reason.
-Figures are CPU-seconds of the process, with rewards also of its engine; PPO is wall time.
+Figures are CPU-seconds of the process, with rewards also of its engine.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.contest import GAMES, contest, reward_peers
-from benchmarks.peers.ppo import MODES, timed
 from benchmarks.records.command_line import ROOT
 from benchmarks.records.report import print_table, save
 from chess_env.evaluators.uci import find_stockfish
 
-TABLES = ("games", "rewards", "ppo")
+TABLES = ("games", "rewards")
 
 
 def rewards(cache: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -38,9 +37,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="CPU time of each in a round")
     parser.add_argument("--depth", type=int, default=4, help="of Stockfish")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="of PPO")
-    parser.add_argument("--moves", type=int, help="scored moves of a PPO run (of the mode)")
-    parser.add_argument("--pairs", type=int, default=3, help="pairs of PPO runs")
     parser.add_argument("--cache", type=Path, default=ROOT / ".venv-peers", help="environments")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -50,8 +46,6 @@ def main() -> None:
         tables["games"] = contest(GAMES, cache, options.rounds, options.seconds)
     if "rewards" in options.only:
         tables["rewards"] = rewards(cache, options)
-    if "ppo" in options.only:
-        tables["ppo"] = timed(options.modes, options.moves, range(1, options.pairs + 1))
     for rows in tables.values():
         print()
         print_table(rows)

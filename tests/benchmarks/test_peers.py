@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from benchmarks.learning.sb3_ppo import config_of
+from algorithms.config.compatibility import check_settings
+from algorithms.networks.build import build_policy
 from benchmarks.peers.contest import GAMES, Peer, contest
 from benchmarks.peers.environments import python_of, reason_of
-from benchmarks.peers.ppo import MODES, Run, rows_of, run_of
+from benchmarks.peers.ppo import MODES, Run, config_of, maskable_ppo, rows_of, run_of
 from benchmarks.peers.scripts import rounds
-from docs.pages import result
 
 PLAYS = """
 import json, sys
@@ -104,31 +105,37 @@ def test_all_peers_draw_uniformly_from_the_mask(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ppo_is_compared_seed_by_seed_and_shows_what_both_came_to() -> None:
-    ours = [Run(20.0, 10.0, 70.0), Run(20.0, 20.0, 68.0), Run(20.0, 10.0, 72.0)]
-    theirs = [Run(90.0, 60.0, 69.0), Run(90.0, 60.0, 71.0), Run(90.0, 50.0, 66.0)]
+    ours = [Run(seed, 20.0, took, 200.0 + off, 1.5) for seed, (took, off) in
+            enumerate([(10.0, -2), (20.0, -1), (10.0, 0), (10.0, 1), (10.0, 2)], start=1)]  # fmt: skip
+    theirs = [Run(seed, 90.0, 50.0, 200.0, 1.0) for seed in range(1, 6)]
     own, other = rows_of("one_ply", 1024, ours, theirs)
     assert (own["times_faster_than_MaskablePPO"], own["learning_s"]) == ("5.00", 10.0)
-    assert (other["times_faster_than_MaskablePPO"], other["learning_s"]) == ("1.00", 60.0)
-    assert own["regret_cp"] == "70.0 (68.0 to 72.0)" and own["seeds"] == 3
+    assert (other["times_faster_than_MaskablePPO"], other["learning_s"]) == ("1.00", 50.0)
+    assert own["regret_cp"] == "200.0 (198.0 to 202.0)" and own["seeds"] == 5
+    # Student's t at 4 degrees of freedom, 2.776, times sqrt(2.5 / 5).
+    assert (own["regret_minus_theirs_95"], other["regret_minus_theirs_95"]) == ("-1.96 to 1.96", "")
 
 
 def test_what_only_writes_the_record_is_no_learning() -> None:
     rows = [
-        {"eval/regret_cp": 384.0},
+        {"eval/regret_cp": 384.0, "eval/entropy": 3.0},
         {"time/rollout_s": 1.0, "time/update_s": 2.0, "time/wall_s": 9.0},
-        {"time/rollout_s": 1.5, "time/update_s": 2.5, "eval/regret_cp": 99.0},
+        {"time/rollout_s": 1.5, "time/update_s": 2.5, "eval/regret_cp": 99.0, "eval/entropy": 2.0},
         {"time/rollout_s": None, "time/update_s": 0.5, "eval/regret_cp": None},
     ]
-    assert run_of(12.0, rows) == Run(12.0, 7.5, 99.0)
+    assert run_of(3, 12.0, rows) == Run(3, 12.0, 7.5, 99.0, 2.0)
 
 
-def test_ppo_is_timed_where_a_record_says_that_both_come_to_the_same_regret() -> None:
-    rows = {
-        row["comparison"]: row
-        for name in ("sb3_ppo", "sb3_ppo_move_net", "sb3_ppo_versus")
-        for row in result(name)["rows"]
-    }
-    for mode in MODES:
-        low, high = map(float, rows[mode]["interval_95"].split(" to "))
-        assert low < 0 < high < 10
-        assert rows[mode]["scored_moves"] == config_of(mode, "ppo", smoke=False).total_moves
+@pytest.mark.parametrize("mode", MODES)
+def test_maskable_ppo_is_given_our_boards_network_numbers_and_bonus(mode: str) -> None:
+    config = config_of(mode, smoke=True)
+    check_settings(config)
+    model, bonus = maskable_ppo(config)
+    own = build_policy(config.policy, seed=0, device=torch.device("cpu"), critic=True)
+    for name, tensor in model.policy.net.state_dict().items():
+        assert torch.equal(tensor, own.state_dict()[name]), name
+    model.learn(2 * model.n_steps * model.n_envs, callback=bonus)
+    first, last = config.regularizer.ent_coef, config.regularizer.ent_coef_final
+    share = model.n_steps * model.n_envs / config.total_moves
+    assert model.ent_coef == pytest.approx(first + (last - first) * share)
+    model.env.close()

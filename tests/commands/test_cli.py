@@ -128,7 +128,7 @@ def test_ctrl_c_writes_a_checkpoint_exits_130_and_says_how_to_continue(tmp_path:
         (["train", "grpo", "--lr", "fast"], 2, "'fast' is no number"),
         (["train", "grpo", "--seed"], 2, "expected one argument"),
         (["train", "dr_grop"], 2, "did you mean 'dr_grpo'?"),
-        (["train", "zzzz"], 2, "'exact', 'sb3_maskable_ppo'"),
+        (["train", "zzzz"], 2, "'repo', 'exact'"),
         (["eval", "exmaple", "--positions"], 1, "did you mean 'example'?"),
         (["causes", "show", "temprature_mismatch"], 2, "did you mean 'temperature_mismatch'?"),
         (["causes", "run", "kl_trap", "--curd"], 2, "did you mean --cured?"),

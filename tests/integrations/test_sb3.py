@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor
@@ -19,15 +19,12 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor
 from algorithms.config.run import OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.advantages import gae
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.grpo import GRPO
+from algorithms.integrations.sb3.boards import BoardsVecEnv
 from algorithms.integrations.sb3.policy import NetworkPolicy
-from algorithms.integrations.sb3.session import make_sb3_session
-from algorithms.integrations.sb3.settings import learning_rate_schedule, maskable_ppo_arguments
 from algorithms.networks.build import build_policy
 from algorithms.networks.logprobs import outputs_at
-from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.ppo import PPO
-from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.networks.settings import NetworkConfig
+from algorithms.regularization import Regularizer
 from algorithms.updates.targets import make_targets
 from algorithms.updates.update import update
 from tests.config.custom_parts import HERE
@@ -47,22 +44,6 @@ from tests.updates.learners import learner_of
 Make = Callable[..., TrainConfig]
 MODES = pytest.mark.parametrize("make", [one_ply, versus, one_ply_facts, versus_facts])
 OWN = [NetworkConfig(network=f"{HERE}:Linear"), FACTS]
-
-
-@MODES
-def test_the_first_weights_are_those_of_our_own_run(make: Make) -> None:
-    config = make(seed=3)
-    own = build_policy(config.policy, seed=3, device=torch.device("cpu"), critic=True)
-    outside = make_sb3_session(config)
-    try:
-        for name, tensor in outside.policy.state_dict().items():
-            assert torch.equal(tensor, own.state_dict()[name]), name
-        trained = {
-            id(p) for group in outside.model.policy.optimizer.param_groups for p in group["params"]
-        }
-        assert trained == {id(parameter) for parameter in outside.policy.parameters()}
-    finally:
-        outside.close()
 
 
 @pytest.mark.parametrize("make", [one_ply, one_ply_facts])
@@ -125,16 +106,13 @@ def test_a_hand_made_game_against_an_opponent_has_the_same_advantages_in_both() 
 def test_our_advantages_and_returns_of_a_rollout_are_those_of_sb3s_buffer(make: Make) -> None:
     config = make()
     with opened(config) as outside:
-        sampled = sample(outside)
-        batch = sampled.batch
+        batch, theirs = sample(outside)
         targets = make_targets(config.algorithm, Regularizer(config.regularizer, 1.0), batch)
         if config.env.opponent is not None:
             assert int(batch.truncated.sum()) >= 4 and not batch.alternating
         assert float(targets.advantages.std()) > 0.1
-        torch.testing.assert_close(
-            targets.advantages, sampled.targets.advantages, rtol=1e-5, atol=1e-5
-        )
-        torch.testing.assert_close(targets.returns, sampled.targets.returns, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(targets.advantages, theirs.advantages, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(targets.returns, theirs.returns, rtol=1e-5, atol=1e-5)
         rows = torch.arange(batch.actions[..., 0].numel())
         flat = batch.flat()
         assert torch.equal(
@@ -158,8 +136,8 @@ def test_an_update_of_a_network_of_ones_own_leaves_the_same_policy(policy: Netwo
 def both_updates(config: TrainConfig) -> None:
     """Asserts that an update of MaskablePPO and one of ours leave the same policy, up to rounding."""
     with opened(config) as outside:
-        sampled = sample(outside)
-        ours, batch = copy.deepcopy(outside.policy), sampled.batch
+        batch, targets = sample(outside)
+        ours = copy.deepcopy(outside.policy)
         learner = learner_of(
             ours,
             config.algorithm,
@@ -168,7 +146,7 @@ def both_updates(config: TrainConfig) -> None:
             minibatch_size=config.optimizer.minibatch_size,
             max_grad_norm=config.optimizer.max_grad_norm,
         )
-        metrics = update(learner, batch, sampled.targets)
+        metrics = update(learner, batch, targets)
         before = batch.old_legal_logprobs.flatten(0, 1)
         # The first update: nothing of the budget is used up before it.
         outside.model._update_current_progress_remaining(1, 4)
@@ -183,64 +161,6 @@ def both_updates(config: TrainConfig) -> None:
         torch.testing.assert_close(left[0].values, left[1].values, rtol=3e-4, atol=1e-4)
         assert float((left[1].dist.logprobs[legal] - before[legal]).abs().mean()) > 0.05
         assert metrics["policy/ratio_out_of_range"] > 0.1
-
-
-def test_the_step_size_of_every_update_is_ours() -> None:
-    optimizer = OptimizerConfig(
-        learning_rate=1e-2, lr_final=1e-3, warmup_updates=2, minibatch_size=8
-    )
-    config = one_ply(optimizer=optimizer, total_moves=5 * 32 + 31)  # five rollouts and a rest
-    schedule = learning_rate_schedule(config)
-    for number in range(5):
-        remaining = 1 - (number + 1) * 32 / (5 * 32)  # SB3 asks when the rollout is there
-        expected = optimizer.learning_rate_at(number, number * 32 / config.total_moves)
-        assert schedule(remaining) == pytest.approx(expected)
-
-
-def test_every_setting_of_ppo_has_its_place_among_the_arguments() -> None:
-    algorithm = PPO(
-        group_size=4, update_epochs=3, clip_range=0.1, gamma=0.0, gae_lambda=0.7, vf_coef=0.6,
-        normalize_advantages=False,
-    )  # fmt: skip
-    arguments = maskable_ppo_arguments(one_ply(algorithm=algorithm, seed=9))
-    assert callable(arguments.pop("learning_rate"))
-    assert arguments == {
-        "n_steps": 2, "batch_size": 32, "n_epochs": 3, "gamma": 0.0, "gae_lambda": 0.7,
-        "clip_range": 0.1, "clip_range_vf": None, "normalize_advantage": False, "ent_coef": 0.1,
-        "vf_coef": 0.3, "max_grad_norm": 1.0, "target_kl": None, "seed": 9,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"algorithm": GRPO(group_size=4)}, r"the algorithm 'grpo': MaskablePPO is 'ppo'"),
-        ({"algorithm": PPO(gamma=0.9)}, r"gamma is 0.9 without an opponent.*set env.opponent"),
-        ({"algorithm": PPO(gamma=0.0, clip_range_high=0.3)}, r"clip_range_high is 0.3.*symmetric"),
-        ({"algorithm": PPO(gamma=0.0, clip_range_vf=0.3)}, r"clip_range_vf is 0.3.*set it to None"),
-        ({"algorithm": PPO(gamma=0.0, target_kl=0.1)}, r"target_kl is 0.1.*exact KL"),
-        ({"precision": PrecisionConfig(logprob_dtype="bfloat16")}, r"logprob_dtype is 'bfloat16'"),
-        ({"rollout": RolloutConfig(form="games")}, r"rollout.form is 'games'"),
-        ({"rollout": RolloutConfig(num_envs=4, num_plies=2, sync_interval_updates=2)}, r"sync_int"),
-        (
-            {"optimizer": OptimizerConfig(minibatch_size=3)},
-            r"minibatch_size is 3 and.* 8 positions",
-        ),
-        ({"regularizer": RegularizerConfig(kl_ref_coef=0.1)}, r"regularizer.kl_ref_coef is 0.1"),
-        (
-            {"regularizer": RegularizerConfig(ent_estimator="sampled")},
-            r"ent_estimator is 'sampled'",
-        ),
-        ({"seed": 2**40}, r"seed is 1099511627776: NumPy's"),
-        ({"loop": "native"}, r"loop is 'native': this is MaskablePPO's; set loop to sb3"),
-        ({"total_moves": 31}, r"total_moves is 31, one rollout scores 32"),
-    ],
-)
-def test_what_maskable_ppo_cannot_do_is_refused_by_name(
-    changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_sb3_session(one_ply(**changes))
 
 
 @pytest.mark.parametrize("make", [versus, versus_facts])
@@ -263,26 +183,21 @@ def test_sb3s_own_wrappers_evaluation_and_file_of_a_policy_work(make: Make, tmp_
 
 
 def test_frozen_layers_stay_and_given_weights_are_taken() -> None:
-    optimizer = OptimizerConfig(learning_rate=1e-2, minibatch_size=8, frozen_layers=("stem",))
-    with opened(one_ply(optimizer=optimizer)) as outside:
-        stem = outside.policy.stem.weight.detach().clone()
-        rest = outside.policy.to_vector.weight.detach().clone()
-        sample(outside)
-        outside.model.train()
-        assert torch.equal(outside.policy.stem.weight, stem)
-        assert not torch.equal(outside.policy.to_vector.weight, rest)
-    default = dataclasses.replace(
-        one_ply(), policy=NetworkConfig(network="resnet"), init_from="warm"
+    vec = gym.make_vec(
+        "ChessSelfPlay-v0", num_envs=2, evaluator="builtin", opponent="random", max_plies=6
     )
-    warm = make_sb3_session(default)
-    try:
-        fresh = build_policy(
-            NetworkConfig(network="resnet"), seed=0, device=torch.device("cpu"), critic=True
-        )
-        assert not torch.equal(warm.policy.stem.weight, fresh.stem.weight)
-        assert torch.equal(warm.policy.value_head[0].weight, fresh.value_head[0].weight)  # type: ignore[index]
-    finally:
-        warm.close()
+    boards, network = BoardsVecEnv(vec, None), NetworkConfig(network="resnet")
+    given = {"config": network, "frozen_layers": ("stem",), "init_from": "warm"}
+    model = MaskablePPO(NetworkPolicy, boards, policy_kwargs=given, n_steps=4, batch_size=8, seed=0)
+    net = model.policy.net
+    cpu = torch.device("cpu")
+    fresh = build_policy(network, seed=0, device=cpu, critic=True)
+    assert torch.equal(net.value_head[0].weight, fresh.value_head[0].weight)
+    stem, rest = net.stem.weight.detach().clone(), net.to_vector.weight.detach().clone()
+    assert not torch.equal(stem, fresh.stem.weight)
+    model.learn(8)
+    assert torch.equal(net.stem.weight, stem) and not torch.equal(net.to_vector.weight, rest)
+    boards.close()
 
 
 def test_without_a_mask_a_network_that_is_asked_for_legal_moves_plays_them() -> None:

@@ -96,9 +96,7 @@ def test_without_an_opponent_every_move_is_an_episode_and_the_first_is_played_on
         np.testing.assert_array_equal(rewards, scored["rewards"].reshape(-1))
         assert dones.all()
         assert infos == [{"TimeLimit.truncated": False}] * 12
-        assert env.last is not None and env.state is not None
-        np.testing.assert_array_equal(env.last.score_cp, scored["score_cp"].reshape(-1))
-        np.testing.assert_array_equal(env.state.positions, twin.positions)
+        np.testing.assert_array_equal(env.vec.positions, twin.positions)
 
 
 def test_what_a_step_returns_is_not_touched_by_later_steps_nor_the_other_way_round() -> None:
@@ -108,11 +106,10 @@ def test_what_a_step_returns_is_not_touched_by_later_steps_nor_the_other_way_rou
         first = env.reset()
         kept = first.copy()
         second, rewards, *_ = env.step(legal_actions(env, rng))
-        assert env.last is not None
-        paid = env.last.rewards.copy()
         rewards += 1.0  # SB3 adds the bootstrap of truncated games in place
-        np.testing.assert_array_equal(env.last.rewards, paid)
+        paid = rewards.copy()
         env.step(legal_actions(env, rng))
+        np.testing.assert_array_equal(rewards, paid)
         assert not np.shares_memory(first, second)
         np.testing.assert_array_equal(first, kept)
 

@@ -80,10 +80,3 @@ def test_more_than_one_move_of_a_position_cannot_be_answered(
 def test_a_batch_of_games_always_holds_both_players() -> None:
     with pytest.raises(ValueError, match=r"both players' plies and alternating is False"):
         dataclasses.replace(make_batch("games"), alternating=False)
-
-
-def test_our_own_loop_refuses_a_run_that_is_for_maskable_ppo(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"loop is 'sb3': this is the project's own; call"):
-        train(against(tmp_path, loop="sb3"), display=Watcher())
-    with pytest.raises(ValueError, match=r"loop is 'sb4': expected one of 'native', 'sb3'"):
-        against(tmp_path, loop="sb4")

@@ -52,7 +52,7 @@ def settings(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 TEXTS = ("env.evaluator", "env.reward", "env.start_positions", "env.opponent", "match.opponents",
-         "policy.network", "algorithm.name", "regularizer.terms", "device", "loop")  # fmt: skip
+         "policy.network", "algorithm.name", "regularizer.terms", "device")  # fmt: skip
 
 
 def brief(answer: Answer, text: str) -> bool:

@@ -1,1 +1,1 @@
-"""MaskablePPO of sb3-contrib on the same boards and network, recorded as this project's own runs are."""
+"""The boards as a `VecEnv` of Stable-Baselines3, and the networks as a policy of sb3-contrib's MaskablePPO."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from algorithms.rollouts.state import VecState
 from chess_env.move_facts import MOVE_FACTS
 from chess_env.moves import NUM_ACTIONS
 from chess_env.rules.movegen import MAX_LEGAL
@@ -24,23 +22,6 @@ Observed = NDArray[np.uint8] | dict[str, NDArray[Any]]
 """The planes, or a dictionary of them and of the network's other inputs."""
 
 MASKS = "action_masks"
-
-
-@dataclasses.dataclass(frozen=True)
-class StepPaid:
-    """Rewards and endings of one step, before SB3 adds a bootstrap to the rewards of truncated games.
-
-    Attributes:
-        rewards: float32 `[N]`, the mover's view.
-        terminated: bool `[N]` the move (or the reply to it) ended the game by the rules.
-        truncated: bool `[P]` the ply limit ended the game on the board.
-        score_cp: int32 `[N]` after the move, mover's view; None against an opponent.
-    """
-
-    rewards: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    score_cp: NDArray[np.int32] | None
 
 
 class BoardsVecEnv(VecEnv):
@@ -67,10 +48,6 @@ class BoardsVecEnv(VecEnv):
         moves_per_position: None exactly where `vec` has an opponent.
         legal_ids: whether the observation has them even where it has no move facts.
 
-    Attributes:
-        state: the boards that the next actions are for; None before `reset`.
-        last: the step made last; None before the first.
-
     Raises:
         ValueError: another autoreset mode, or opponent and moves per position do not fit.
     """
@@ -95,8 +72,6 @@ class BoardsVecEnv(VecEnv):
             )
         self.vec = vec
         self.moves_per_position = moves_per_position
-        self.state: VecState | None = None
-        self.last: StepPaid | None = None
         self._actions: NDArray[np.int64] | None = None
         facts = vec.settings.move_facts
         # What an observation takes from the info.
@@ -122,7 +97,6 @@ class BoardsVecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
-        self.state, self.last = VecState.of(self.vec, info), None
         return self._observed(observations, info)
 
     def step_async(self, actions: NDArray[np.integer]) -> None:
@@ -152,26 +126,15 @@ class BoardsVecEnv(VecEnv):
             planes = info["final_obs"][row].copy()
             infos[row]["terminal_observation"] = {"planes": planes} | last if last else planes
             self.reset_infos[row] = {}
-        paid = rewards.astype(np.float32)
-        self.state = VecState.of(self.vec, info)
-        self.last = StepPaid(paid, terminated, cut, None)
-        return self._observed(observations, info), paid.copy(), ended, infos
+        return self._observed(observations, info), rewards.astype(np.float32), ended, infos
 
     def _score(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Infos]:
         """All moves `[P, G]` scored, the first of each board played on."""
-        scored = self.vec.score_actions(actions)
-        observations, _, terminated, truncated, info = self.vec.step(actions[:, 0])
-        rewards, score_cp = scored["rewards"].reshape(-1), scored.get("score_cp")
-        self.state = VecState.of(self.vec, info)
-        self.last = StepPaid(
-            rewards,
-            scored["terminated"].reshape(-1),
-            truncated & ~terminated,
-            None if score_cp is None else score_cp.reshape(-1),
-        )
+        rewards = self.vec.score_actions(actions)["rewards"].reshape(-1)
+        observations, _, _, _, info = self.vec.step(actions[:, 0])
         infos: Infos = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         observed, ended = self._observed(observations, info), np.ones(self.num_envs, np.bool_)
-        return observed, rewards.copy(), ended, infos
+        return observed, rewards, ended, infos
 
     def _observed(self, planes: NDArray[np.uint8], info: Mapping[str, Any]) -> Observed:
         """What each environment is shown of its board."""

@@ -10,13 +10,14 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
-from algorithms.integrations.sb3.settings import ADAM_EPS
 from algorithms.networks.build import build_policy, trained_parameters
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.residual import ResidualPolicy
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.networks.weights import initialise
 from chess_env.moves import NUM_ACTIONS
+
+ADAM_EPS = 1e-8
+"""Torch's default, as in this project's own runs; that of SB3's policies is 1e-5."""
 
 ILLEGAL_LOGIT = -1e8
 """The logit of an illegal action under sb3-contrib's mask."""
@@ -56,21 +57,12 @@ class Answer(BaseFeaturesExtractor):
     def forward(self, observed: Tensor | dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """(`[N, 1858]` logits, `[N]` values); the arrays of the observation are SB3's, float32."""
         if isinstance(observed, Tensor):
-            logits, values = self._of_every_action(observed)
+            every = self.actions.expand(len(observed), -1)
+            logits, values = self.net.logits_and_values(observed.to(torch.uint8), every, None)
         else:
             logits, values = self._of_legal_moves(observed)
         assert values is not None  # the network is built with a critic
         return logits, values
-
-    def _of_every_action(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(`[N, 1858]` logits, `[N]` values) of the residual network, from the planes alone."""
-        assert isinstance(self.net, ResidualPolicy)
-        squares = self.net.squares(obs)
-        every = self.actions.expand(len(obs), -1)
-        # Each head has a view of its own, so that its gradient is whole before the two are added. Another order
-        # of additions moves the last bit, and a seed's record is to stay what it was.
-        logits = self.net.move_logits(squares.view_as(squares), every)
-        return logits, self.net.state_values(squares.view_as(squares))
 
     def _of_legal_moves(self, observed: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """(`[N, 1858]` logits, `[N]` values), asked for the legal moves alone."""
@@ -114,7 +106,7 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         action_space: the 1,858 actions.
         lr_schedule: SB3's.
         config: of the network.
-        precision: where it computes below float32.
+        precision: where it computes below float32; None: nowhere.
         seed: of its first weights.
         temperature: of the softmax, in sampling and learning.
         frozen_layers: layers that are not trained, as in `OptimizerConfig`.
@@ -128,12 +120,13 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         lr_schedule: Any,
         *,
         config: NetworkConfig,
-        precision: PrecisionConfig,
-        seed: int,
-        temperature: float,
+        precision: PrecisionConfig | None = None,
+        seed: int = 0,
+        temperature: float = 1.0,
         frozen_layers: tuple[str, ...] = (),
         init_from: str | None = None,
     ) -> None:
+        precision = precision or PrecisionConfig()
         self.given: dict[str, Any] = {
             "config": config,
             "precision": precision,
