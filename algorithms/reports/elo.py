@@ -26,10 +26,12 @@ import numpy as np
 
 from algorithms.reports.scores import Floats
 from algorithms.reports.statistics import Interval
-from algorithms.reports.student_t import beta_cdf, beta_quantile
 
 LEVEL = 0.95
 """Of every interval here."""
+
+MOST_PAIRS = 10_000_000
+"""Where all of more pairs end alike, the posterior is too narrow for the Beta distribution in float64."""
 
 PAIR_POINTS = (0.0, 0.5, 1.0, 1.5, 2.0)
 """What a pair can give, in the order of the counts."""
@@ -144,13 +146,14 @@ def judge_pairs(counts: Sequence[int]) -> PairScore:
         counts: number of pairs with 0, 0.5, 1, 1.5 and 2 points, from the view of the player judged.
 
     Raises:
-        ValueError: not five counts of at least 0, or no pair at all.
+        ValueError: not five counts of at least 0, no pair at all, or more than `MOST_PAIRS`.
     """
     found = np.asarray(counts)
-    if found.shape != (5,) or found.dtype.kind not in "iu" or (found < 0).any() or not found.sum():
+    whole = found.shape == (5,) and found.dtype.kind in "iu" and (found >= 0).all()
+    if not whole or not 1 <= found.sum() <= MOST_PAIRS:
         raise ValueError(
             f"pair counts are {list(counts)}: expected five whole numbers of at least 0, the pairs "
-            "with 0, 0.5, 1, 1.5 and 2 points, and at least one pair"
+            f"with 0, 0.5, 1, 1.5 and 2 points, and from 1 to {MOST_PAIRS:,} pairs"
         )
     pairs = int(found.sum())
     score = float(found @ _SCORES) / pairs
@@ -168,7 +171,7 @@ def judge_pairs(counts: Sequence[int]) -> PairScore:
         elo=elo,
         nelo=None if alike else (score - 0.5) / math.sqrt(2 * variance) * _NELO,
         nelo_margin=None if alike else _Z / math.sqrt(2 * pairs) * _NELO,
-        los=1 - beta_cdf(0.5, *shapes) if alike else _normal_los(score, variance, pairs),
+        los=_los_alike(*shapes) if alike else _normal_los(score, variance, pairs),
     )
 
 
@@ -196,9 +199,17 @@ def _posterior(counts: Floats) -> tuple[float, float]:
 
 
 def _interval(score: float, shapes: tuple[float, float]) -> Interval:
-    low, high = beta_quantile((1 - LEVEL) / 2, *shapes), beta_quantile((1 + LEVEL) / 2, *shapes)
+    from scipy.special import betaincinv  # quantile of the Beta distribution
+
+    low, high = (float(betaincinv(*shapes, (1 + side * LEVEL) / 2)) for side in (-1, 1))
     # With a single half point in a hundred pairs the prior alone can lift the low end above the estimate.
     return Interval(min(low, score), max(high, score), LEVEL, "dirichlet_beta")
+
+
+def _los_alike(a: float, b: float) -> float:
+    from scipy.special import betaincc  # upper tail of the Beta distribution
+
+    return float(betaincc(a, b, 0.5))
 
 
 def _bound_for_pairs_alike(score: float, pairs: int) -> Interval:

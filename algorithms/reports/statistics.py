@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from algorithms.reports.scores import Floats, finite_array
-from algorithms.reports.student_t import beta_quantile, student_t_quantile
 
 BOOTSTRAP_FROM_SEEDS = 10
 """From this many seeds on the interval is a bootstrap; below, Student t."""
@@ -107,8 +106,10 @@ def difference_interval(
             low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
             ends = float(centre - high * error), float(centre - low * error)
             return Interval(*ends, level, "studentised_bootstrap")
+    from scipy.special import stdtrit  # quantile of Student's t
+
     mean = float(differences.mean())
-    half = student_t_quantile((1 + level) / 2, count - 1) * float(differences.std(ddof=1))
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * float(differences.std(ddof=1))
     half /= math.sqrt(count)
     return Interval(mean - half, mean + half, level, "student_t")
 
@@ -127,13 +128,15 @@ def probability_of_improvement(
     Raises:
         ValueError: fewer than 2 differences, one is not finite, or the level is not inside (0, 1).
     """
+    from scipy.special import betaincinv  # quantile of the Beta distribution
+
     differences = _row(differences, level)
     count = len(differences)
     ahead = differences > 0 if higher_is_better else differences < 0
     wins = float(ahead.sum() + 0.5 * (differences == 0).sum())
     shapes = wins + 0.5, count - wins + 0.5
-    low = beta_quantile((1 - level) / 2, *shapes) if wins > 0 else 0.0
-    high = beta_quantile((1 + level) / 2, *shapes) if wins < count else 1.0
+    low = float(betaincinv(*shapes, (1 - level) / 2)) if wins > 0 else 0.0
+    high = float(betaincinv(*shapes, (1 + level) / 2)) if wins < count else 1.0
     return wins / count, Interval(low, high, level, "jeffreys")
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from algorithms import doctor
 from algorithms.doctor import Diagnosis, diagnose
 from algorithms.doctor.findings import Named, Untold
 from algorithms.doctor.metric_rows import MetricRows
-from algorithms.reports.student_t import student_t_quantile
 from algorithms.reports.summaries import Rows
 from benchmarks.doctor import packed
 from benchmarks.doctor.cells import cells
@@ -97,7 +97,7 @@ def harm(faulty: Mapping[str, list[float]], twin: Mapping[str, list[float]]) -> 
     mean, half = float(np.mean(apart)), 0.0
     if len(apart) > 1:
         error = float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
-        half = student_t_quantile(0.975, len(apart) - 1) * error
+        half = stdtrit(len(apart) - 1, 0.975) * error
     worse = mean > margin and mean - half > 0
     return {
         "seeds": len(seeds),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scipy.special import betaincinv
+
 from algorithms.doctor import RULES
 from algorithms.doctor.confidence import RIGHT_OF
-from algorithms.reports.student_t import beta_quantile
 from docs.pages import result
 from docs.pages.figures import Cells, shares
 from docs.pages.markdown import table
@@ -103,8 +104,8 @@ def calibration() -> str:
     def shown(right: int, of: int) -> tuple[str, str]:
         if not of:
             return "none", ""
-        low = beta_quantile(0.025, right, of - right + 1) if right else 0.0
-        high = beta_quantile(0.975, right + 1, of - right) if right < of else 1.0
+        low = float(betaincinv(right, of - right + 1, 0.025)) if right else 0.0
+        high = float(betaincinv(right + 1, of - right, 0.975)) if right < of else 1.0
         return f"{right / of:.1%}", f"{low:.1%} to {high:.1%}"
 
     return table(
