@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.comparison.executors.local import COMMAND
+from algorithms.comparison.executors import COMMAND
 from tests.commands.lab import unwrapped
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
-from algorithms.comparison.executors.choice import add_options
+from algorithms.comparison.executors import add_options
 from algorithms.core.messages import canonical, complain
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse.causes import CAUSES
+    from algorithms.comparison.cluster import ClusterError
     from algorithms.comparison.compare import StoppedError, compare
-    from algorithms.comparison.executors.nodes import ClusterError
     from algorithms.comparison.grid import GridError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan

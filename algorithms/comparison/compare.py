@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.comparison.controls import Control, judged, make_controls
-from algorithms.comparison.executors.choice import open_executor
-from algorithms.comparison.executors.executor import Executor
+from algorithms.comparison.executors import Executor, open_executor
 from algorithms.comparison.grid import lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
@@ -116,10 +115,8 @@ def compare(
         make_controls(plan, variants, cache=cache) if plan.controls and variants else ((), ())
     )
     out.mkdir(parents=True, exist_ok=True)
-    where = open_executor(
-        out, jobs=jobs, ray=ray, cell_cpus=cell_cpus, evaluator=None if builtin else plan.evaluator,
-        forks=plan.smoke,
-    )  # fmt: skip
+    needed = None if builtin else plan.evaluator
+    where = open_executor(out, jobs=jobs, ray=ray, cell_cpus=cell_cpus, evaluator=needed)
     with lock_grid(out):
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
         with where as executor:

@@ -10,22 +10,18 @@ has none. A failed one is reported and left alone, and the others go on.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from algorithms.comparison.executors.executor import Cell, Ended, Event, Executor, Lost, Started
+from algorithms.comparison.executors import Ended, Event, Executor, Lost, Started
 from algorithms.comparison.grid_runs import (
-    RESULT_FILE,
     GridResult,
     GridRun,
     Outcome,
     State,
-    has_checkpoint,
     last_lines,
     state_after,
 )
@@ -33,10 +29,6 @@ from algorithms.run_folder.files import lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
 CELLS_FILE = "cells.json"
-MOST_LOSSES = 3
-"""Times that a cell may be lost with its node: one that breaks every node should not get them all."""
-LOCK_S = 120.0
-"""Longest wait for the lock of a lost cell's folder: its process may live a little longer than its node is known."""
 
 
 class GridError(RuntimeError):
@@ -96,8 +88,6 @@ class _Grid:
         self._waiting: list[GridRun] = []
         self._given: dict[str, GridRun] = {}  # to the executor
         self._began: dict[str, float] = {}
-        self._losses: Counter[str] = Counter()
-        self._locked_until: dict[str, float] = {}
         for grid_run in grid_runs:
             self._admit(grid_run, retry_failed)
         self._save()
@@ -172,36 +162,21 @@ class _Grid:
     def _give(self) -> None:
         """Gives cells to the executor, as many as it takes."""
         most = self.executor.at_a_time
-        for grid_run in list(self._waiting):
-            if most is not None and len(self._given) >= most:
-                break
-            if self._still_locked(grid_run):
-                continue
-            self._waiting.remove(grid_run)
+        while self._waiting and (most is None or len(self._given) < most):
+            grid_run = self._waiting.pop(0)
             self._given[grid_run.name] = grid_run
-            arguments = tuple(self._prepare(grid_run))
-            self.executor.begin(Cell(grid_run.name, arguments, grid_run.log))
-
-    def _still_locked(self, grid_run: GridRun) -> bool:
-        """Whether a cell that was lost has a process all the same, which holds the lock of its folder."""
-        until = self._locked_until.get(grid_run.name)
-        if until is None or not grid_run.folder.exists() or time.monotonic() > until:
-            return False
-        try:
-            lock_folder(grid_run.folder, error=GridError).close()
-        except GridError:
-            return True
-        return False
+            self.executor.begin(grid_run)
 
     def _take(self, events: Sequence[Event]) -> None:
         """Records what has happened, and says it."""
         for event in events:
             if isinstance(event, Started):
+                again = ": its node was lost, it runs again" if event.name in self._began else ""
                 self._ran.append(event.name)
                 self._began[event.name] = time.monotonic()
                 node = {"node": event.node} if event.node else {}
                 self._record(event.name, state="running", **node)
-                self.say(f"{event.name}: started{f' on {event.node}' if event.node else ''}")
+                self.say(f"{event.name}: started{f' on {event.node}' if event.node else ''}{again}")
             elif isinstance(event, Ended):
                 self._end(event)
             elif isinstance(event, Lost):
@@ -220,21 +195,13 @@ class _Grid:
             self.say(f"    {line}")
 
     def _lose(self, event: Lost) -> None:
-        grid_run = self._given.pop(event.name)
-        self._began.pop(event.name, None)
-        self._losses[event.name] += 1
+        del self._given[event.name]
         if self.stop.name is not None:
             ran = event.name in self._ran
             self._record(event.name, state="stopped" if ran else "waiting")
-        elif self._losses[event.name] >= MOST_LOSSES:
-            why = f"lost {MOST_LOSSES} times, at last because {event.why}"
-            self._record(event.name, state="failed", log_tail=[why])
-            self.say(f"{event.name}: failed, {why}; {self._counts()}")
         else:
-            self._record(event.name, state="waiting")
-            self._locked_until[event.name] = time.monotonic() + LOCK_S
-            self._waiting.append(grid_run)
-            self.say(f"{event.name}: lost, {event.why}; it runs again")
+            self._record(event.name, state="failed", log_tail=[event.why])
+            self.say(f"{event.name}: failed, {event.why}; {self._counts()}")
 
     def _counts(self) -> str:
         """How far the grid is."""
@@ -243,18 +210,6 @@ class _Grid:
 
     def _count(self, state: State) -> int:
         return sum(self._state(grid_run) == state for grid_run in self.grid_runs)
-
-    def _prepare(self, grid_run: GridRun) -> list[str]:
-        """What the command is given; the folder of a run that starts anew is removed before."""
-        rest = ["--json", str(grid_run.folder / RESULT_FILE)]
-        rest += grid_run.with_engines(self.executor.engines)
-        if grid_run.resume and has_checkpoint(grid_run.folder):
-            again = [grid_run.arguments[0], *grid_run.said_again]
-            return [*again, "--resume", str(grid_run.folder), *rest]
-        if grid_run.folder.exists():
-            shutil.rmtree(grid_run.folder)
-        grid_run.folder.parent.mkdir(parents=True, exist_ok=True)
-        return [*grid_run.arguments, "--run-dir", str(grid_run.folder), *rest]
 
     def _state(self, grid_run: GridRun) -> State:
         state: State = self.records[grid_run.name]["state"]

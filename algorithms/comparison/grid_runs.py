@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,17 @@ class GridRun:
         """The words that give a process of the run its engines; none where its arguments do."""
         option = ENGINES_OPTIONS.get(self.arguments[0])
         return [] if option is None or option in self.arguments else [option, str(number)]
+
+    def words(self, engines: int) -> list[str]:
+        """What `chess-lab` is given; called where the run starts: the folder of one that starts anew is removed."""
+        rest = ["--json", str(self.folder / RESULT_FILE), *self.with_engines(engines)]
+        if self.resume and has_checkpoint(self.folder):
+            again = [self.arguments[0], *self.said_again]
+            return [*again, "--resume", str(self.folder), *rest]
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        return [*self.arguments, "--run-dir", str(self.folder), *rest]
 
     @property
     def log(self) -> Path:

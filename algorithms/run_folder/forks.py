@@ -152,7 +152,7 @@ def serve() -> None:
 
 def _run(arguments: list[str], log: str, parent: int) -> NoReturn:
     """Ends the process with the exit code of the command."""
-    cli = importlib.import_module(_CLI)  # a command that is run, as in `executors.local.COMMAND`
+    cli = importlib.import_module(_CLI)  # a command that is run, as in `executors.COMMAND`
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

@@ -25,8 +25,8 @@ from typing import Any
 
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
-from algorithms.comparison.executors.choice import add_options, jobs_of, open_executor
-from algorithms.comparison.executors.nodes import ClusterError
+from algorithms.comparison.cluster import ClusterError
+from algorithms.comparison.executors import add_options, jobs_of, open_executor
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.comparison.compare import StoppedError, compare
-from algorithms.comparison.executors.choice import add_options, jobs_of
+from algorithms.comparison.executors import add_options, jobs_of
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
 from algorithms.comparison.readings import UnreadableError, read_run

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from algorithms.comparison.cluster import ClusterError
 from algorithms.comparison.compare import StoppedError, compare
-from algorithms.comparison.executors.choice import add_options, jobs_of
-from algorithms.comparison.executors.nodes import ClusterError
+from algorithms.comparison.executors import add_options, jobs_of
 from algorithms.comparison.grid import GridError
 from algorithms.comparison.plan import Plan, Treatment
 from benchmarks.records.causes import write

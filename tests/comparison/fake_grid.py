@@ -11,7 +11,7 @@ from typing import Any
 
 from algorithms import PRESETS
 from algorithms.collapse.causes.cause import applied
-from algorithms.comparison.executors.executor import Executor
+from algorithms.comparison.executors import Executor
 from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig

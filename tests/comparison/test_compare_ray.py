@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from algorithms.comparison.executors.choice import open_executor
-from algorithms.comparison.executors.nodes import ClusterError
+from algorithms.comparison.cluster import ClusterError
+from algorithms.comparison.executors import open_executor
 from algorithms.run_folder.files import read_json
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_a_lost_node_costs_its_running_cells_and_the_table_is_that_of_one_machin
     cluster.remove_node(second, allow_graceful=False)
     output, _ = process.communicate(timeout=500)
     assert process.returncode == 0, output
-    assert output.count("it runs again") == 1, output
+    assert output.count("its node was lost, it runs again") == 1, output
     assert sum(": started on " in line for line in output.splitlines()) == 5
     ours, theirs = (json.loads((out / "comparison.json").read_text()) for out in (lost, whole))
     for part in ("cells", "families", "columns", "broken", "seeds"):

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from algorithms.commands import compare
-from algorithms.comparison.executors.choice import open_executor
-from algorithms.comparison.executors.executor import Cell, Event, Lost, Started
-from algorithms.comparison.executors.local import LocalProcesses, share
-from algorithms.comparison.executors.nodes import ClusterError, Report, Wanted, refusal, report
-from algorithms.comparison.grid import MOST_LOSSES, run_grid
+from algorithms.comparison.cluster import ClusterError, Wanted, had, look
+from algorithms.comparison.executors import (
+    Ended,
+    Event,
+    LocalProcesses,
+    Lost,
+    Started,
+    open_executor,
+    share,
+)
+from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
 from tests.comparison.test_grid import FAKE, grid_runs, quiet, starts
-
-HERE = Report("here", {"Python": "3.11.9", "ray": "2.60.0"}, True, None)
 
 
 @pytest.mark.parametrize(
@@ -68,77 +72,80 @@ def test_each_start_and_end_is_said_and_the_reason_of_a_failure_with_it(tmp_path
 
 
 @dataclasses.dataclass
-class Losing:
-    """Real processes, some of which are lost when they have written their checkpoint."""
+class Moving:
+    """A real process, which its executor begins again when its node is lost: as Ray does."""
 
     local: LocalProcesses
-    times: int
+    given: GridRun | None = None
     at_a_time: int | None = 2
-    engines: int = 1
 
     def about(self, num_cells: int) -> str:
         return "2 at a time on 2 nodes: 1 CPU and 1 engine each"
 
-    def begin(self, cell: Cell) -> None:
-        self.local.begin(cell)
+    def begin(self, grid_run: GridRun) -> None:
+        self.local.begin(grid_run)
+        if grid_run.name == "lost":
+            self.given = grid_run
 
     def events(self) -> list[Event]:
-        found = self.local.events()
-        for place, event in enumerate(found):
-            if isinstance(event, Started):
-                found[place] = Started(event.name, "far")
-            elif event.name == "lost" and self.times:  # type: ignore[union-attr]
-                self.times -= 1
-                found[place] = Lost("lost", "node far is gone")
+        found = []
+        for event in self.local.events():
+            if isinstance(event, Ended) and event.name == "lost" and self.given is not None:
+                self.local.begin(self.given)
+                self.given = None
+            else:
+                found.append(event)
         return found
 
     def stop(self, number: signal.Signals) -> None:
         self.local.stop(number)
 
 
-def test_a_lost_cell_runs_again_from_its_checkpoint_and_no_other_does(tmp_path: Path) -> None:
+def test_a_cell_that_is_begun_again_goes_on_from_its_checkpoint_and_is_told_of(
+    tmp_path: Path,
+) -> None:
     said: list[str] = []
     (tmp_path / "go").write_text("")
     asked = grid_runs(tmp_path, "waits-with-checkpoint:lost", "ends:b")
-    grid = run_grid(asked, tmp_path, Losing(LocalProcesses(2, command=FAKE), 1), say=said.append)
+    grid = run_grid(asked, tmp_path, Moving(LocalProcesses(2, command=FAKE)), say=said.append)
     assert grid.exit_code == 0 and set(grid.ran) == {"lost", "b"}
     assert starts(tmp_path, "lost") == ["begun", "resumed"] and starts(tmp_path, "b") == ["begun"]
-    assert "lost: lost, node far is gone; it runs again" in said and "b: started on far" in said
+    assert said.count("lost: started: its node was lost, it runs again") == 1
 
 
-def test_a_cell_that_loses_its_node_every_time_is_given_up(tmp_path: Path) -> None:
-    asked = grid_runs(tmp_path, "ends:lost", "ends:b")
-    grid = run_grid(asked, tmp_path, Losing(LocalProcesses(2, command=FAKE), 9), say=quiet)
-    assert [each.state for each in grid.outcomes] == ["failed", "finished"]
-    assert len(starts(tmp_path, "lost")) == MOST_LOSSES
+@dataclasses.dataclass
+class Losing(Moving):
+    """An executor that has given a cell up."""
+
+    def begin(self, grid_run: GridRun) -> None:
+        self.lost = grid_run.name
+
+    def events(self) -> list[Event]:
+        return [Started(self.lost, "far"), Lost(self.lost, "node far is gone")]
+
+
+def test_a_cell_that_its_executor_has_given_up_failed_and_the_reason_is_told(
+    tmp_path: Path,
+) -> None:
+    losing = Losing(LocalProcesses(1, command=FAKE))
+    grid = run_grid(grid_runs(tmp_path, "ends:lost"), tmp_path, losing, say=quiet)
+    assert [each.state for each in grid.outcomes] == ["failed"]
     assert "node far is gone" in "\n".join(grid.lines())
 
 
-@pytest.mark.parametrize(
-    ("found", "says"),
-    [
-        (HERE, None),
-        (dataclasses.replace(HERE, versions={"Python": "3.12.1", "ray": "2.60.0"}),
-         "node there has Python 3.12.1 and this machine 3.11.9"),
-        (dataclasses.replace(HERE, sees_marker=False), "node there does not see /shared/out"),
-        (dataclasses.replace(HERE, evaluator="stockfish-17"), "node there has the evaluator stock"),
-    ],
-)  # fmt: skip
-def test_a_node_that_differs_is_refused_by_name(found: Report, says: str | None) -> None:
-    why = refusal(dataclasses.replace(found, host="there"), HERE, Path("/shared/out"))
-    assert why is None if says is None else why is not None and why.startswith(says)
-
-
-def test_a_machine_does_not_differ_from_itself_and_sees_only_the_marker_that_is_there(
-    tmp_path: Path,
-) -> None:
+def test_a_node_that_differs_or_does_not_see_the_folder_is_refused_by_name(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     marker.write_text("abc")
-    here = report(Wanted(str(marker), "abc", None))
-    assert here.sees_marker and refusal(here, here, tmp_path) is None
-    assert not report(Wanted(str(marker), "other", None)).sees_marker
-    unknown = report(Wanted(str(marker), "abc", "stockfish:path=/nowhere/engine"))
-    assert str(unknown.evaluator).startswith("none (No Stockfish at")
+    wanted = Wanted(marker, "abc", None, had(None))
+    host, why = look(wanted)
+    assert host and why is None
+    other = dataclasses.replace(wanted, has=wanted.has | {"Python": "3.1"})
+    assert f"node {host} has Python 3." in str(look(other)[1])
+    assert f"node {host} does not see {tmp_path}" in str(
+        look(dataclasses.replace(wanted, token="x"))[1]
+    )
+    missing = had("stockfish:path=/nowhere/engine")["the evaluator"]
+    assert str(missing).startswith("none (No Stockfish at")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.comparison.executors.local import LocalProcesses
+from algorithms.comparison.executors import LocalProcesses
 from algorithms.comparison.grid import GridError, lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.files import read_json, replace_json
@@ -23,7 +23,7 @@ FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
 DRIVER = """
 import sys
 from pathlib import Path
-from algorithms.comparison.executors.local import LocalProcesses
+from algorithms.comparison.executors import LocalProcesses
 from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
 out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]

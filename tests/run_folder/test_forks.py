@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.comparison.executors.local import LocalProcesses
+from algorithms.comparison.executors import LocalProcesses
 from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.reports.run_files import read_metrics
