@@ -91,8 +91,7 @@ def run(arguments: Sequence[str]) -> int:
         so_far = [] if options.resume is None else read_metrics(options.resume, begun=False)
         with joined_processes() as processes:
             leads = processes.rank == 0
-            together = {"processes": processes} if processes.count > 1 else {}
-            result = train(config, resume=resume, watch=Watch(so_far), **together)
+            result = train(config, resume=resume, watch=Watch(so_far), processes=processes)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         complain("chess-lab train", error)
