@@ -135,7 +135,7 @@ def _claims(root: Path, groups: Sequence[Group], notes: list[str]) -> list[Claim
     The runs of a comparison are not analysed a second time: it said beforehand which columns are
     compared, and corrected for their number.
     """
-    from algorithms.comparison.found_runs import MAX_COLUMNS, compare_found
+    from algorithms.comparison.analysis import MAX_COLUMNS, compare_found
     from algorithms.reports.page import comparison_file, family_claims, read_claims
     from algorithms.reports.run_files import RunFileError
 

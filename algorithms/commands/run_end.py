@@ -17,8 +17,8 @@ Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and its purpose."""
 
 
-class Result(Protocol):
-    """The result of a run."""
+class EndedRun(Protocol):
+    """What the end of a run is said from: its result."""
 
     @property
     def stopped_by(self) -> str | None:
@@ -31,7 +31,7 @@ class Result(Protocol):
         """The result for programs."""
 
 
-def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list[str]]) -> int:
+def end_of_run(result: EndedRun, json: Path | None, further: Callable[[bool], list[str]]) -> int:
     """Exit code; prints the result, what stopped the run, and the commands that go on from it.
 
     Args:
@@ -48,7 +48,7 @@ def end_of_run(result: Result, json: Path | None, further: Callable[[bool], list
     return code
 
 
-def code_of(result: Result) -> int:
+def code_of(result: EndedRun) -> int:
     """Exit code of a run: 0, or that of the signal that stopped it."""
     name = result.stopped_by
     return 128 + signal.Signals[name].value if name and name in signal.Signals.__members__ else 0

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from algorithms.comparison.analysis import analyse, family_lines
 from algorithms.comparison.controls import Control, judged, make_controls
 from algorithms.comparison.executors import Executor, open_executor
 from algorithms.comparison.grid import lock_grid, run_grid
@@ -21,7 +22,6 @@ from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
 from algorithms.comparison.readings import RunSummary, mixed_readings
-from algorithms.comparison.result import analyse, family_lines
 from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.run_folder import environment
@@ -40,7 +40,7 @@ class StoppedError(RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class ComparisonResult:
     """The result of a comparison.
 
     Attributes:
@@ -79,7 +79,7 @@ def compare(
     cell_cpus: int | None = None,
     say: Callable[[str], None] = print,
     retry_failed: bool = False,
-) -> Result:
+) -> ComparisonResult:
     """The result of a comparison, which is also written; runs that are not finished yet are run first.
 
     Args:
@@ -137,7 +137,7 @@ class _Comparison:
 
     def run(
         self, variants: Sequence[Variant], extra: Sequence[Variant], controls: Sequence[Control]
-    ) -> Result:
+    ) -> ComparisonResult:
         """Everything, one stage after the other."""
         rates = self._tuned(variants)
         variants = with_choices(variants, rates, {})
@@ -176,7 +176,7 @@ class _Comparison:
         }
         path = self.out / RESULT_FILE
         replace_json(path, values)
-        return Result(values, path)
+        return ComparisonResult(values, path)
 
     def _run_all(self, grid_runs: Sequence[GridRun], folder: Path) -> GridResult:
         grid = run_grid(

@@ -1,30 +1,25 @@
-"""The variants of a comparison: presets x grid values x treatments, and the settings that all share."""
+"""The variants of a comparison: presets x values of `--grid` x treatments, and the settings that all share."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import re
+import types
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from algorithms.collapse.causes.cause import applied
-from algorithms.comparison.axes import (
-    ABSENT,
-    combinations,
-    last_part,
-    parse_axis,
-    settings_of,
-    value_at,
-)
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
+from algorithms.config.changes import settings_of
 from algorithms.config.compatibility import check_settings
 from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
-from algorithms.core.checks import require
+from algorithms.core.checks import require, require_choice
 from algorithms.reports.tasks import TASK
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
@@ -36,6 +31,8 @@ ROLLOUTS: dict[str, dict[str, int]] = {
 
 SHARED = (*itertools.chain(*TASK.values()), "algorithm.gamma", "algorithm.credit")
 """First parts of the settings that all variants share if they have them: the task, and the credit horizon."""
+
+NOT_IN_A_GRID = ("seed", "run_dir", "preset", "cause", "track", "env.cache", "preflight")
 
 MOVES_PER_EVALUATION = 2_048
 """An evaluation takes about as long as 1,000 scored moves of GRPO do."""
@@ -131,7 +128,7 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
         "credit": "step" if plan.form == "positions" else "return_to_go",
         "group_size": GROUP_SIZE,
     }
-    fields = set(settings_of(start.algorithm))
+    fields = {each.name for each in settings_of(start.algorithm)}
     states = rollout["num_envs"] * rollout["num_plies"]
     if plan.form == "games":
         states *= GROUP_SIZE
@@ -148,6 +145,86 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
         settings |= {"policy.size": "tiny"}
     env = EnvConfig(evaluator=plan.evaluator)
     return applied(dataclasses.replace(start, env=env), settings)
+
+
+def parse_axis(
+    text: str, configs: Sequence[TrainConfig], plan: Plan
+) -> tuple[str, tuple[Any, ...]]:
+    """(dotted name, values) of "key=v1,v2"; the key may be the last part of the name alone.
+
+    Raises:
+        ValueError: there is no such setting or value, or the comparison decides it itself.
+    """
+    key, equals, listed = text.partition("=")
+    require(
+        bool(key and equals and listed),
+        f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
+    )
+    single = [each for config in configs for each in settings_of(config) if each.is_single]
+    kinds = {each.name: each.hint for each in single if each.name not in NOT_IN_A_GRID}
+    short = [name for name in kinds if last_part(name) == key]
+    if key not in kinds and len(short) == 1:
+        key = short[0]
+    require(
+        key in kinds or not short, f"--grid {key}: ambiguous, it is one of {' and '.join(short)}"
+    )
+    require_choice("--grid", key, [*kinds, *map(last_part, kinds)] if "." not in key else kinds)
+    require(
+        not key.startswith("regularizer.ent_coef") or plan.treatments == ("preset",),
+        f"--grid {key}: --regularization decides it; give --regularization preset beside it",
+    )
+    values = tuple(_parsed(f"--grid {key}", value, kinds[key]) for value in listed.split(","))
+    return key, values
+
+
+def combinations(
+    grid: Sequence[tuple[str, tuple[Any, ...]]], config: TrainConfig
+) -> list[dict[str, Any]]:
+    """Every combination of the grid's values, of the settings that this run has."""
+    own = [(key, values) for key, values in grid if value_at(config, key) is not ABSENT]
+    keys = [key for key, _ in own]
+    return [
+        dict(zip(keys, values, strict=True))
+        for values in itertools.product(*(values for _, values in own))
+    ]
+
+
+def last_part(name: str) -> str:
+    """The name of a setting without what it is in."""
+    return name.rpartition(".")[2]
+
+
+ABSENT = object()
+"""The value of a setting that a run does not have."""
+
+
+def value_at(config: Any, name: str) -> Any:
+    """The value of a dotted setting; `ABSENT` where the algorithm has no such field."""
+    for part in name.split("."):
+        config = getattr(config, part, ABSENT)
+    return config
+
+
+def _parsed(what: str, text: str, hint: Any) -> Any:
+    """The value that a text means in a field of this type."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(hint) if union else (hint,)
+    if text == "None" and type(None) in kinds:
+        return None
+    for kind in kinds:
+        if typing.get_origin(kind) is Literal:
+            require_choice(what, text, typing.get_args(kind))
+            return text
+    if bool in kinds:
+        require_choice(what, text, ("True", "False"))
+        return text == "True"
+    try:
+        for kind in (int, float):
+            if kind in kinds:
+                return kind(text)
+    except ValueError:
+        raise ValueError(f"{what}: {text!r} is no number; give one") from None
+    return text
 
 
 def moves_per_update(config: TrainConfig) -> int:
@@ -175,8 +252,9 @@ def with_intervals(config: TrainConfig, least: int = EVALUATIONS) -> TrainConfig
 def mixed_settings(variants: Sequence[Variant]) -> list[str]:
     """Sentences on the settings that should be equal in the variants and are not; empty where all are."""
     found = []
-    names = [name for variant in variants for name in settings_of(variant.config)]
-    for name in dict.fromkeys(name for name in names if name.startswith(SHARED)):
+    every = [each for variant in variants for each in settings_of(variant.config)]
+    names = [each.name for each in every if each.is_single and each.name.startswith(SHARED)]
+    for name in dict.fromkeys(names):
         values: dict[str, list[str]] = {}
         for variant in variants:
             value = value_at(variant.config, name)

@@ -16,7 +16,7 @@ import pytest
 from algorithms import PRESETS, cli
 from algorithms.commands.parser import flags_ending_in
 from algorithms.commands.run_options import options_of
-from algorithms.comparison.axes import value_at
+from algorithms.comparison.variants import value_at
 from algorithms.config import files as config_file
 from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainConfig

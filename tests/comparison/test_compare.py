@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from algorithms.comparison import compare as comparing
-from algorithms.comparison.compare import Result, compare
+from algorithms.comparison.compare import ComparisonResult, compare
 from algorithms.comparison.jobs import MixedError
 from algorithms.comparison.plan import TRIED_RATES, Plan
 from algorithms.comparison.tuning import TuningError
@@ -36,16 +36,16 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGrid:
     return fake
 
 
-def run(grid: FakeGrid, plan: Plan) -> Result:
+def run(grid: FakeGrid, plan: Plan) -> ComparisonResult:
     return compare(plan, grid.out, say=lambda line: None)
 
 
-def compared(grid: FakeGrid, *columns: str, **settings: Any) -> Result:
+def compared(grid: FakeGrid, *columns: str, **settings: Any) -> ComparisonResult:
     """The columns without regularisation."""
     return run(grid, Plan(columns, treatments=NONE, **settings))
 
 
-def claims_of(result: Result, family: str, which: int = 0) -> list[str]:
+def claims_of(result: ComparisonResult, family: str, which: int = 0) -> list[str]:
     said: list[str] = result.values["families"][family]["quantities"][which]["claims"]
     return said
 

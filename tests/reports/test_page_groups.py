@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.comparison.found_runs import compare_found
+from algorithms.comparison.analysis import compare_found
 from algorithms.reports.page import (
     Claims,
     PageNotes,

@@ -81,7 +81,7 @@ def make_matrix(
     """The matrix of a quantity of comparison.json; None where no pair was compared.
 
     Args:
-        quantity: as `algorithms.comparison.result` writes it.
+        quantity: as `algorithms.comparison.analysis` writes it.
         names: the comparison's name of a column -> the page's; one that is not in it keeps its own.
         mixed: tells columns (by the comparison's names) that had different tasks.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.comparison.found_runs import MAX_COLUMNS, compare_found
+from algorithms.comparison.analysis import MAX_COLUMNS, compare_found
 from algorithms.reports.run_files import RunRecord
 from tests.reports.run_folders import config, learning_rows
 
