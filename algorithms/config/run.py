@@ -7,19 +7,16 @@ The algorithm's own dataclass is its configuration: `TrainConfig.algorithm` hold
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from algorithms.config.sections import (
-    EnvConfig,
-    MatchConfig,
-    OptimizerConfig,
-    RolloutConfig,
-)
-from algorithms.core.checks import Count, Rule, check_fields, require
+from algorithms.core.checks import Count, Positive, Rule, Share, check_fields, require
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
+from chess_env.custom_objects import spec_of
+from chess_env.rewards.rewards import reward_text
 
 __all__ = [
     "ALL_MOVES_GUESS",
@@ -50,6 +47,189 @@ Kept = Annotated[
 
 ALL_MOVES_GUESS = 40
 """Legal moves of a position (a high guess), for a run that scores all of them and has no figure yet."""
+
+
+NotNegative = Annotated[
+    float,
+    Rule(
+        lambda rate: 0 <= rate < math.inf,
+        "it must be a finite number, at least 0, or None for constant",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """How moves are sampled.
+
+    Attributes:
+        form: "positions": group_size moves are sampled from the same position at every ply, and
+            the first one is played on; "games": group_size whole games from the same start.
+        num_envs: boards P (positions form) or start positions P (games form) side by side.
+        num_plies: plies T played on every board in one rollout; one rollout scores up to
+            num_envs x num_plies x group_size moves.
+        temperature: softmax temperature of sampling AND learning; higher is more random.
+        train_sides: games form only: learn from "both" sides' moves, or from those of the side
+            that is to move at the start ("start").
+        teacher_fraction: share of the opponent's plies, in [0, 1], that are played by the
+            evaluator's best move; needs the games form and train_sides "start".
+        greedy_fraction: positions form only: share of the plies, in [0, 1], that are played on with
+            the policy's most probable move instead of its first sample; samples and rewards do not
+            change. A broad policy then still visits the positions that its greedy play leads to.
+        sync_interval_updates: the policy that samples is brought up to date every so many updates;
+            above 1 the rollouts are stale and the ratio is not 1 at the first step.
+    """
+
+    form: Literal["positions", "games"] = "positions"
+    num_envs: Count = 64
+    num_plies: Count = 4
+    temperature: Positive = 1.0
+    train_sides: Literal["both", "start"] = "both"
+    teacher_fraction: Share = 0.0
+    greedy_fraction: float = 0.0
+    sync_interval_updates: Count = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, "rollout")
+        require(
+            self.train_sides == "both" or self.form == "games",
+            f"rollout.train_sides is {self.train_sides!r} and rollout.form {self.form!r}: streams of "
+            "positions have no start player; set rollout.form to games, or train_sides to both",
+        )
+        require(
+            0 <= self.greedy_fraction <= 1
+            and (self.greedy_fraction == 0 or self.form == "positions"),
+            f"rollout.greedy_fraction is {self.greedy_fraction} and rollout.form {self.form!r}: it is a "
+            "share, in [0, 1], and games are played with the moves that are learned from; set it to 0, or "
+            "rollout.form to positions",
+        )
+        require(
+            self.teacher_fraction == 0 or (self.form, self.train_sides) == ("games", "start"),
+            f"rollout.teacher_fraction is {self.teacher_fraction}: a teacher plays plies that nobody "
+            "learns from; set rollout.form to games and rollout.train_sides to start",
+        )
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """The game and its rewards.
+
+    Attributes:
+        evaluator: scores positions: "auto" (Stockfish where found, otherwise the built-in
+            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
+            "module:Name" of your own. "ray:" before one of them, as in "ray:stockfish:depth=6", asks
+            engines on all machines of a Ray cluster (docs/scaling.md).
+        num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
+            With "ray:" the engines of the whole cluster.
+        reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
+            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
+        start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
+            "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
+            "module:Name" of your own.
+        max_plies: a game is cut (truncated, not ended) this many plies after its start position;
+            fewer means more different starts. None: rollout.num_plies, so every rollout begins
+            with fresh starts.
+        cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
+        opponent: answers inside every step, a player of `chess_env.games.players`: "random", "builtin",
+            "stockfish:nodes=1", any of them with "@random=SHARE" behind it. Only the learner's moves
+            are then sampled, scored and counted, one for each position. None: self-play.
+    """
+
+    evaluator: str = "auto"
+    num_engines: Count = 2
+    reward: str | None = None
+    start_positions: str = "random_plies:2-40"
+    max_plies: Count | None = None
+    cache: str | None = None
+    opponent: str | None = None
+
+    def __post_init__(self) -> None:
+        # The record of a run is text: a class or function is kept as its name, module:Name.
+        object.__setattr__(self, "reward", reward_text(self.reward))
+        for name in ("evaluator", "start_positions"):
+            if not isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
+        check_fields(self, "env")
+        require(
+            self.evaluator != "none",
+            "env.evaluator is 'none': training needs scores; "
+            "set it to auto, stockfish:depth=4 or builtin",
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer (Adam).
+
+    Attributes:
+        learning_rate: Adam's step size at the start; raising it learns and collapses faster. None: the
+            network's own (docs/networks.md).
+        lr_final: the step size at the end of the budget (linear in between); None means constant.
+        warmup_updates: updates over which the step size rises linearly from 0.
+        max_grad_norm: the gradient is scaled down to this norm where it is longer.
+        minibatch_size: positions in one optimizer step; all moves of a position stay together.
+        frozen_layers: modules or parameters of the network that are not trained, by the beginning of
+            their names (resnet: stem, square_bias, body, body.0, norm, from_vector, to_vector, ...; move_net and
+            transformer: embedding, body, body.0, norm, head, head.fact_features, ...).
+    """
+
+    learning_rate: Positive | None = None
+    lr_final: NotNegative | None = 0.0
+    warmup_updates: Annotated[int, Rule(lambda n: n >= 0, "it must be at least 0")] = 0
+    max_grad_norm: Positive = 1.0
+    minibatch_size: Count = 32
+    frozen_layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, "optimizer")
+
+    def settled(self, policy: NetworkConfig) -> OptimizerConfig:
+        """These settings, with the network's own step size where none is given."""
+        if self.learning_rate is not None:
+            return self
+        return dataclasses.replace(self, learning_rate=policy.learning_rate)
+
+    @property
+    def full_learning_rate(self) -> float:
+        """The step size at the start, after the warm-up.
+
+        Raises:
+            ValueError: it is still None: no network has decided it.
+        """
+        if self.learning_rate is None:
+            raise ValueError(
+                "optimizer.learning_rate is None: give a number, or take OptimizerConfig.settled(policy)"
+            )
+        return self.learning_rate
+
+    def learning_rate_at(self, update: int, progress: float) -> float:
+        """Step size of update `update` (from 0) when `progress` (0..1) of the budget is used."""
+        first = self.full_learning_rate
+        final = first if self.lr_final is None else self.lr_final
+        rate = first + (final - first) * min(1.0, progress)
+        return rate * min(1.0, (update + 1) / (self.warmup_updates + 1))
+
+
+@dataclass(frozen=True)
+class MatchConfig:
+    """Short matches during the run, of the policy's most probable moves.
+
+    Attributes:
+        opponents: players of `chess_env.games.players`, e.g. random material builtin; none: no matches.
+        games: in each match, even: every opening is played with both colours.
+        interval_updates: updates between matches; one more is played at the end.
+    """
+
+    opponents: tuple[str, ...] = ()
+    games: Count = 40
+    interval_updates: Count = 200
+
+    def __post_init__(self) -> None:
+        check_fields(self, "match")
+        require(
+            self.games % 2 == 0,
+            f"match.games is {self.games}: every opening is played twice; set it to an even number",
+        )
 
 
 @dataclass(frozen=True)

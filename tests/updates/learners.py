@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from algorithms.config.sections import OptimizerConfig
+from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Controls
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
