@@ -135,7 +135,7 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.grpo", "from algorithms.regularization import Regularizer"),
         ("algorithms.regularization", "from chess_env.moves import NUM_ACTIONS"),
         ("algorithms.run_folder.log", "import torch"),
-        ("algorithms.rollouts.games", "from algorithms.updates.targets import make_targets"),
+        ("algorithms.rollouts.collect", "from algorithms.updates.targets import make_targets"),
         ("algorithms.training.trainer", "from algorithms import cli"),
         ("algorithms.training.trainer", "from algorithms.playing.uci import engine"),
         ("algorithms.playing.position", "from algorithms.collapse import causes"),
@@ -158,7 +158,7 @@ def test_the_checker_catches_a_forbidden_import(module: str, source: str) -> Non
         ("algorithms.core.advantages", "from . import batch"),
         ("algorithms.grpo", "from algorithms.core.advantages import group_relative"),
         ("algorithms.run_folder.checkpoint", "import torch"),
-        ("algorithms.rollouts.games", "from chess_env.vector_env import ChessSelfPlayVectorEnv"),
+        ("algorithms.rollouts.collect", "from chess_env.vector_env import ChessSelfPlayVectorEnv"),
         ("chess_env.env", "import chess\nimport gymnasium\nfrom chess_env import moves"),
     ],
 )

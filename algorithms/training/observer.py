@@ -20,7 +20,7 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret, prepare_slice, regret_cp
 from algorithms.evaluation.match_play import MatchPlay
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.collect import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots

@@ -23,7 +23,7 @@ from algorithms.doctor.findings import Finding, Named
 from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DTYPES
-from algorithms.rollouts.planes import positions_of
+from algorithms.rollouts.sampling import positions_of
 from algorithms.training.session import Session
 from chess_env.evaluators import CachedEvaluator, Evaluator
 from chess_env.rules.rules import hash_batch

@@ -24,10 +24,9 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.weights import initialise
 from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
-from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.collect import Collected
 from algorithms.rollouts.seen_positions import SeenPositions
-from algorithms.rollouts.shard import Shard
-from algorithms.rollouts.worker import RolloutWorker
+from algorithms.rollouts.worker import RolloutWorker, Shard
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
 from algorithms.updates.learner import Learner, make_optimizer

@@ -14,7 +14,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.core.batch_metrics import policy_metrics, sample_metrics
 from algorithms.networks.device import out_of_memory
 from algorithms.processes import Alone, Processes
-from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.collect import Collected
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.going_on import newest_checkpoint
 from algorithms.run_folder.log import ANEW

@@ -18,7 +18,7 @@ from algorithms.networks.build import build_policy, compile_trunk
 from algorithms.networks.device import choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.reports.run_files import read_metrics
-from algorithms.rollouts.planes import planes_of
+from algorithms.rollouts.sampling import planes_of
 from algorithms.testing.network import states
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

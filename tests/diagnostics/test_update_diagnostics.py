@@ -17,7 +17,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from algorithms.updates.learner import Learner
 from algorithms.updates.targets import Targets, make_targets
 from algorithms.updates.update import update

@@ -36,7 +36,7 @@ EDITS = (
         "    planes[PLANE_INDEX.black_to_move] = not board.turn",
     ),
     (
-        "algorithms/rollouts/planes.py",
+        "algorithms/rollouts/sampling.py",
         "    en_passant = (state >> 4) & 63",
         "    planes[:, PLANE_INDEX.black_to_move] = (state >> 10) & 1",
     ),
@@ -45,7 +45,7 @@ EDITS = (
 COMPARE = """
 import chess, numpy as np, torch
 import chess_env
-from algorithms.rollouts.planes import planes_of
+from algorithms.rollouts.sampling import planes_of
 from chess_env.games.reference_game import observation
 from chess_env.observation import NUM_PLANES, PLANE_INDEX, encode_batch
 from chess_env.positions.start_positions import RandomPlies

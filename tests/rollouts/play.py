@@ -11,10 +11,8 @@ import torch
 
 from algorithms.core.batch import RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.rollouts.games import collect_games
-from algorithms.rollouts.positions import collect_positions
-from algorithms.rollouts.sampler import Sampler
-from algorithms.rollouts.state import VecState
+from algorithms.rollouts.collect import collect_games, collect_positions
+from algorithms.rollouts.sampling import Sampler, VecState
 
 SAMPLER = ("temperature", "generator", "device", "greedy_fraction", "policy_version")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from chess_env.rules.rules import hash_batch
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.dynamic_sampling import (
+from algorithms.rollouts.collect import (
     MAX_EXTRA_ROLLOUTS,
     collect_live,
     live_groups,

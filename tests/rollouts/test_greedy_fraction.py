@@ -12,7 +12,7 @@ import torch
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from algorithms.training.session import Session
 from chess_env.observation import PLANE_INDEX
 from tests.rollouts.play import play_positions

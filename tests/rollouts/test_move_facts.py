@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.dynamic_sampling import replace_groups
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import replace_groups, start_rollout
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.move_facts import FACT_INDEX, NUM_MOVE_FACTS
 from chess_env.moves import move_to_action

@@ -6,7 +6,7 @@ import chess
 import numpy as np
 import torch
 
-from algorithms.rollouts.planes import planes_of, positions_of
+from algorithms.rollouts.sampling import planes_of, positions_of
 from chess_env.observation import PLANES, encode_batch
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.rules.fen import pack_fens

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.rollouts.positions import start_rollout
-from algorithms.rollouts.state import VecState
+from algorithms.rollouts.collect import start_rollout
+from algorithms.rollouts.sampling import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import NUM_PLANES, encode_batch

@@ -13,7 +13,7 @@ import torch
 from gymnasium.error import ResetNeeded
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from chess_env.evaluators import CachedEvaluator, EngineError
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.vector_play import choose, make

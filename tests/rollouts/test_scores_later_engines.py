@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from chess_env.evaluators import StockfishEvaluator
 from tests.env.vector_play import make
 from tests.rollouts.play import play_positions

@@ -18,7 +18,7 @@ from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from algorithms.reports.run_files import read_metrics
-from algorithms.rollouts.dynamic_sampling import Collected
+from algorithms.rollouts.collect import Collected
 from algorithms.training.preflight import PreflightError, measure_first_rollout
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

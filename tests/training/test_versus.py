@@ -17,7 +17,7 @@ from algorithms.grpo import GRPO
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from algorithms.training.trainer import train
 from tests.rollouts.play import play_positions
 from tests.small import CPU, VecOf, make_batch

@@ -23,7 +23,7 @@ from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
 from algorithms.reports.run_files import read_metrics
-from algorithms.rollouts.positions import start_rollout
+from algorithms.rollouts.collect import start_rollout
 from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
 from algorithms.training import session as session_module

@@ -1,10 +1,10 @@
-"""One ply on all boards: a forward pass, and moves that are drawn, scored and played."""
+"""One ply on all boards: what the network reads of them, and moves that are drawn, scored and played."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,12 +13,178 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.rollouts.sampler import Sampler, to_device
-from algorithms.rollouts.state import VecState
+from algorithms.networks.policy_net import PolicyNet
+from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
 from chess_env.rules.rules import hash_batch
 
 if TYPE_CHECKING:
     from chess_env.vector_env import ChessSelfPlayVectorEnv
+
+
+@dataclasses.dataclass
+class VecState:
+    """The boards as they stand between two rollouts, so that the streams of play go on.
+
+    Attributes:
+        positions: uint64 `[N, 8]`, packed; the planes are made where the network runs.
+        repetitions: uint8 `[N]`, earlier occurrences of each position in its game.
+        legal_ids: int16 `[N, 218]` ascending, padded with -1.
+        num_legal: int16 `[N]`.
+        ply: int32 `[N]`.
+        turn: int8 `[N]`, 1 White.
+        phase: int8 `[N]`.
+        score_cp: int32 `[N]`, side to move's view, centipawns; None without an evaluator.
+        move_facts: uint8 `[N, 218, F]` of each legal move; None where the boards were made without.
+    """
+
+    positions: NDArray[np.uint64]
+    repetitions: NDArray[np.uint8]
+    legal_ids: NDArray[np.int16]
+    num_legal: NDArray[np.int16]
+    ply: NDArray[np.int32]
+    turn: NDArray[np.int8]
+    phase: NDArray[np.int8]
+    score_cp: NDArray[np.int32] | None = None
+    move_facts: NDArray[np.uint8] | None = None
+
+    @classmethod
+    def of(cls, vec: ChessSelfPlayVectorEnv, info: Mapping[str, Any]) -> VecState:
+        """The boards of `vec` after the `reset` or `step` that returned `info`; keeps its arrays."""
+        names = ("legal_ids", "num_legal", "ply", "turn", "phase")
+        named = {name: info[name] for name in names}
+        named |= {name: info[name] for name in ("score_cp", "move_facts") if name in info}
+        return cls(vec.positions, vec.repetitions, **named)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, each of shape `[boards, ...]`, for a checkpoint."""
+        named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in named.items() if value is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> VecState:
+        """The inverse of `to_arrays`."""
+        return cls(**arrays)
+
+
+# The groups that both directions treat as one.
+_OWN_MEN = slice(PLANE_INDEX.mover_pawn, PLANE_INDEX.mover_king + 1)
+_THEIR_MEN = slice(PLANE_INDEX.opponent_pawn, PLANE_INDEX.opponent_king + 1)
+_RIGHTS = slice(PLANE_INDEX.mover_castles_kingside, PLANE_INDEX.opponent_castles_queenside + 1)
+
+
+def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
+    """uint8 `[N, C, 8, 8]`: the planes of `chess_env.observation.encode_batch`, on the positions' device.
+
+    Args:
+        positions: int64 `[N, 8]`, packed positions (the bits of `chess_env.rules.movegen`'s uint64 words).
+        repetitions: uint8 `[N]`, earlier occurrences of each position in its game.
+    """
+    squares = torch.arange(64, device=positions.device)
+    men = ((positions[:, :7, None] >> squares) & 1).to(torch.uint8)
+    kinds, own = men[:, :6], men[:, 6:]
+    state = positions[:, 7, None]
+    planes = torch.empty((len(positions), NUM_PLANES, 64), dtype=torch.uint8, device=men.device)
+    planes[:, _OWN_MEN] = kinds * own
+    planes[:, _THEIR_MEN] = kinds * (1 - own)
+    planes[:, _RIGHTS] = ((state >> squares[:4]) & 1).unsqueeze(-1)
+    en_passant = (state >> 4) & 63
+    planes[:, PLANE_INDEX.en_passant] = (squares == en_passant) & (en_passant > 0)
+    planes[:, PLANE_INDEX.repetitions] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
+    planes[:, PLANE_INDEX.rule50_clock] = ((state >> 16) & 0xFFFF).clamp(max=MAX_RULE50)
+    return planes.view(-1, NUM_PLANES, 8, 8)
+
+
+def positions_of(planes: Tensor, side: Tensor) -> Tensor:
+    """int64 `[N, 8]`: the packed positions that the planes show; the inverse of `planes_of`.
+
+    The planes say nothing of the full-move number (0 here) and end the rule-50 clock at 100.
+
+    Args:
+        planes: uint8 `[N, C, 8, 8]`, mover's view.
+        side: int8 `[N]`, side to move, 1 White, 0 Black.
+    """
+    squares = torch.arange(64, device=planes.device)
+    cells = planes.flatten(2).long()
+    # One bit for each square, so no sum carries.
+    own = (cells[:, _OWN_MEN] << squares).sum(-1)
+    theirs = (cells[:, _THEIR_MEN] << squares).sum(-1)
+    positions = torch.zeros((len(planes), 8), dtype=torch.int64, device=planes.device)
+    positions[:, :6] = own | theirs
+    positions[:, 6] = own.sum(-1)
+    rights = (cells[:, _RIGHTS, 0] << squares[:4]).sum(-1)
+    en_passant = (cells[:, PLANE_INDEX.en_passant] * squares).sum(-1) << 4
+    black = (1 - side.long()) << 10
+    positions[:, 7] = rights | en_passant | black | (cells[:, PLANE_INDEX.rule50_clock, 0] << 16)
+    return positions
+
+
+class NetworkInputs(NamedTuple):
+    """The network's inputs for N boards, on its device.
+
+    Attributes:
+        obs: uint8 `[N, C, 8, 8]` planes.
+        legal_ids: int16 `[N, L]`, padded with -1 to the longest list of legal moves.
+        move_facts: uint8 `[N, L, F]`; None where the network reads none.
+    """
+
+    obs: Tensor
+    legal_ids: Tensor
+    move_facts: Tensor | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+    """The policy that plays, and how its moves are drawn.
+
+    Attributes:
+        policy: the behaviour policy.
+        temperature: softmax temperature.
+        generator: source of the samples, on `device`.
+        device: where the network runs and the batch lives.
+        greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
+            probable move in place of a sample.
+        policy_version: number of updates that `policy` has had.
+    """
+
+    policy: PolicyNet
+    temperature: float
+    generator: torch.Generator
+    device: torch.device
+    greedy_fraction: float = 0.0
+    policy_version: int = 0
+
+    def see(self, state: VecState) -> NetworkInputs:
+        """The policy's inputs for the boards."""
+        packed = to_device(state.positions.view(np.int64), self.device)
+        planes = planes_of(packed, to_device(state.repetitions, self.device))
+        return self.with_moves(planes, vars(state), slice(None))
+
+    def with_moves(
+        self, obs: Tensor, boards: Mapping[str, Any], rows: NDArray[np.int64] | slice
+    ) -> NetworkInputs:
+        """The planes `[n, C, 8, 8]` of some boards with their legal moves, cut to the longest list.
+
+        Args:
+            obs: on the device.
+            boards: `legal_ids`, `num_legal` and, where the policy reads them, `move_facts` of N boards,
+                as in the environment's `info`.
+            rows: which of them, n.
+        """
+        width = int(boards["num_legal"][rows].max())
+        legal_ids = to_device(boards["legal_ids"][rows, :width], self.device)
+        facts = boards.get("move_facts") if self.policy.reads_move_facts else None
+        if facts is None:
+            return NetworkInputs(obs, legal_ids, None)
+        return NetworkInputs(obs, legal_ids, to_device(facts[rows, :width], self.device))
+
+
+def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """The array on `device`, same shape and dtype; on CUDA through pinned memory, without waiting for the copy."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
 
 PlyRecord = dict[str, Tensor | NDArray[Any]]
 """The record of one ply: field of `RolloutBatch` -> its values on all boards."""
