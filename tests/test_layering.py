@@ -20,7 +20,10 @@ FORBIDDEN: dict[str, set[str]] = {
     "algorithms.core": GAME,
     "algorithms.regularization": GAME,
     "algorithms.reports": {"torch", *GAME},
-    "algorithms.reports.page.boards": {"torch", *(GAME - {"chess"})},  # python-chess draws the men
+    "algorithms.reports.page.diagrams": {
+        "torch",
+        *(GAME - {"chess"}),
+    },  # python-chess draws the men
     "algorithms.doctor": {"torch"},
     "algorithms.run_folder": {"torch"},
     "algorithms.run_folder.checkpoint": set(),

@@ -39,7 +39,7 @@ from algorithms.board.training import Training
 from algorithms.board.training_answers import TrainingAnswers
 from algorithms.playing.pull import Pull
 from algorithms.playing.view import PositionView
-from algorithms.reports.page.boards import definitions
+from algorithms.reports.page.diagrams import definitions
 
 _HERE = Path(__file__).parent
 _BODY_TIMEOUT_S = 10.0

@@ -6,7 +6,7 @@ import chess
 
 from algorithms.board.positions import Game
 from algorithms.playing.view import PositionView
-from algorithms.reports.page.boards import MoveChance, position_svg
+from algorithms.reports.page.diagrams import MoveChance, position_svg
 
 ARROWS = 12
 LEAST = 0.01

@@ -12,7 +12,7 @@ from algorithms.core.messages import complain
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:
-    from algorithms.reports.page import Claims, Group
+    from algorithms.reports.page import Claims, RunGroup
     from algorithms.reports.run_files import RunRecord
 
 EXAMPLES = (
@@ -62,9 +62,8 @@ def make_page(root: Path) -> tuple[int, str]:
         ReportError: there is no run, or none that can be read.
         ValueError: `root` is no folder.
     """
-    from algorithms.reports.find_runs import find_run_folders
     from algorithms.reports.page import PageNotes, build_page, group_columns
-    from algorithms.reports.run_files import RunFileError, read_run
+    from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 
     folders, notes = find_run_folders(root)
     if not folders:
@@ -129,7 +128,7 @@ def _probes(runs: Sequence[RunRecord], notes: list[str]) -> dict[str, Any]:
     return found
 
 
-def _claims(root: Path, groups: Sequence[Group], notes: list[str]) -> list[Claims]:
+def _claims(root: Path, groups: Sequence[RunGroup], notes: list[str]) -> list[Claims]:
     """What the comparison that made the folder came to; without one, an analysis of each group's runs.
 
     The runs of a comparison are not analysed a second time: it said beforehand which columns are
@@ -159,7 +158,7 @@ def _claims(root: Path, groups: Sequence[Group], notes: list[str]) -> list[Claim
     return claims
 
 
-def _presets(groups: Sequence[Group]) -> dict[str, Mapping[str, str]]:
+def _presets(groups: Sequence[RunGroup]) -> dict[str, Mapping[str, str]]:
     """The preset's settings as it comes, by the first run's folder, for each group of a single column."""
     alone = [group.columns[0].runs[0] for group in groups if len(group.columns) == 1]
     if not alone:

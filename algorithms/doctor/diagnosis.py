@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithms.doctor.confidence import confidence
 from algorithms.doctor.findings import CauseRule, Finding, Named, RuledOut, Untold, Verdict
-from algorithms.doctor.metric_rows import MetricRows
+from algorithms.doctor.metric_rows import MetricRows, Rows
 from algorithms.doctor.outcome import (
     LEARNING,
     LOST,
@@ -24,9 +24,8 @@ from algorithms.doctor.sample_rules import (
     SIGNAL_RULES,
 )
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
-from algorithms.reports.peaks import judge_peak
 from algorithms.reports.run_files import read_rows
-from algorithms.reports.summaries import Rows
+from algorithms.reports.statistics import judge_peak
 
 RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)
 """Each tests one cause by measurements, and none reads a setting of the run. In the order of their rank: what corrupts

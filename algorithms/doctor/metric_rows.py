@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from algorithms.reports.summaries import Rows
+from algorithms.reports.run_files import Rows
 
 UPDATE_PREFIXES = ("train/", "policy/", "rollout/", "ratio/", "reg/", "clip/")
 """A row with a number under one of these describes an update."""

@@ -25,7 +25,7 @@ from algorithms.evaluation.heldout import (
 )
 from algorithms.evaluation.policy_player import GREEDY
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.reports.bootstrap import bootstrap_interval
+from algorithms.reports.statistics import bootstrap_interval
 
 Floats = NDArray[np.float64]
 

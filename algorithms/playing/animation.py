@@ -18,14 +18,14 @@ from markupsafe import Markup
 from algorithms.diagnostics.probe_pictures import policy_picture
 from algorithms.evaluation.snapshots import aligned
 from algorithms.playing.over_training import OverTraining
-from algorithms.reports.page.boards import (
+from algorithms.reports.page.charts import Scale, element, short
+from algorithms.reports.page.diagrams import (
     SIDE,
     PolicyPicture,
     arrow_elements,
     definitions,
     position_elements,
 )
-from algorithms.reports.page.svg import Scale, element, short
 from algorithms.reports.run_files import printable
 from algorithms.run_folder.files import replace_file
 from chess_env.rules.fen import to_fen

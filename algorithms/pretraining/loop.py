@@ -20,7 +20,7 @@ from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.display import PretrainDisplay
 from algorithms.pretraining.labels import Labels, opened, prepare
 from algorithms.pretraining.learner import Pretraining, StepMeans, Stream
-from algorithms.reports.bootstrap import bootstrap_interval
+from algorithms.reports.statistics import bootstrap_interval
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import duration, policy_fact
 from algorithms.run_folder.going_on import newest_checkpoint

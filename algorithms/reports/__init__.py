@@ -2,14 +2,16 @@
 
 from algorithms.reports.elo import EloDifference, PairScore, count_pairs, elo_of, judge_pairs
 from algorithms.reports.pairwise import Comparison, claims, compare
-from algorithms.reports.peaks import Peak, judge_peak
-from algorithms.reports.scores import Scores, paired_differences
 from algorithms.reports.statistics import (
     Interval,
+    Peak,
+    Scores,
     difference_interval,
     holm,
     interquartile_mean,
+    judge_peak,
     minimum_seeds,
+    paired_differences,
     probability_of_improvement,
     sign_flip_p,
 )

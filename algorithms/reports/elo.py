@@ -24,8 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.reports.scores import Floats
-from algorithms.reports.statistics import Interval
+from algorithms.reports.statistics import Floats, Interval
 
 LEVEL = 0.95
 """Of every interval here."""

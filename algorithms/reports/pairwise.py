@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.reports.scores import Scores, paired_differences
 from algorithms.reports.statistics import (
     Interval,
+    Scores,
     difference_interval,
     holm,
     interquartile_mean,
     minimum_seeds,
+    paired_differences,
     probability_of_improvement,
     sign_flip_p,
 )

@@ -1,4 +1,4 @@
-"""Run folders read from disk: metrics.jsonl, config.json and environment.json, with NumPy only.
+"""Run folders found and read: metrics.jsonl, config.json and environment.json, with NumPy only.
 
 Whatever lies in a run folder was written by a process that may have been killed, or by somebody else.
 A last line cut by a kill is left out and noted; any other damage is an error that names file and line.
@@ -7,6 +7,7 @@ A last line cut by a kill is left out and noted; any other damage is an error th
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +32,8 @@ from algorithms.run_folder.reading import (
     read_file,
     read_lines,
 )
-from algorithms.run_folder.rows import LARGEST_VALUE, Rows, checked_row, rows_of
+from algorithms.run_folder.rows import LARGEST_VALUE, checked_row, rows_of
+from algorithms.run_folder.rows import Rows as ReadRows
 
 
 class RunFileError(ValueError):
@@ -266,9 +268,94 @@ def _read_or_note(path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS
     return {}
 
 
-def _doubts(run_dir: Path, rows: Rows) -> list[str]:
+def _doubts(run_dir: Path, rows: ReadRows) -> list[str]:
     """Notes on the checksums of a run."""
     found = rows.doubts(METRICS_FILE)
     if settings_intact(run_dir) is False:
         found.append(f"{CONFIG_FILE} does not match its checksum: it was damaged or edited.")
     return found
+
+
+# Where `chess-lab compare` keeps the runs on its tuning seeds.
+NEVER_REPORTED = ("tuning", "calibration")
+
+
+def find_run_folders(root: Path) -> tuple[list[Path], list[str]]:
+    """(run folders, notes): the folders with a metrics.jsonl at `root` or below, sorted by path.
+
+    A symbolic link below `root` is not followed; each such link that is a folder or a metrics.jsonl is
+    noted. Inside a run folder no further run is looked for, nor in a folder of `NEVER_REPORTED` name.
+
+    Raises:
+        RunFileError: `root` is no folder.
+    """
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "does not exist"
+        raise RunFileError(f"{str(root)!r} {what}: give a run folder or a folder of run folders")
+    found: list[Path] = []
+    notes: list[str] = []
+    for folder, below, files in os.walk(root, followlinks=False):
+        here = Path(folder)
+        links = [name for name in below if (here / name).is_symlink()]
+        record = here / METRICS_FILE
+        if METRICS_FILE in files and record.is_symlink():
+            links.append(METRICS_FILE)
+        elif METRICS_FILE in files:
+            found.append(here)
+            below.clear()
+        hidden = [name for name in below if name in NEVER_REPORTED and (here / name).is_dir()]
+        below[:] = [name for name in below if name not in hidden]
+        notes += [
+            f"{printable(str((here / name).relative_to(root)))} was left out: what is chosen on tuning "
+            "seeds is not reported. Give that folder itself to see its runs."
+            for name in hidden
+        ]
+        notes += [
+            f"{printable(str((here / name).relative_to(root)))} is a symbolic link and was not followed."
+            for name in sorted(links)
+            if here not in found
+        ]
+    return sorted(found), sorted(notes)
+
+
+Rows = Sequence[Mapping[str, float | None]]
+"""The rows of a metrics.jsonl, in order; null where a value was not finite."""
+
+
+def _quarter(values: list[float]) -> int:
+    return max(1, len(values) // 4)
+
+
+READINGS: dict[str, Callable[[list[float]], float]] = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "early": lambda values: float(np.mean(values[: _quarter(values)])),
+    "late": lambda values: float(np.mean(values[-_quarter(values) :])),
+    "mean": lambda values: float(np.mean(values)),
+    "median": lambda values: float(np.median(values)),
+    "min": min,
+    "max": max,
+    "gain": lambda values: values[-1] - values[0],
+}
+"""How the values of a metric become one: `early` and `late` are the means of the first and the last
+quarter of the rows that have it, `gain` is the last minus the first."""
+
+
+def series(rows: Rows, metric: str) -> list[float]:
+    """The finite values of a metric, in order; rows without it are passed over."""
+    found = (row.get(metric) for row in rows)
+    return [float(v) for v in found if isinstance(v, (int, float)) and math.isfinite(v)]
+
+
+def read(rows: Rows, reading: str) -> float:
+    """The number that `reading` ("last eval/entropy") asks for; NaN where no row has the metric.
+
+    Raises:
+        ValueError: no such reading; the known ones are named.
+    """
+    how, _, metric = reading.partition(" ")
+    if how not in READINGS or not metric:
+        known = ", ".join(READINGS)
+        raise ValueError(f'reading is {reading!r}: expected "HOW METRIC" with HOW one of {known}')
+    values = series(rows, metric)
+    return READINGS[how](values) if values else math.nan

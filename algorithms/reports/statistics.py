@@ -12,6 +12,9 @@ interval is one for that of the population. Which interval covers it was measure
 
 Strata are tasks or cells that every seed ran. All weigh the same, and a seed is drawn with all its strata
 together: common random numbers correlate them, and drawing each stratum for itself would hide that.
+
+Of the many values of one run there are percentile bootstrap intervals over positions, and `judge_peak`: is
+the best of many evaluations better than the run, or only the luckiest?
 """
 
 from __future__ import annotations
@@ -20,12 +23,104 @@ import dataclasses
 import functools
 import itertools
 import math
+from collections import Counter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from algorithms.reports.scores import Floats, finite_array
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-12
+"""Share of a value below which a difference is taken for rounding of float64 sums."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scores:
+    """One column of a comparison: an algorithm's result on every seed.
+
+    Attributes:
+        name: of the algorithm or setting, for sentences.
+        seeds: S different seeds, at least 2.
+        values: float64 `[S]`, or `[S, K]` with one value for each of K strata (tasks, cells), in the
+            order of the seeds; all in one unit, which the strata share.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    values: Floats
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        if values.ndim not in (1, 2) or values.size == 0 or len(values) != len(self.seeds):
+            raise ValueError(
+                f"{self.name}: values are shaped {values.shape} for {len(self.seeds)} seeds; "
+                "expected [seeds] or [seeds, strata], a value for every seed"
+            )
+        if len(self.seeds) < 2:
+            raise ValueError(
+                f"{self.name}: seeds are {self.seeds}; one seed says nothing about the spread over "
+                "seeds, run at least 2"
+            )
+        repeated = [seed for seed, count in Counter(self.seeds).items() if count > 1]
+        if repeated:
+            raise ValueError(
+                f"{self.name}: seeds {repeated} occur more than once; a repeated run is no new "
+                "evidence, give each seed once"
+            )
+        bad = [
+            seed for seed, row in zip(self.seeds, values, strict=True) if not np.isfinite(row).all()
+        ]
+        if bad:
+            raise ValueError(
+                f"{self.name}: the values of seeds {bad} are not finite; leave these seeds out of "
+                "every column and report them as broken"
+            )
+        values.flags.writeable = False
+        object.__setattr__(self, "seeds", tuple(int(seed) for seed in self.seeds))
+        object.__setattr__(self, "values", values)
+
+
+def paired_differences(ours: Scores, theirs: Scores) -> Floats:
+    """`[S]` ours minus theirs on each seed, in the order of `ours`, averaged over the strata.
+
+    A difference within `ROUNDING` of the values is 0: two columns that do the same sum in another
+    order are equal, and must not become a difference that all seeds agree on.
+
+    Raises:
+        ValueError: the columns have different seeds or different strata.
+    """
+    alone = sorted(set(ours.seeds) ^ set(theirs.seeds))
+    if alone:
+        raise ValueError(
+            f"seeds {alone} are in only one of {ours.name} and {theirs.name}: a paired comparison "
+            "needs the same seeds on both sides; run them or leave them out"
+        )
+    if ours.values.shape != theirs.values.shape:
+        raise ValueError(
+            f"{ours.name} is shaped {ours.values.shape} and {theirs.name} {theirs.values.shape}: "
+            "expected the same strata on both sides"
+        )
+    order = [theirs.seeds.index(seed) for seed in ours.seeds]
+    differences = ours.values - theirs.values[order]
+    sizes = np.maximum(np.abs(ours.values), np.abs(theirs.values[order]))
+    differences = np.where(np.abs(differences) <= ROUNDING * sizes, 0.0, differences)
+    return differences if differences.ndim == 1 else differences.mean(1)
+
+
+def finite_array(values: ArrayLike, name: str, *, at_least: int) -> Floats:
+    """The values as float64.
+
+    Raises:
+        ValueError: the last axis is shorter than `at_least`, or a value is not finite.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim == 0 or found.shape[-1] < at_least:
+        raise ValueError(f"{name} are shaped {found.shape}: expected at least {at_least} of them")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} are {found}: expected finite numbers; leave broken seeds out")
+    return found
+
 
 BOOTSTRAP_FROM_SEEDS = 10
 """From this many seeds on the interval is a bootstrap; below, Student t."""
@@ -248,3 +343,106 @@ def _sign_patterns(count: int) -> Floats:
     else:
         flipped = np.random.default_rng(0).integers(0, 2, (2**EXACT_FLIPS_UP_TO - 1, count))
     return np.where(flipped, -1.0, 1.0)
+
+
+def bootstrap_interval(
+    values: Floats, *, seed: int = 0, resamples: int = 2000, level: float = 0.95
+) -> tuple[float, float]:
+    """(low, high) percentile bootstrap interval of the mean of independent values `[M]`.
+
+    Raises:
+        ValueError: no values.
+    """
+    if len(values) == 0:
+        raise ValueError("no values: a bootstrap interval needs at least one")
+    rng = np.random.default_rng(seed)
+    means = np.array([rng.choice(values, len(values)).mean() for _ in range(resamples)])
+    tail = (1 - level) / 2
+    low, high = np.quantile(means, (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def percent_interval(start: Floats, end: Floats, *, resamples: int = 2000) -> tuple[float, float]:
+    """95 % bootstrap interval of 100 x mean(end) / mean(start), positions resampled in pairs."""
+    rng = np.random.default_rng(0)
+    index = rng.integers(len(start), size=(resamples, len(start)))
+    shares = 100 * end[index].mean(1) / start[index].mean(1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)
+
+
+@dataclasses.dataclass(frozen=True)
+class Peak:
+    """The best evaluation of a run against the others.
+
+    Attributes:
+        index: of the best evaluation, the first of equals.
+        evaluations: how many there were.
+        score: of the best one, in the scores' unit.
+        level: what the other evaluations predict for it.
+        p_value: probability that the best of so many is this far off at least, if the run is at its
+            level throughout; corrected for the number of evaluations. 1 where nothing can be said.
+        alpha: error rate of the verdict.
+        cannot_be_judged: the others lie exactly on the level and the peak does not: how far one evaluation
+            strays from it by luck is unknown then.
+    """
+
+    index: int
+    evaluations: int
+    score: float
+    level: float
+    p_value: float
+    alpha: float
+    cannot_be_judged: bool = False
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether luck explains it: nothing shows that this evaluation's weights are better."""
+        return self.p_value > self.alpha
+
+
+def judge_peak(
+    scores: ArrayLike, *, higher_is_better: bool, trend: bool = False, alpha: float = 0.05
+) -> Peak:
+    """The verdict on the best of a run's evaluations `[m]`.
+
+    The level is fitted to the others and the peak's distance is in standard errors of prediction
+    (deleted residual; without trend, Grubbs 1950, doi:10.1214/aoms/1177729885). The noise is the spread
+    of the others around the level, taken as normal; heavy tails are called real too often
+    (`benchmarks/results/calibration.json`). A plateau never stands out from itself: this asks about one
+    evaluation, not whether the run improved.
+
+    Args:
+        scores: in the order of the run.
+        higher_is_better: whether the peak is the maximum or the minimum.
+        trend: fit a line instead of a constant: for a run that is still improving.
+        alpha: error rate.
+
+    Raises:
+        ValueError: too few scores, one is not finite, or alpha is no error rate.
+    """
+    from scipy.special import stdtr
+
+    fitted = 2 if trend else 1
+    found = finite_array(scores, "scores", at_least=fitted + 3)
+    if found.ndim != 1:
+        raise ValueError(f"scores are shaped {found.shape}: expected one row, [evaluations]")
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha is {alpha}: expected an error rate inside (0, 1), such as 0.05")
+    count = len(found)
+    index = int(found.argmax() if higher_is_better else found.argmin())
+    others = np.delete(np.arange(count), index)
+    design = np.vander(np.arange(count) - float(index), fitted)  # at the peak: (0, 1) or (1,)
+    coefficients = np.linalg.lstsq(design[others], found[others], rcond=None)[0]
+    level = float(coefficients[-1])
+    ahead = (float(found[index]) - level) * (1.0 if higher_is_better else -1.0)
+    # Variance of a new observation around the fitted value there, in units of one evaluation's.
+    variance = 1.0 + float(np.linalg.inv(design[others].T @ design[others])[-1, -1])
+    freedom = count - 1 - fitted
+    residuals = found[others] - design[others] @ coefficients
+    noise = math.sqrt(float((residuals**2).sum()) / freedom * variance)
+    rounding = 1e-12 * float(np.abs(found).max())
+    judged = noise > rounding or ahead <= rounding
+    tail = float(stdtr(freedom, -ahead / noise)) if noise > rounding else 1.0
+    p_value = min(1.0, count * tail)
+    return Peak(index, count, float(found[index]), level, p_value, alpha, not judged)

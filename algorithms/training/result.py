@@ -14,7 +14,7 @@ from algorithms.config import files as config_file
 from algorithms.config.custom import custom_names
 from algorithms.core.messages import message_lines
 from algorithms.evaluation.heldout import MAIN_SLICE, Regret
-from algorithms.reports.bootstrap import bootstrap_interval, percent_interval
+from algorithms.reports.statistics import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display, duration, policy_fact
 from algorithms.training.observer import TrainingSession

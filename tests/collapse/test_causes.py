@@ -15,7 +15,7 @@ from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
 from algorithms.collapse.causes.warm import WARM
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
-from algorithms.reports.summaries import READINGS
+from algorithms.reports.run_files import READINGS
 
 ROOT = Path(__file__).parents[2]
 ALL = CAUSES | COMPOSITES

@@ -9,7 +9,7 @@ import pytest
 
 from algorithms.doctor import Watch, diagnose
 from algorithms.doctor.watch import PackedRow
-from algorithms.reports.summaries import read, series
+from algorithms.reports.run_files import read, series
 from tests.doctor.rows import Rows, record
 from tests.doctor.signatures import SIGNATURES
 

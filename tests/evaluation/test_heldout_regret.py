@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp, prepare_slice, regret_cp
-from algorithms.reports.bootstrap import bootstrap_interval
+from algorithms.reports.statistics import bootstrap_interval
 from chess_env.moves import legal_actions
 from chess_env.positions.heldout import Heldout
 from chess_env.rules.fen import pack_fens

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from algorithms.reports.page.matrix import Matrix, make_matrix
+from algorithms.reports.page.claims import Matrix, make_matrix
 from algorithms.reports.pairwise import compare
-from algorithms.reports.scores import Scores
+from algorithms.reports.statistics import Scores
 
 NOISE = (0.3, -0.2, 0.1, -0.4, 0.2, -0.1, 0.4, -0.3)
 

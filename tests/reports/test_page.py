@@ -96,10 +96,11 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
         ENVIRONMENT | {"evaluator": EVIL, "command": [EVIL], "packages": {EVIL: EVIL}, "git": EVIL},
     )
     run = read_run(folder, f"../../{EVIL}")
-    cause = {name: EVIL for name in ("name", "confidence", "evidence", "remedy", "confirm")}
-    cause |= {"size": EVIL, "since_update": EVIL}
+    cause = {name: EVIL for name in ("name", "evidence", "remedy", "confirm")}
+    cause |= {"confidence": 0.5, "harmful": True, "size": 1.0, "since_update": 1}
     untold = {"name": EVIL, "missing": [EVIL], "because": EVIL, "logged_by": EVIL}
-    outcome = {"learning": EVIL, "entropy": EVIL, "notes": [EVIL], "regret_cp": [EVIL, EVIL]}
+    outcome = {"learning": EVIL, "entropy": EVIL, "notes": [EVIL], "regret_cp": None,
+               "regret_change_95": None, "entropy_nats": None}  # fmt: skip
     diagnosis = {
         "verdict": EVIL, "outcome": outcome, "causes": [cause], "cannot_tell": [untold],
         "ruled_out": [{"name": EVIL, "because": EVIL}], "notes": [EVIL],

@@ -8,7 +8,27 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from algorithms.reports.page.boards import (
+from algorithms.reports.page.charts import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    Axes,
+    Line,
+    Scale,
+    bounds,
+    category_chart,
+    colour,
+    element,
+    line_chart,
+    path_chart,
+    scatter_chart,
+    short,
+    stack_chart,
+    tick_texts,
+)
+from algorithms.reports.page.columns import spread
+from algorithms.reports.page.diagrams import (
     MoveChance,
     PolicyPicture,
     Probe,
@@ -17,21 +37,6 @@ from algorithms.reports.page.boards import (
     position_svg,
     side_to_move,
 )
-from algorithms.reports.page.charts import (
-    BOTTOM,
-    LEFT,
-    RIGHT,
-    TOP,
-    Axes,
-    Line,
-    category_chart,
-    line_chart,
-    path_chart,
-    scatter_chart,
-    stack_chart,
-)
-from algorithms.reports.page.columns import spread
-from algorithms.reports.page.svg import Scale, bounds, colour, element, short, tick_texts
 from algorithms.reports.run_files import RunRecord
 from tests.reports.run_folders import row
 

@@ -92,22 +92,3 @@ def test_what_is_not_known_is_said_in_words(tmp_path: Path) -> None:
     text = shown((run_of(tmp_path / "a"), DIAGNOSIS | {"outcome": nothing}))
     assert "whether it learns is not known, what became of its entropy is not known" in text
     assert text.count("not on record twice") == 2
-
-
-def test_a_diagnosis_of_causes_alone_is_shown_too(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "a")
-    causes = [
-        {"name": "loss_budget", "confidence": 0.914, "evidence": {"bonus share": 0.98765},
-         "remedy": "lower ent_coef", "confirm": "chess-lab causes run loss_budget"},
-        {"name": "kl_trap", "confidence": "low", "evidence": ["a", "b"], "remedy": "", "confirm": ""},
-    ]  # fmt: skip
-    text = shown((run, {"verdict": "collapse", "causes": causes, "notes": ["a peak is noise"]}))
-    assert "a, seed 1 collapse" in text and "not on record" not in text
-    assert (
-        "a, seed 1 loss_ budget 91% bonus share: 0.9877 lower ent_coef chess-lab causes run "
-        "loss_budget"
-    ) in text
-    assert "kl_ trap low a b" in text
-    assert "a, seed 1: a peak is noise" in text
-    healthy = shown((run, {"verdict": "healthy", "causes": [], "notes": []}))
-    assert "a, seed 1 healthy" in healthy and "No cause is named." in healthy

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from algorithms.commands.report import make_page
-from algorithms.reports.find_runs import find_run_folders
 from algorithms.reports.run_files import (
     RunFileError,
+    find_run_folders,
     printable,
     read_metrics,
     read_run,

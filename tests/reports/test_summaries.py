@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from algorithms.reports.summaries import READINGS, read, series
+from algorithms.reports.run_files import READINGS, read, series
 
 ROWS = [
     {"step": 0, "eval/entropy": 3.0},
@@ -65,7 +65,7 @@ def test_an_unknown_reading_is_refused_with_the_known_ones(reading: str) -> None
 
 def test_readings_need_neither_torch_nor_chess() -> None:
     code = (
-        "import sys, algorithms.reports.summaries as r; r.read([{'a': 1.0}], 'last a');"
+        "import sys, algorithms.reports.run_files as r; r.read([{'a': 1.0}], 'last a');"
         "assert not {'torch', 'chess', 'chess_env'} & set(sys.modules), 'heavy'"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

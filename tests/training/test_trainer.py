@@ -21,8 +21,8 @@ from algorithms import ALGORITHMS, cli
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.regularization import RegularizerConfig
-from algorithms.reports.bootstrap import percent_interval
 from algorithms.reports.run_files import read_metrics
+from algorithms.reports.statistics import percent_interval
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import RunFolderError
 from algorithms.training.trainer import train

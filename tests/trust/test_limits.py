@@ -15,9 +15,8 @@ import pytest
 
 from algorithms.config.files import read_settings
 from algorithms.networks.weights import read_weights
-from algorithms.reports.find_runs import find_run_folders
 from algorithms.reports.probe_files import read_probe
-from algorithms.reports.run_files import RunFileError, read_run
+from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 from algorithms.run_folder.checkpoint import CheckpointError, checkpoints, load
 from algorithms.run_folder.reading import (
     JSON_LIMITS,

@@ -21,7 +21,7 @@ class Predicate:
     """A reading that is beyond a bound with the cause, and not in its cured twin; written down before the runs.
 
     Attributes:
-        reading: what is read off a run's record ("last eval/entropy", see reports/summaries.py).
+        reading: what is read off a run's record ("last eval/entropy", see reports/run_files.py).
         direction: on which side of the bound the run with the cause lies.
         bound: the run lies beyond it, and the twin does not.
         margin: least distance of the two on the same seed.

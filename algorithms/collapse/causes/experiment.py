@@ -14,8 +14,7 @@ from algorithms.collapse.causes.sizes import FULL
 from algorithms.config.run import TrainConfig
 from algorithms.core.messages import message_lines
 from algorithms.doctor import Diagnosis, Watch, diagnose_run
-from algorithms.reports.run_files import read_run
-from algorithms.reports.summaries import read
+from algorithms.reports.run_files import read, read_run
 from algorithms.training.result import TrainResult
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

@@ -62,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RunGroup:
     """Columns that had the same task, and so may be compared.
 
     Attributes:
@@ -81,10 +81,10 @@ class Group:
         return sum(len(column.runs) for column in self.columns)
 
 
-def group_columns(runs: Sequence[RunRecord]) -> list[Group]:
+def group_columns(runs: Sequence[RunRecord]) -> list[RunGroup]:
     """The runs as columns, grouped by their task; both in the order in which their first run comes."""
     return [
-        Group(_letter(place), each.task, tuple(group_runs(each.runs)))
+        RunGroup(_letter(place), each.task, tuple(group_runs(each.runs)))
         for place, each in enumerate(group_by_task(runs))
     ]
 

@@ -1,16 +1,17 @@
-"""The page's tables: which settings differ, and where each run comes from."""
+"""The page's tables and texts: settings that differ, where each run comes from, results, and the doctor's diagnoses."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from algorithms.reports.page.columns import (
     BOOKKEEPING,
     MISSING,
     Column,
-    Group,
+    RunGroup,
     common_settings,
     differing_settings,
 )
@@ -22,7 +23,7 @@ MAX_NAMES = 8  # of one group's columns in the table of groups
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A value and whether it differs from the base of the table.
 
     Attributes:
@@ -46,7 +47,7 @@ class Table:
     """
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
 
 
 def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) -> Table:
@@ -64,30 +65,34 @@ def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) 
     rows = []
     for key in differing_settings(settings):
         values = [one.get(key, MISSING) for one in settings]
-        cells = [Cell(text, text != values[0], _is_number(text)) for text in values]
-        rows.append([Cell(key), *cells])
+        cells = [TableCell(text, text != values[0], _is_number(text)) for text in values]
+        rows.append([TableCell(key), *cells])
     return Table(["setting", *names], rows)
 
 
 def common_table(columns: Sequence[Column]) -> Table:
     """The settings that are the same in all columns, a row each."""
     common = common_settings([column.settings for column in columns])
-    rows = [[Cell(key), Cell(text)] for key, text in common.items()]
+    rows = [[TableCell(key), TableCell(text)] for key, text in common.items()]
     return Table(["setting", "in every column" if len(columns) > 1 else "value"], rows)
 
 
-def groups_table(groups: Sequence[Group]) -> Table:
+def groups_table(groups: Sequence[RunGroup]) -> Table:
     """A row per group: in what the tasks differ, and the columns of each."""
     parts = differing_parts([group.task for group in groups])
     rows = []
     for group in groups:
         told = [group.task.get(part, UNKNOWN) for part in parts]
         base = [groups[0].task.get(part, UNKNOWN) for part in parts]
-        cells = [Cell(text, text != first) for text, first in zip(told, base, strict=True)]
+        cells = [TableCell(text, text != first) for text, first in zip(told, base, strict=True)]
         rest = len(group.columns) - MAX_NAMES
         names = [column.name for column in group.columns[:MAX_NAMES]]
         names += [f"and {rest} more"] if rest > 0 else []
-        own = [Cell(group.letter), Cell(str(group.runs), is_number=True), Cell("; ".join(names))]
+        own = [
+            TableCell(group.letter),
+            TableCell(str(group.runs), is_number=True),
+            TableCell("; ".join(names)),
+        ]
         rows.append([*own, *cells])
     return Table(["group", "runs", "columns", *parts], rows)
 
@@ -105,7 +110,9 @@ def provenance_table(columns: Sequence[Column]) -> Table:
                 _said(run, "started"),
                 _command(run),
             ]
-            rows.append([Cell(run.name), Cell(seed, is_number=True), *map(Cell, texts)])
+            rows.append(
+                [TableCell(run.name), TableCell(seed, is_number=True), *map(TableCell, texts)]
+            )
     return Table(["run", "seed", "commit", "evaluator", "device", "started", "command"], rows)
 
 
@@ -123,7 +130,7 @@ def machine_table(columns: Sequence[Column]) -> Table:
             if len(found) == 1
             else [f"{text} ({', '.join(runs)})" for text, runs in found.items()]
         )
-        rows.append([Cell(name), Cell("; ".join(texts), differs=len(found) > 1)])
+        rows.append([TableCell(name), TableCell("; ".join(texts), differs=len(found) > 1)])
     return Table(["what", "version"], rows)
 
 
@@ -171,3 +178,157 @@ def _machine(run: RunRecord) -> dict[str, str]:
     if isinstance(packages, Mapping):
         values |= {printable(str(name)): printable(str(v)) for name, v in packages.items()}
     return values
+
+
+NO_VERDICT = "not diagnosed"
+
+# A run's folder -> what `Diagnosis.to_dict()` gives.
+Diagnoses = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """A cause that the doctor names, as texts.
+
+    Attributes:
+        name: of the cause.
+        harm: how much it did, in words.
+        since: the update at which it begins.
+        confidence: as a percentage.
+        evidence: what was measured.
+        remedy: what would help.
+        confirm: the command that would confirm it.
+    """
+
+    name: str
+    harm: str
+    since: str
+    confidence: str
+    evidence: str
+    remedy: str
+    confirm: str
+
+
+@dataclass(frozen=True)
+class NotTold:
+    """Causes that the record cannot tell, for one reason.
+
+    Attributes:
+        names: of the causes.
+        missing: metrics that would tell.
+        because: why they are needed, or why nothing can be told.
+        logged_by: what logs them.
+    """
+
+    names: Sequence[str]
+    missing: Sequence[str]
+    because: str
+    logged_by: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the doctor says of one run.
+
+    Attributes:
+        run: its name and seed.
+        verdict: of the doctor.
+        outcome: whether it learned, and what became of its entropy.
+        regret: held-out, start to end, with the interval of its change; "" where unknown.
+        entropy: in nats, start to end; "" where unknown.
+        costs: sentences on what it cost.
+        causes: what is named, the harmful ones first.
+        untold: what cannot be told.
+        ruled_out: (name, reason) of the rest.
+        notes: what else stands out.
+    """
+
+    run: str
+    verdict: str
+    outcome: str
+    regret: str
+    entropy: str
+    costs: Sequence[str]
+    causes: Sequence[CauseRow]
+    untold: Sequence[NotTold]
+    ruled_out: Sequence[tuple[str, str]]
+    notes: Sequence[str]
+
+
+def told(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Told]:
+    """What the doctor says, run by run; runs without a diagnosis are absent."""
+    found = []
+    for column in columns:
+        for run in column.runs:
+            diagnosis = diagnoses.get(str(run.path))
+            if diagnosis is not None:
+                seed = "" if run.seed is None else f", seed {run.seed}"
+                found.append(_told(f"{run.name}{seed}", diagnosis))
+    return found
+
+
+def verdict(diagnosis: Mapping[str, Any] | None) -> str:
+    """The doctor's verdict; `NO_VERDICT` without a diagnosis."""
+    return NO_VERDICT if diagnosis is None else str(diagnosis["verdict"])
+
+
+def _told(run: str, diagnosis: Mapping[str, Any]) -> Told:
+    outcome = diagnosis["outcome"]
+    unknown = "cannot tell"
+    learning, entropy = outcome["learning"], outcome["entropy"]
+    return Told(
+        run=run,
+        verdict=diagnosis["verdict"],
+        outcome=", ".join(
+            [
+                "whether it learns is not known" if learning == unknown else learning,
+                "what became of its entropy is not known"
+                if entropy == unknown
+                else f"entropy {entropy}",
+            ]
+        ),
+        regret=_regret(outcome),
+        entropy=_from_to(outcome["entropy_nats"], 2),
+        costs=outcome["notes"],
+        causes=[_cause(cause) for cause in diagnosis["causes"]],
+        untold=_not_told(diagnosis["cannot_tell"]),
+        ruled_out=[(each["name"], each["because"]) for each in diagnosis["ruled_out"]],
+        notes=diagnosis["notes"],
+    )
+
+
+def _cause(cause: Mapping[str, Any]) -> CauseRow:
+    harm = f"{cause['size']:.2g} × the least harmful"
+    return CauseRow(
+        name=cause["name"],
+        harm=harm if cause["harmful"] else "harmless at this size",
+        since=str(cause["since_update"]),
+        confidence=f"{cause['confidence']:.0%}",
+        evidence=cause["evidence"],
+        remedy=cause["remedy"],
+        confirm=cause["confirm"],
+    )
+
+
+def _not_told(causes: Sequence[Mapping[str, Any]]) -> list[NotTold]:
+    """Causes that cannot be told for one reason stand together."""
+    together: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
+    for cause in causes:
+        missing = tuple(cause["missing"])
+        key = missing, cause["because"], cause["logged_by"] if missing else ""
+        together.setdefault(key, []).append(cause["name"])
+    return [NotTold(names, *key) for key, names in together.items()]
+
+
+def _regret(outcome: Mapping[str, Any]) -> str:
+    ends, interval = outcome["regret_cp"], outcome["regret_change_95"]
+    if ends is None:
+        return ""
+    change = f"{ends[1] / ends[0] - 1:+.0%}" if ends[0] > 0 else ""
+    if change and interval is not None:
+        change += f", 95 % interval {interval[0]:+.0%} to {interval[1]:+.0%}"
+    return f"{_from_to(ends, 0)}{f' ({change})' if change else ''}".replace("-", "−")
+
+
+def _from_to(ends: Sequence[float] | None, digits: int) -> str:
+    return "" if ends is None else f"{ends[0]:.{digits}f} → {ends[1]:.{digits}f}"

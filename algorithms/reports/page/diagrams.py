@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from algorithms.reports.page.svg import element
+from algorithms.reports.page.charts import element
 
 SQUARE = 45.0
 SIDE = 8 * SQUARE
