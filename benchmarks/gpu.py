@@ -32,7 +32,7 @@ from algorithms.networks.device import DEVICES, choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.presets import PRESETS
 from algorithms.training.session import Session
-from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.training_batch import Targets, make_targets
 from algorithms.updates.update import update
 from benchmarks.records.report import print_table, save
 

@@ -138,7 +138,7 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.grpo", "from algorithms.regularization import Regularizer"),
         ("algorithms.regularization", "from chess_env.moves import NUM_ACTIONS"),
         ("algorithms.run_folder.log", "import torch"),
-        ("algorithms.rollouts.collect", "from algorithms.updates.targets import make_targets"),
+        ("algorithms.rollouts.collect", "from algorithms.updates.update import update"),
         ("algorithms.training.trainer", "from algorithms import cli"),
         ("algorithms.training.trainer", "from algorithms.playing.uci import engine"),
         ("algorithms.playing.position", "from algorithms.collapse import causes"),

@@ -21,11 +21,9 @@ from algorithms.diagnostics.entropy_prediction import (
 from algorithms.diagnostics.policy_probe import PolicyProbe
 from algorithms.diagnostics.probe_metrics import Floats
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.updates.learner import Learner
-from algorithms.updates.loss import loss_of
-from algorithms.updates.passes import WholePasses
-from algorithms.updates.targets import Targets
-from algorithms.updates.training_batch import TrainingBatch, make_training_batch
+from algorithms.updates.learner import Learner, WholePasses
+from algorithms.updates.training_batch import Targets, TrainingBatch, make_training_batch
+from algorithms.updates.update import loss_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -24,8 +24,7 @@ from algorithms.networks.weights import initialise
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.run_folder.progress import Progress
-from algorithms.updates.learner import make_optimizer
-from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.updates.learner import NonFiniteGuard, make_optimizer
 from algorithms.updates.recorded_state import (
     EMPTY_OPTIMIZER,
     check_optimizer,

@@ -27,9 +27,8 @@ from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
-from algorithms.updates.learner import Learner
-from algorithms.updates.nonfinite import NonFiniteDump
-from algorithms.updates.targets import Targets
+from algorithms.updates.learner import Learner, NonFiniteDump
+from algorithms.updates.training_batch import Targets
 from algorithms.updates.update import KeepBad
 from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import load_heldout

@@ -29,8 +29,7 @@ from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.rollouts.worker import RolloutWorker, Shard
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
-from algorithms.updates.learner import Learner, make_optimizer
-from algorithms.updates.passes import ShardedPasses, WholePasses
+from algorithms.updates.learner import Learner, ShardedPasses, WholePasses, make_optimizer
 from algorithms.updates.recorded_state import (
     EMPTY_OPTIMIZER,
     check_optimizer,

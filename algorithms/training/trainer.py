@@ -29,7 +29,7 @@ from algorithms.training.observer import (
 from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
 from algorithms.training.result import TrainResult, describe, result_of
 from algorithms.training.session import Session
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 
 

@@ -31,9 +31,8 @@ from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.training.session import Session
-from algorithms.updates.targets import make_targets
-from algorithms.updates.update import update
-from algorithms.updates.update_metrics import UpdateMetrics
+from algorithms.updates.training_batch import make_targets
+from algorithms.updates.update import UpdateMetrics, update
 from benchmarks.records.report import print_table, save
 
 INTERVAL = 10

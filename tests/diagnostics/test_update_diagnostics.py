@@ -19,7 +19,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.collect import start_rollout
 from algorithms.updates.learner import Learner
-from algorithms.updates.targets import Targets, make_targets
+from algorithms.updates.training_batch import Targets, make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_positions
 from tests.small import CPU, VecOf, make_batch

@@ -18,7 +18,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.batch_metrics import batch_metrics
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
 from algorithms.rollouts.worker import reference_logprobs
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.golden import batches
 from tests.updates.learners import learner_of

@@ -21,7 +21,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.rollouts.worker import reference_logprobs
-from algorithms.updates.targets import Targets
+from algorithms.updates.training_batch import Targets
 from benchmarks.peers.ppo import maskable_ppo
 
 

@@ -25,7 +25,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.config.custom_parts import HERE
 from tests.integrations.sb3_runs import (

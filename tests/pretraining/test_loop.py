@@ -21,7 +21,7 @@ from algorithms.pretraining.loop import pretrain
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import RunFolderError, lock_folder
-from algorithms.updates.nonfinite import NonFiniteError
+from algorithms.updates.learner import NonFiniteError
 from chess_env.observation import NUM_PLANES
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels
 from tests.training.runs import assert_same, rows_without_time, stop_at

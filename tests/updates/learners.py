@@ -10,8 +10,7 @@ from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Controls
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.learner import Learner
-from algorithms.updates.nonfinite import NonFiniteGuard
+from algorithms.updates.learner import Learner, NonFiniteGuard
 
 
 def learner_of(

@@ -19,7 +19,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.rollouts.collect import start_rollout
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_games, play_positions
 from tests.small import CPU, VecOf

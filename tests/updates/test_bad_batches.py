@@ -16,8 +16,8 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.rollouts.collect import start_rollout
-from algorithms.updates.nonfinite import NonFiniteDump
-from algorithms.updates.targets import Targets
+from algorithms.updates.learner import NonFiniteDump
+from algorithms.updates.training_batch import Targets
 from chess_env.observation import NUM_PLANES
 from tests.rollouts.play import play_positions
 from tests.small import CPU, VecOf, make_batch, make_policy

@@ -15,9 +15,8 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.ppo import PPO
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.loss import loss_of
-from algorithms.updates.targets import Targets, make_targets
-from algorithms.updates.training_batch import make_training_batch
+from algorithms.updates.training_batch import Targets, make_targets, make_training_batch
+from algorithms.updates.update import loss_of
 from tests.small import VecOf, make_batch, make_policy
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import (

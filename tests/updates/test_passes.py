@@ -11,10 +11,9 @@ from algorithms import PRESETS
 from algorithms.core.algorithm import Critic, Needs
 from algorithms.processes import Shards
 from algorithms.regularization import Regularizer
-from algorithms.updates.loss import loss_of
-from algorithms.updates.passes import Passes, ShardedPasses, WholePasses
-from algorithms.updates.targets import make_targets
-from algorithms.updates.training_batch import make_training_batch
+from algorithms.updates.learner import Passes, ShardedPasses, WholePasses
+from algorithms.updates.training_batch import make_targets, make_training_batch
+from algorithms.updates.update import loss_of
 from tests.small import VecOf, make_batch, make_policy
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import RecordingAlgorithm, critic_and_batch

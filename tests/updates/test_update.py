@@ -12,8 +12,8 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.grpo import GRPO
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import NonFiniteError, NonFiniteGuard
-from algorithms.updates.targets import Targets
+from algorithms.updates.learner import NonFiniteError, NonFiniteGuard
+from algorithms.updates.training_batch import Targets
 from algorithms.updates.update import update
 from tests.small import make_batch, make_policy
 from tests.updates.learners import learner_of

@@ -13,9 +13,8 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.updates.nonfinite import NonFiniteGuard
-from algorithms.updates.targets import Targets, make_targets
-from algorithms.updates.training_batch import shuffled
+from algorithms.updates.learner import NonFiniteGuard
+from algorithms.updates.training_batch import Targets, make_targets, shuffled
 from tests.small import CPU, VecOf, make_batch, make_policy
 from tests.updates.recording_algorithm import (
     RecordingAlgorithm,

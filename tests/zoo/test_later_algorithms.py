@@ -23,7 +23,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.training.trainer import train
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_games
 from tests.small import make_batch, make_policy, make_vec

@@ -28,7 +28,7 @@ from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
 from algorithms.training import session as session_module
 from algorithms.training.trainer import train
-from algorithms.updates.targets import make_targets
+from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.rollouts.play import play_positions
 from tests.small import make_batch, make_policy, make_vec
