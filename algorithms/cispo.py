@@ -7,14 +7,19 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import SCALES, AdvantageScale, group_relative
+from algorithms.core.advantages import (
+    SCALES,
+    AdvantageScale,
+    Credit,
+    credited,
+    group_relative,
+    require_credit,
+)
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_choice, require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import cispo
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import cispo, sample_mean
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
-from algorithms.core.messages import canonical, complain, nearest
+from algorithms.core.checks import canonical, complain, nearest
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 

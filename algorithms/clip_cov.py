@@ -7,20 +7,17 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import group_relative
+from algorithms.core.advantages import Credit, credited, group_relative, require_credit
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_between, require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.gates import clip_cov
-from algorithms.core.losses import clipped_ratio
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import clip_cov, clipped_ratio, sample_mean
 
 
 @dataclasses.dataclass(frozen=True)
 class ClipCov:
-    """Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, see core/gates.py).
+    """Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, see core/losses.py).
 
     Attributes:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.

@@ -7,20 +7,17 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import group_relative
+from algorithms.core.advantages import Credit, credited, group_relative, require_credit
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_between, require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.gates import delight
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import delight, sample_mean, score_function
 
 
 @dataclasses.dataclass(frozen=True)
 class DelightfulPG:
-    """Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in code, see core/gates.py).
+    """Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in code, see core/losses.py).
 
     Attributes:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.

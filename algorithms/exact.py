@@ -12,8 +12,7 @@ from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_choice, require_sampling
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import expected_advantage
-from algorithms.core.reductions import state_sum
+from algorithms.core.losses import expected_advantage, state_sum
 
 
 @dataclasses.dataclass(frozen=True)

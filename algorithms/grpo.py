@@ -7,14 +7,19 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import SCALES, AdvantageScale, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import (
+    SCALES,
+    AdvantageScale,
+    Credit,
+    credited,
+    group_relative,
+    require_credit,
+)
+from algorithms.core.algorithm import Controls, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import clip_controls, require_choice, require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
+from algorithms.core.checks import require_choice, require_sampling
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio
-from algorithms.core.reductions import REDUCTIONS, Reduction, reduction_weights
+from algorithms.core.losses import REDUCTIONS, Reduction, clipped_ratio, reduction_weights
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.algorithm import Controls, Critic, Needs
+from algorithms.core.advantages import actor_critic
+from algorithms.core.algorithm import Controls, Critic, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import clip_controls, require_sampling, require_shares
-from algorithms.core.credit import actor_critic
+from algorithms.core.checks import require_sampling, require_shares
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import clipped_ratio, sample_mean
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,14 +7,19 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import BASELINES, Baseline, baselined
+from algorithms.core.advantages import (
+    BASELINES,
+    Baseline,
+    Credit,
+    baselined,
+    credited,
+    require_credit,
+)
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_choice, require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import sample_mean, score_function
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,14 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import leave_one_out
+from algorithms.core.advantages import Credit, credited, leave_one_out, require_credit
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require_sampling
-from algorithms.core.credit import Credit, credited, require_credit
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import sample_mean, score_function
 
 
 @dataclasses.dataclass(frozen=True)

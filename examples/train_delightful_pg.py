@@ -5,7 +5,7 @@
     python examples/train_delightful_pg.py --run-dir runs/mine
 
 The loop is in algorithms/training/trainer.py, the algorithm in algorithms/delightful_pg.py and its
-gate in algorithms/core/gates.py.
+gate in algorithms/core/losses.py.
 """
 
 import sys

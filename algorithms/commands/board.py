@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.core.messages import complain, message_lines
+from algorithms.core.checks import complain, message_lines
 from algorithms.run_folder.stopping import signals_raise
 
 EXAMPLES = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.core.messages import WIDTH, canonical, complain, message_lines
+from algorithms.core.checks import WIDTH, canonical, complain, message_lines
 
 if TYPE_CHECKING:
     from algorithms.collapse.causes.cause import Cause

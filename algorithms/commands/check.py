@@ -11,7 +11,7 @@ from typing import Any
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
-from algorithms.core.messages import message_lines
+from algorithms.core.checks import message_lines
 
 EXAMPLES = (
     "chess-lab check",

@@ -14,7 +14,7 @@ from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
 from algorithms.comparison.executors import add_options
-from algorithms.core.messages import canonical, complain
+from algorithms.core.checks import canonical, complain
 
 if TYPE_CHECKING:
     from algorithms.comparison.plan import Plan

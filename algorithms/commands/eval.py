@@ -19,7 +19,7 @@ from algorithms.commands.result_files import (
     try_path,
     write_json,
 )
-from algorithms.core.messages import complain
+from algorithms.core.checks import complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
 
 if TYPE_CHECKING:

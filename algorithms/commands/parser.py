@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from algorithms.core.messages import canonical, complain, nearest
+from algorithms.core.checks import canonical, complain, nearest
 
 ALSO_CALLED = {"lr": "learning-rate"}
 """Ends of flags that everybody knows under another name, which is understood."""

@@ -12,7 +12,7 @@ from algorithms.commands import run_end
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
-from algorithms.core.messages import complain
+from algorithms.core.checks import complain
 from algorithms.run_folder.files import CONFIG_FILE
 
 if TYPE_CHECKING:

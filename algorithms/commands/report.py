@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser
-from algorithms.core.messages import complain
+from algorithms.core.checks import complain
 from algorithms.run_folder.files import replace_file
 
 if TYPE_CHECKING:

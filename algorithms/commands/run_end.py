@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from algorithms.commands.result_files import write_json
-from algorithms.core.messages import WIDTH
+from algorithms.core.checks import WIDTH
 
 Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and its purpose."""

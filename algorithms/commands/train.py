@@ -14,7 +14,7 @@ from algorithms.commands import run_end
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import code_of, end_of_run
-from algorithms.core.messages import canonical, complain
+from algorithms.core.checks import canonical, complain
 from algorithms.run_folder.files import CONFIG_FILE
 
 if TYPE_CHECKING:

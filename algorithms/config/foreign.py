@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from algorithms.core.checks import shown
-from algorithms.core.messages import WIDTH
+from algorithms.core.checks import WIDTH, shown
 from algorithms.run_folder.files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player

@@ -42,6 +42,21 @@ class Controls:
             raise ValueError(f"target_kl is {self.target_kl}: set target_kl > 0")
 
 
+def clip_controls(
+    clip_range: float, clip_range_high: float | None, target_kl: float | None = None
+) -> Controls:
+    """Controls with these bounds; None repeats the lower distance, or never stops early.
+
+    Raises:
+        ValueError: they make no range.
+    """
+    return Controls(
+        clip_low=clip_range,
+        clip_high=clip_range if clip_range_high is None else clip_range_high,
+        target_kl=math.inf if target_kl is None else target_kl,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Critic:
     """The value function that an algorithm trains beside the policy.

@@ -1,12 +1,21 @@
-"""Losses to minimise, per sample: policy-gradient surrogates and the critic's loss. Pure functions.
+"""Losses to minimise, per sample; gates on their gradient; weights by which they are added. Pure functions.
 
-The update reduces them to one number.
+A gate is the share of a sample's gradient that is let through; no gradient flows through the gate itself.
+The loss is sum(weights * loss of the sample). In `games` form a sequence is a game and its tokens
+are plies; in `positions` form each ply of each stream is a sequence of its own. Weights are 0 where not valid, and
+made in the rewards' precision (`dtype`; torch's default if not given), so that they blur no float64 loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import torch
 from torch import Tensor
+
+from algorithms.core.batch import RolloutBatch
+from algorithms.core.checks import require_choice
 
 
 def weighted_sum(samples: Tensor, weights: Tensor, valid: Tensor) -> Tensor:
@@ -108,3 +117,187 @@ def value_loss(
         return 0.5 * squared
     near = old_values + (values - old_values).clamp(-clip_range_vf, clip_range_vf)
     return 0.5 * torch.maximum(squared, (near - returns).square())
+
+
+_ROUNDING = 8
+"""Values this many units of rounding apart count as equal: sums in another order differ by as much."""
+
+
+def _mean_std(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Float64 mean and population standard deviation over the valid samples; 0 without any."""
+    count = valid.sum().clamp(min=1)
+    kept = torch.where(valid, values, 0.0).double()
+    mean = kept.sum() / count
+    std = (torch.where(valid, kept - mean, 0.0).square().sum() / count).sqrt()
+    # Equal values may miss their rounded mean; what is left of them must not pass for a spread.
+    lowest = torch.where(valid, kept, torch.inf).min()
+    highest = torch.where(valid, kept, -torch.inf).max()
+    return mean, torch.where(lowest < highest, std, 0.0)
+
+
+def _departures(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Float64 values minus their mean over the valid samples, exactly 0 within rounding of it; and their std."""
+    mean, std = _mean_std(values, valid)
+    departure = values.double() - mean
+    largest = torch.where(valid, values, 0.0).abs().max().double()
+    rounding = _ROUNDING * torch.finfo(values.dtype).eps * largest
+    return torch.where(departure.abs() > rounding, departure, 0.0), std
+
+
+@torch.no_grad()
+def delight(
+    logprobs: Tensor, advantages: Tensor, valid: Tensor, *, eta: float, lam: float
+) -> Tensor:
+    """`[N, K]` in [0, 1]: sigmoid((A * (-logprobs) - lam) / (eta std(A))); 0 where not valid.
+
+    The gate of Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in Google's released
+    code through a fork, not in the paper's body). Delight, A * (-logprobs), is large for moves
+    that were unlikely and good. Where the paper divides by eta alone, eta is here in units of
+    std(A), the population standard deviation over the valid samples of the tensors given (one
+    minibatch), because chess advantages are far from unit scale. Equal advantages give 1/2.
+
+    Args:
+        logprobs: `[N, K]` log-probabilities of the *current* learner, nats.
+        advantages: `[N, K]`.
+        valid: bool `[N, K]`; what other samples hold, NaN included, is never looked at.
+        eta: > 0; larger brings the gate nearer to 1/2 everywhere.
+        lam: the delight at which the gate is 1/2, in the advantages' unit times nats.
+    """
+    _, std = _mean_std(advantages, valid)
+    delight_ = torch.where(valid, advantages * -logprobs, 0.0).double()
+    spread = (eta * std) > 0
+    gate = torch.where(
+        spread, torch.sigmoid((delight_ - lam) / torch.where(spread, eta * std, 1.0)), 0.5
+    )
+    return torch.where(valid, gate, 0.0).to(logprobs.dtype)
+
+
+@torch.no_grad()
+def clip_cov(
+    logprobs: Tensor,
+    advantages: Tensor,
+    valid: Tensor,
+    uniforms: Tensor | None,
+    fraction: float,
+    cov_low: float,
+    cov_high: float,
+) -> Tensor:
+    """`[N, K]` of 0 and 1: some samples of high covariance get no gradient; 0 where not valid.
+
+    Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, not in the paper's body). With
+    cov_i = (A_i - mean A)(logprob_i - mean logprob) / std(A) over the N valid samples of the tensors
+    given, round(fraction N) of those with cov_low < cov_i < cov_high are zeroed, at least 1 where
+    any qualifies, at random: those with the smallest `uniforms`. The paper does not divide by
+    std(A) (its advantages have unit scale) and verl also passes over samples that PPO's clip has
+    zeroed already. A sample whose advantage or logprob differs from the mean by rounding alone has
+    covariance 0 and stays in: with cov_low = 0 the sign of a rounding error would choose it.
+
+    Args:
+        logprobs: `[N, K]` log-probabilities of the current learner, nats.
+        advantages: `[N, K]`.
+        valid: bool `[N, K]`; what other samples hold, NaN included, is never looked at.
+        uniforms: `[N, K]` random numbers in [0, 1), `FlatBatch.uniforms`.
+        fraction: share of the valid samples to zero, in [0, 1].
+        cov_low: lower bound, nats.
+        cov_high: upper bound, nats.
+
+    Raises:
+        ValueError: there are no uniforms.
+    """
+    if uniforms is None:
+        raise ValueError(
+            "the batch has no uniforms: the loop fills FlatBatch.uniforms for an algorithm whose "
+            "needs() asks for them"
+        )
+    advantage, std = _departures(advantages, valid)
+    logprob, _ = _departures(logprobs, valid)
+    product = advantage * logprob
+    # Equal advantages covary with nothing, so that no sample qualifies.
+    covariance = torch.where(valid & (std > 0), product / torch.where(std > 0, std, 1.0), 0.0)
+    qualifies = valid & (covariance != 0) & (covariance > cov_low) & (covariance < cov_high)
+    number = (fraction * valid.sum()).round().clamp(min=1)
+    drawn = torch.where(qualifies, uniforms.double(), torch.inf).flatten()
+    rank = torch.empty_like(drawn)
+    rank[drawn.argsort(stable=True)] = torch.arange(
+        len(drawn), dtype=drawn.dtype, device=drawn.device
+    )
+    zeroed = qualifies & (rank.reshape(qualifies.shape) < number)
+    return (valid & ~zeroed).to(logprobs.dtype)
+
+
+Reduction = Literal["sample_mean", "game_mean", "constant_length"]
+
+
+def sample_mean(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Weights of the plain mean over valid samples, shaped like `valid`; they sum to 1.
+
+    The token-level mean of DAPO (arXiv:2503.14476), where a sample is a token. Without any valid
+    sample all are 0.
+    """
+    return valid / _divisor(valid.sum(), dtype)
+
+
+def game_mean(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Weights of the mean over each game's valid plies, then over games; they sum to 1.
+
+    GRPO's reduction (arXiv:2402.03300): a ply of a short game weighs more than one of a long
+    game. Games without a valid ply do not count; without any game all weights are 0.
+
+    Args:
+        valid: bool `[..., T]`, plies last.
+        dtype: of the weights.
+    """
+    plies = valid.sum(-1, keepdim=True)
+    return valid / _divisor(plies * (plies > 0).sum(), dtype)
+
+
+def constant_length(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Weights 1 / (games x plies of the rollout), shaped like `valid`; they sum to the share of valid plies.
+
+    Dr. GRPO's reduction (arXiv:2503.20783): every ply weighs the same whatever the length of its
+    game. Every game of the batch counts, valid or not, with as many plies as the rollout is long (1
+    in `positions` form): `rollout.num_plies`, fewer only where every game of it ended earlier.
+    """
+    return valid / _divisor(torch.tensor(valid.numel(), device=valid.device), dtype)
+
+
+def state_sum(valid: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Weights 1 / (states with a valid sample): a state's samples are added, not averaged.
+
+    For losses that carry each sample's probability themselves, whose sum over a state's samples is
+    an expectation. They sum to the mean number of valid samples in these states, not to 1; without
+    any all are 0.
+
+    Args:
+        valid: bool `[..., K]`, a state's samples last.
+        dtype: of the weights.
+    """
+    return valid / _divisor(valid.any(-1).sum(), dtype)
+
+
+def _divisor(count: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """The count, at least 1: what has no sample behind it is 0 above the line."""
+    return count.clamp(min=1).to(dtype or torch.get_default_dtype())
+
+
+def _game_mean_of(batch: RolloutBatch) -> Tensor:
+    # In positions form a sequence is one ply, and its mean is the ply itself.
+    mean = sample_mean if batch.form == "positions" else game_mean
+    return mean(batch.valid, batch.rewards.dtype)
+
+
+REDUCTIONS: dict[str, Callable[[RolloutBatch], Tensor]] = {
+    "sample_mean": lambda batch: sample_mean(batch.valid, batch.rewards.dtype),
+    "game_mean": _game_mean_of,
+    "constant_length": lambda batch: constant_length(batch.valid, batch.rewards.dtype),
+}
+
+
+def reduction_weights(batch: RolloutBatch, reduction: Reduction) -> Tensor:
+    """Each sample's weight under the named reduction, shaped like `batch.rewards`.
+
+    Raises:
+        ValueError: the reduction is unknown.
+    """
+    require_choice("reduction", reduction, REDUCTIONS)
+    return REDUCTIONS[reduction](batch)

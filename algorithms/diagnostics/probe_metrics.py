@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.core.ratio_metrics import BINS
+from algorithms.core.metrics import BINS
 from algorithms.regularization.term import Term
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.ratio_metrics import to_floats
+from algorithms.core.metrics import to_floats
 from algorithms.diagnostics.entropy_prediction import (
     EntropyPrediction,
     ProbeStates,

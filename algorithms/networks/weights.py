@@ -10,8 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
-from algorithms.core.checks import shown
-from algorithms.core.messages import nearest
+from algorithms.core.checks import nearest, shown
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, WITHOUT_BLOCKS, NetworkConfig
 from algorithms.run_folder import checkpoint

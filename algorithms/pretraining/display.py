@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from algorithms.core.messages import message_lines
+from algorithms.core.checks import message_lines
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
 from algorithms.run_folder.output import make_console
 

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 import torch
 
-from algorithms.core.messages import complain
+from algorithms.core.checks import complain
 from algorithms.processes.group import Alone, Group, Processes
 from algorithms.run_folder.forks import environment_of_runs, launcher
 from algorithms.run_folder.stopping import SIGNALS

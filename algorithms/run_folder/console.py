@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from algorithms.core.messages import WIDTH, message_lines
+from algorithms.core.checks import WIDTH, message_lines
 from algorithms.run_folder.output import make_console
 
 Row = Mapping[str, float]

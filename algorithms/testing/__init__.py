@@ -3,8 +3,8 @@
 Each raises `chess_env.testing.ContractError`, whose sentence says which rule broke, and returns None otherwise.
 """
 
-from algorithms.testing.algorithm import check_algorithm
-from algorithms.testing.network import check_policy_network
-from algorithms.testing.term import check_regularizer_term
+from algorithms.testing.algorithm_contract import check_algorithm
+from algorithms.testing.network_contract import check_policy_network
+from algorithms.testing.term_contract import check_regularizer_term
 
 __all__ = ["check_algorithm", "check_policy_network", "check_regularizer_term"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.ratio_metrics import log_odds, to_floats
+from algorithms.core.metrics import log_odds, to_floats
 from algorithms.doctor import diagnose
 from algorithms.doctor.findings import Finding, Named
 from algorithms.networks.logprobs import outputs_at

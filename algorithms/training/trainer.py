@@ -11,7 +11,7 @@ from rich.console import Console
 
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.core.batch_metrics import policy_metrics, sample_metrics
+from algorithms.core.metrics import policy_metrics, sample_metrics
 from algorithms.networks.device import out_of_memory
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected

@@ -15,7 +15,7 @@ from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import value_loss, weighted_sum
-from algorithms.core.ratio_metrics import (
+from algorithms.core.metrics import (
     add_sums,
     clip_metrics,
     log_odds_line,

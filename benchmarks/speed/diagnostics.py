@@ -25,7 +25,7 @@ import torch
 from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import batch_metrics
+from algorithms.core.metrics import batch_metrics
 from algorithms.diagnostics.policy_probe import PolicyProbe, ProbeRecord
 from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
 from algorithms.networks.settings import NetworkConfig

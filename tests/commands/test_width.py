@@ -14,7 +14,7 @@ from rich.console import Console
 from algorithms.collapse.causes import CAUSES, COMPOSITES
 from algorithms.collapse.causes.experiment import CauseOutcome
 from algorithms.commands import causes as command
-from algorithms.core.messages import WIDTH, message_lines
+from algorithms.core.checks import WIDTH, message_lines
 from algorithms.doctor import diagnose
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
 from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch, blank_batch
-from algorithms.core.batch_metrics import batch_metrics
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.metrics import batch_metrics
 from tests.core.conftest import all_moves, make_batch
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import batch_metrics, blind_pairs
+from algorithms.core.metrics import batch_metrics, blind_pairs
 from tests.core.conftest import all_moves, make_batch
 
 

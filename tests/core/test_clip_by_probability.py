@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from algorithms.core.ratio_metrics import (
+from algorithms.core.metrics import (
     BINS,
     add_sums,
     clip_counts,

@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from algorithms.core.advantages import (
+    actor_critic,
+    alive,
+    credited,
+    outcome,
+    return_to_go,
+    start_sign,
+)
 from algorithms.core.batch import RolloutBatch, blank_batch
-from algorithms.core.credit import actor_critic, alive, credited, outcome, return_to_go, start_sign
 from tests.core.conftest import make_batch
 
 

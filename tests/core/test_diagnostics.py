@@ -6,9 +6,15 @@ import math
 import pytest
 import torch
 
-from algorithms.core.batch_metrics import batch_metrics, legal_entropy
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.ratio_metrics import add_sums, ratio_metrics, ratio_sums, to_floats
+from algorithms.core.metrics import (
+    add_sums,
+    batch_metrics,
+    legal_entropy,
+    ratio_metrics,
+    ratio_sums,
+    to_floats,
+)
 from tests.core.conftest import make_batch
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.gates import clip_cov, delight
+from algorithms.core.losses import clip_cov, delight
 
 ALL = {"fraction": 1.0, "cov_low": 0.1, "cov_high": 10.0}
 

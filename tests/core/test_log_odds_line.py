@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.batch_metrics import batch_metrics
-from algorithms.core.ratio_metrics import log_odds_line
+from algorithms.core.metrics import batch_metrics, log_odds_line
 from tests.core.conftest import all_moves, make_batch
 
 INF = math.inf

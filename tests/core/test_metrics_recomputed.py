@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import batch_metrics
-from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums, to_floats
+from algorithms.core.metrics import batch_metrics, ratio_metrics, ratio_sums, to_floats
 from tests.golden.batches import PATH
 
 PHASES = {0: "opening", 1: "middlegame", 2: "endgame"}

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.reductions import (
+from algorithms.core.losses import (
     REDUCTIONS,
     constant_length,
     game_mean,

@@ -19,7 +19,7 @@ from algorithms.networks.device import choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.sampling import planes_of
-from algorithms.testing.network import states
+from algorithms.testing.network_contract import states
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from chess_env.observation import encode_batch

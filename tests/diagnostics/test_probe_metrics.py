@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from algorithms.core.ratio_metrics import BINS
+from algorithms.core.metrics import BINS
 from algorithms.diagnostics.probe_metrics import (
     PolicyChange,
     covariance,

@@ -15,7 +15,7 @@ import torch
 from algorithms import PRESETS
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import batch_metrics
+from algorithms.core.metrics import batch_metrics
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
 from algorithms.rollouts.worker import reference_logprobs
 from algorithms.updates.training_batch import make_targets

@@ -14,8 +14,8 @@ from stable_baselines3.common.logger import Logger
 from torch import Tensor
 
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
+from algorithms.core.advantages import ended
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.credit import ended
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO

@@ -7,7 +7,7 @@ import torch
 
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import SIZES, NetworkConfig
-from algorithms.testing.network import states
+from algorithms.testing.network_contract import states
 from tests.networks.facts_net import FACTS
 from tests.small import CPU
 

@@ -15,7 +15,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.move_net import MixerBlock
 from algorithms.networks.settings import SIZES, NetworkConfig, PrecisionConfig
 from algorithms.networks.transformer import AttentionBlock
-from algorithms.testing.network import states
+from algorithms.testing.network_contract import states
 from tests.networks.readers import READERS, make, shaken
 from tests.small import CPU
 

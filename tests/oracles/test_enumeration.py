@@ -16,8 +16,13 @@ from torch import Tensor
 
 from algorithms.core.advantages import group_relative, leave_one_out
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import cispo, clipped_ratio, expected_advantage, score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import (
+    cispo,
+    clipped_ratio,
+    expected_advantage,
+    sample_mean,
+    score_function,
+)
 
 MOVES, PADDING, TEMPERATURE = 5, 2, 1.3
 LEGAL = torch.arange(MOVES + PADDING) < MOVES

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
-from algorithms.core.batch_metrics import legal_entropy
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.metrics import legal_entropy
 
 MAX_MOVES = 218
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}

@@ -24,9 +24,9 @@ import pytest
 import torch
 
 from algorithms.core import advantages as adv
-from algorithms.core import losses, reductions
+from algorithms.core import losses
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums
+from algorithms.core.metrics import ratio_metrics, ratio_sums
 from tests.oracles import vectors
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def test_surrogates_and_reductions_give_the_loss_and_gradient_of_trl(
         lambda dist, flat: surrogate(
             dist.gather(flat.slots), flat.old_logprobs, advantages, low, high
         ),
-        reductions.reduction_weights(batch, reduction),  # type: ignore[arg-type]
+        losses.reduction_weights(batch, reduction),  # type: ignore[arg-type]
     )
     vectors.close(loss, vectors.expected(stored, dtype, case, "loss"))
     vectors.close(gradient, vectors.expected(stored, dtype, case, "gradient"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.batch_metrics import policy_metrics
+from algorithms.core.metrics import policy_metrics
 from algorithms.doctor.findings import Finding
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig

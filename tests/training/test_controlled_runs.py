@@ -12,7 +12,7 @@ import torch
 from algorithms import ALGORITHMS, PRESETS
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig, RolloutConfig, smoke
-from algorithms.core.batch_metrics import policy_metrics
+from algorithms.core.metrics import policy_metrics
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import PrecisionConfig

@@ -12,8 +12,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import sample_mean, score_function
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig

@@ -9,14 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import group_relative, outcome, start_sign
+from algorithms.core.algorithm import Controls, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import clip_controls, require_count
-from algorithms.core.credit import outcome, start_sign
+from algorithms.core.checks import require_count
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio
-from algorithms.core.reductions import game_mean
+from algorithms.core.losses import clipped_ratio, game_mean
 from tests.zoo.plain import Plain
 
 

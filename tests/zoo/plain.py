@@ -11,8 +11,7 @@ from algorithms.core.advantages import group_relative
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import score_function
-from algorithms.core.reductions import sample_mean
+from algorithms.core.losses import sample_mean, score_function
 
 
 @dataclasses.dataclass(frozen=True)

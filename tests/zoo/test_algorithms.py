@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import algorithms
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.ratio_metrics import ratio_metrics, ratio_sums
+from algorithms.core.metrics import ratio_metrics, ratio_sums
 from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reinforce import Reinforce

@@ -12,10 +12,9 @@ import torch
 import algorithms
 from algorithms.cispo import CISPO
 from algorithms.clip_cov import ClipCov
-from algorithms.core.advantages import group_relative
+from algorithms.core.advantages import group_relative, outcome, return_to_go
 from algorithms.core.algorithm import Controls
 from algorithms.core.checks import require_between, require_choice
-from algorithms.core.credit import outcome, return_to_go
 from algorithms.delightful_pg import DelightfulPG
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from stable_baselines3.common.buffers import RolloutBuffer
 from torch import Tensor
 
-from algorithms.core.advantages import gae
+from algorithms.core.advantages import alive, ended, gae
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.credit import alive, ended
 from algorithms.ppo import PPO
 from algorithms.testing.cases import noise_like, random_case
 

@@ -12,7 +12,7 @@ import torch
 from algorithms.collapse.causes.cause import Cause
 from algorithms.collapse.causes.sizes import FULL
 from algorithms.config.run import TrainConfig
-from algorithms.core.messages import message_lines
+from algorithms.core.checks import message_lines
 from algorithms.doctor import Diagnosis, Watch, diagnose_run
 from algorithms.reports.run_files import read, read_run
 from algorithms.training.result import TrainResult
