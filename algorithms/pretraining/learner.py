@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,12 +25,7 @@ from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.run_folder.progress import Progress
 from algorithms.updates.learner import NonFiniteGuard, make_optimizer
-from algorithms.updates.recorded_state import (
-    EMPTY_OPTIMIZER,
-    check_optimizer,
-    check_state,
-    not_ours,
-)
+from algorithms.updates.recorded_state import not_ours, state_of_run
 from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rewards.rewards import value
@@ -354,16 +349,22 @@ class Pretraining:
             "labels": self.labels,
         }
 
-    def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        """Continues from a checkpoint's weights and `state()`.
+    def load(
+        self,
+        path: Path,
+        weights: dict[str, torch.Tensor],
+        state: dict[str, Any],
+        say: Callable[[str], None],
+    ) -> None:
+        """Continues from a checkpoint's weights and `state()`; says what a state of an older version lacks.
 
         Raises:
             ValueError: another network, or the checkpoint of another kind of run; names `path`.
         """
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        state = state_of_run(
+            path, state, self.state(), needed={"labels"}, trained=self._trained, say=say
+        )
         try:
-            check_state(state, {**self.state(), "optimizer": EMPTY_OPTIMIZER})
-            check_optimizer(state["optimizer"]["state"], parameters)
             self.policy.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})

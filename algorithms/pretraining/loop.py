@@ -158,10 +158,10 @@ def pretrain(
     newest = None
     if resume:
         configuration.check_resumable(configuration.load_record(run_dir / "config.json"), config)
-        newest = newest_checkpoint(run_dir, display.say)
+        newest = newest_checkpoint(run_dir, configuration.to_dict(config), display.say)
     session = Pretraining(config, fresh=newest is None)
     if newest is not None:
-        session.load(newest.path, newest.weights, newest.state)
+        session.load(newest.path, newest.weights, newest.state, display.say)
     threads = torch.get_num_threads()
     torch.set_num_threads(config.num_threads)
     log: RunLog | None = None

@@ -210,9 +210,5 @@ class Regularizer:
         return self.state.to_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from `state_dict()`.
-
-        Raises:
-            ValueError: the entries are not those of this version.
-        """
+        """Continues from `state_dict()`."""
         self.state = self.state.from_dict(state)

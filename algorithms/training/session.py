@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,7 @@ from algorithms.rollouts.worker import RolloutWorker, Shard
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
 from algorithms.updates.learner import Learner, ShardedPasses, WholePasses, make_optimizer
-from algorithms.updates.recorded_state import (
-    EMPTY_OPTIMIZER,
-    check_optimizer,
-    check_state,
-    check_temperature,
-    not_ours,
-)
+from algorithms.updates.recorded_state import check_temperature, not_ours, state_of_run
 from chess_env.evaluators import make_evaluator
 from chess_env.observation import NUM_PLANES
 
@@ -213,27 +207,36 @@ class Session:
         assert self._parts_states is not None
         return {**self._beside_boards(), "shards": self._parts_states}
 
-    def load(self, path: Path, weights: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+    def load(
+        self,
+        path: Path,
+        weights: dict[str, torch.Tensor],
+        state: dict[str, Any],
+        say: Callable[[str], None],
+    ) -> None:
         """Continues from a checkpoint's weights and `state()`.
+
+        Args:
+            path: of the checkpoint, for messages.
+            weights: the policy's.
+            state: of `state()`; where an older version wrote it, this run's own stands for what it lacks.
+            say: shows what it lacks.
 
         Raises:
             ValueError: another evaluator gave the rewards, the network's shape differs, another kind
                 of device sampled, or the state is none that `state()` could have returned.
         """
-        if (
-            "shards" not in state and {"sampling", "vec"} <= state.keys()
-        ):  # until version 0.1 there was one
-            state = dict(state)
-            state["shards"] = [{name: state.pop(name) for name in ("sampling", "vec")}]
-        sampling = self.worker.parts[0].sampling.get_state()
-        expected = {**self._beside_boards(), "optimizer": EMPTY_OPTIMIZER}
-        expected["shards"] = [{"sampling": sampling, "vec": {}}] * self.shards.count
-        try:
-            check_state(state, expected)
-            check_optimizer(state["optimizer"]["state"], self.learner.trained)
-            check_temperature(state["temperature"])
-        except ValueError as error:
-            raise not_ours(path, error) from error
+        sampling, own = self.worker.parts[0].sampling.get_state(), self._beside_boards()
+        networks = {name for name in ("reference", "behaviour") if own[name] is not None}
+        own["shards"] = [{"sampling": sampling, "vec": {}}] * self.shards.count
+        state = state_of_run(
+            path,
+            state,
+            own,
+            needed={"seen", "evaluator", "shuffling", "shards", *networks},
+            trained=self.learner.trained,
+            say=say,
+        )
         if state["evaluator"] != self.evaluator.id:
             raise ValueError(
                 f"{path} was rewarded by {cut(state['evaluator'])!r}, this process would reward with "
@@ -254,6 +257,7 @@ class Session:
         try:
             self.progress = Progress(**state["progress"])
             self.last_kl_old = state["last_kl_old"]
+            check_temperature(state["temperature"])
             self.seen = SeenPositions.from_array(state["seen"])
             self.learner.load_state_dict(state)
             self.worker.load_state_dict(state)

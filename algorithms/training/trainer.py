@@ -78,13 +78,13 @@ def train(
             )
         recorded = config_file.load_record(run_dir / "config.json", config)
         config_file.check_resumable(recorded, config)
-        newest = newest_checkpoint(run_dir, display.say)
+        newest = newest_checkpoint(run_dir, config_file.to_dict(config), display.say)
     together = {} if processes.count == 1 else {"processes": processes}
     session = make_session(config, fresh=newest is None, **together)
     observer: RunObserver | None = None
     try:
         if newest is not None:
-            session.load(newest.path, newest.weights, newest.state)
+            session.load(newest.path, newest.weights, newest.state, display.say)
         processes.any(False)  # all have read the checkpoint before old ones are removed
         if leads:
             resume_at = session.progress.update if newest else ANEW if resume else None

@@ -1,16 +1,28 @@
-"""What a checkpoint's state must look like before anything of it is used: as the state of the run that takes it."""
+"""The state in a checkpoint, made that of the run that takes it, or refused, before anything of it is used."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from algorithms.run_folder.going_on import completed, say_defaults
 from algorithms.run_folder.reading import cut
+
+NEEDED = frozenset(
+    {
+        "optimizer",
+        "progress.update",
+        "progress.plies",
+        "progress.scored_moves",
+        "progress.start_regret_cp",
+    }
+)
+"""What no default stands for in any run: the rest of it would be another one, or its record could not be written on."""
 
 EMPTY_OPTIMIZER: dict[str, Any] = {"state": {}, "param_groups": []}
 """What is compared of an optimizer's state: the rest is there after the first step alone (`check_optimizer`)."""
@@ -24,6 +36,42 @@ def not_ours(path: Path, error: Exception) -> ValueError:
         f"{path} holds a state that is not of this run ({cut(error)}): another version wrote it, or "
         "somebody changed it. Use another checkpoint, or start a new run"
     )
+
+
+def state_of_run(
+    path: Path,
+    state: dict[str, Any],
+    own: dict[str, Any],
+    *,
+    needed: Collection[str],
+    trained: Sequence[torch.nn.Parameter],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """The state of a checkpoint with the entries that this run's state has.
+
+    An entry that it lacks, because an older version wrote it, is taken from `own`, and said.
+
+    Args:
+        path: the checkpoint.
+        state: nested values out of it.
+        own: the same of this run, before it goes on.
+        needed: dotted names for which nothing may be taken, beside `NEEDED`.
+        trained: the parameters of the optimizer.
+        say: shows which entries were taken.
+
+    Raises:
+        ValueError: a needed entry is missing, one is not known here, or one is of another type; the message names
+            it and the checkpoint.
+    """
+    own = {**own, "optimizer": EMPTY_OPTIMIZER}
+    taken, lacking = completed(state, own, NEEDED | set(needed))
+    try:
+        check_state(taken, own)
+        check_optimizer(taken["optimizer"]["state"], trained)
+    except ValueError as error:
+        raise not_ours(path, error) from error
+    say_defaults(path, lacking, say)
+    return taken
 
 
 def check_state(state: Any, own: Any, where: str = "state") -> None:
@@ -61,7 +109,7 @@ def check_state(state: Any, own: Any, where: str = "state") -> None:
         _require(type(state) is type(own), state, own, where)
 
 
-def check_optimizer(state: Any, parameters: list[torch.nn.Parameter]) -> None:
+def check_optimizer(state: Any, parameters: Sequence[torch.nn.Parameter]) -> None:
     """Raises ValueError where the per-parameter entries of an optimizer's state are not of these parameters."""
     for number, entry in state.items():
         known = isinstance(number, int) and 0 <= number < len(parameters)

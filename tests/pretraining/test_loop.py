@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining import labels
@@ -109,6 +111,34 @@ def test_a_run_continued_is_bit_for_bit_the_run_that_was_not_interrupted(
     if cut == 4:  # at 7 there is one more row, that of the early end
         final = rows_without_time(pretrained)[-1]
         assert rows_without_time(run_dir)[-1] == final
+
+
+def test_what_an_older_version_did_not_write_has_its_default_and_is_said(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    config = tiny(tmp_path)
+    pretrain(dataclasses.replace(config, total_steps=4), display=Quiet())
+    found = checkpoint.load_newest(tmp_path / "checkpoints")
+    del found.state["plateau"]["stale_evals"], found.state["guard"]
+    saved = {"weights": found.weights, "state": found.state}
+    checkpoint.save(tmp_path / "checkpoints", 4, **saved, best=True)
+    values = config_file.read_settings(tmp_path / "config.json")
+    del values["plateau"], values["labels"]["pgn"]
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    display = Quiet()
+    pretrain(config, resume=True, display=display)
+    said = [line for line in display.messages if "older version" in line]
+    assert [line.split(" has no ")[1].split(":")[0] for line in said] == [
+        "labels.pgn, plateau",
+        "guard, plateau.stale_evals",
+    ]
+    assert_same(state_of(tmp_path)[0], state_of(pretrained)[0])
+    del found.state["labels"]
+    checkpoint.save(tmp_path / "checkpoints", 14, **saved, best=True)
+    with pytest.raises(
+        ValueError, match=r"update-00000014 holds a state.*state has no \['labels'\]"
+    ):
+        pretrain(config, resume=True, display=display)
 
 
 def test_a_stop_is_asked_for_by_a_signal_while_learning_and_while_labelling(

@@ -37,12 +37,8 @@ def test_nothing_moves_without_a_controller() -> None:
     reg = build(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3)
     signals = feed(reg, 5, entropy=0.0, kl_old=9.0, kl_ref=None, progress=0.5)
     assert signals == Signals(temperature=1.0, controls=Controls())
-    assert reg.metrics() == {
-        "reg/ent_coef": 0.1,
-        "reg/kl_old_coef": 0.2,
-        "reg/kl_ref_coef": 0.3,
-        "reg/controller_saturated": 0.0,
-    }
+    said = {name: value for name, value in reg.metrics().items() if value}
+    assert said == {"reg/ent_coef": 0.1, "reg/kl_old_coef": 0.2, "reg/kl_ref_coef": 0.3}
 
 
 def test_the_schedule_moves_the_entropy_weight_linearly_with_progress() -> None:
@@ -271,8 +267,3 @@ def test_an_interrupted_run_goes_on_exactly_like_an_uninterrupted_one(
     assert len(said) == len(set(said))
     assert 0 <= whole.state.coefs["ent_coef"] <= config.ent_coef_max
     assert whole.state.temperature <= config.temperature_max
-
-
-def test_a_state_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"state has \['ent_coef'\].*start a new run"):
-        build().load_state_dict({"ent_coef": 0.1})

@@ -243,7 +243,7 @@ def test_a_state_that_is_loaded_is_the_state_that_was_saved(session_of: SessionO
     with torch.no_grad():
         saved.policy.action_bias.add_(1.0)
         saved.learner.behaviour.action_bias.add_(0.5)
-    loaded.load(Path("here"), saved.policy.state_dict(), saved.state())
+    loaded.load(Path("here"), saved.policy.state_dict(), saved.state(), print)
     assert (loaded.worker.temperature, loaded.last_kl_old) == (1.7, 0.25)
     assert loaded.seen.fraction(torch.tensor([3, 5])) == 0.5
     assert torch.equal(loaded.learner.behaviour.action_bias, saved.learner.behaviour.action_bias)
@@ -257,7 +257,7 @@ def test_a_run_that_sampled_on_another_kind_of_device_is_refused(session_of: Ses
     state = saved.state()
     state["shards"][0]["sampling"] = torch.zeros(16, dtype=torch.uint8)  # as CUDA's is
     with pytest.raises(ValueError, match="here sampled on another kind of device than cpu.*--dev"):
-        loaded.load(Path("here"), saved.policy.state_dict(), state)
+        loaded.load(Path("here"), saved.policy.state_dict(), state, print)
 
 
 def rolled(session: Session, groups: int) -> RolloutBatch:

@@ -76,16 +76,10 @@ def test_another_kind_of_value_in_any_entry_is_refused_or_taken_and_never_an_acc
             state = copy.deepcopy(sent.state)
             parent_of(state, path)[path[-1]] = other
             try:
-                session.load(sent.path, sent.weights, state)
+                session.load(sent.path, sent.weights, state, print)
             except ValueError as error:
                 assert len(str(error)) < 700
                 refused += 1
-        if not isinstance(parent_of(sent.state, path), list) and "param_groups" not in path:
-            state = copy.deepcopy(sent.state)
-            del parent_of(state, path)[path[-1]]
-            if path[:2] != ("optimizer", "state"):  # a parameter that has had no gradient has none
-                with pytest.raises(ValueError, match=NOT_OURS):
-                    session.load(sent.path, sent.weights, state)
     assert refused > 0.7 * len(paths) * len(OTHERS)
 
 
@@ -134,7 +128,7 @@ def test_boards_that_no_game_leads_to_are_refused(
     state = copy.deepcopy(sent.state)
     IMPOSSIBLE[name](state["shards"][0]["vec"])
     with pytest.raises(ValueError, match=NOT_OURS):
-        session.load(sent.path, sent.weights, state)
+        session.load(sent.path, sent.weights, state, print)
 
 
 def test_what_follows_from_the_positions_is_computed_and_not_taken(
@@ -145,7 +139,7 @@ def test_what_follows_from_the_positions_is_computed_and_not_taken(
     state["shards"][0]["vec"]["counters"][:, [1, 3, 4]] = (
         10**6
     )  # repetitions, status, number of legal moves
-    session.load(sent.path, sent.weights, state)
+    session.load(sent.path, sent.weights, state, print)
     taken = session.worker.parts[0].vec.get_state()
     for name, value in sent.state["shards"][0]["vec"].items():
         assert np.array_equal(taken[name], value), name
@@ -190,13 +184,3 @@ def test_labels_of_impossible_positions_are_refused() -> None:
     ):
         with pytest.raises(ShardError, match="it is inconsistent"):
             from_bytes(dataclasses.replace(good, **changes).to_bytes(), "it")
-
-
-def test_a_state_from_before_there_were_shards_is_taken(
-    session: Session, sent: checkpoint.Checkpoint
-) -> None:
-    state = dict(sent.state)
-    (shard,) = state.pop("shards")
-    session.load(sent.path, sent.weights, {**state, **shard})
-    taken = session.worker.parts[0].vec.get_state()
-    assert np.array_equal(taken["positions"], shard["vec"]["positions"])
