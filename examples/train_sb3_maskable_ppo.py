@@ -16,7 +16,7 @@ import gymnasium as gym
 from sb3_contrib import MaskablePPO
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
-from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
+from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.integrations.sb3.boards import BoardsVecEnv
 from algorithms.integrations.sb3.policy import NetworkPolicy
 from algorithms.networks.settings import NetworkConfig

@@ -15,10 +15,10 @@ import torch
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.evaluation.load_policy import load_policy, run_temperature
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing.conversation import Request
 from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
-from algorithms.playing.requests import Request
 from algorithms.playing.view import PositionView, view_of
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import UntrustedError
@@ -56,7 +56,7 @@ class Loaded:
     no_pull: str
 
 
-class Policies:
+class BoardPolicies:
     """Loads policies and answers questions about them in a thread of its own.
 
     Args:

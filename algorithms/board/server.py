@@ -1,7 +1,8 @@
-"""The server: a port of this machine, a browser that opens the page, and a clean end."""
+"""The server: who may ask it and what a browser may do with its answers, its port, and a clean end."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import socket
@@ -13,7 +14,103 @@ from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""On every answer: nothing from elsewhere, no script or style in the page, no frame around it."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def known_hosts(host: str, port: int) -> Callable[[str], bool]:
+    """Whether a Host header is one of this server's names.
+
+    A page of another site can give its own name the address of this machine; the Host header then still has
+    that name. So an address is let in where the server listens beyond this machine, and a foreign name never.
+
+    Args:
+        host: that the server was told to bind.
+        port: that it listens to.
+    """
+    beyond = not _is_loopback(host)
+    names = {*_LOOPBACK, host.lower(), *([socket.gethostname().lower()] if beyond else [])}
+
+    def known(given: str) -> bool:
+        name, colon, digits = given.lower().rpartition(":")
+        if not colon or not digits.isdigit():  # [::1] without a port ends with a bracket
+            name, digits = given.lower(), "80"
+        return digits == str(port) and (name in names or (beyond and _is_address(name)))
+
+    return known
+
+
+class Guard:
+    """Refuses requests of other sites, and puts `HEADERS` on every answer.
+
+    Args:
+        app: answers the others.
+        known: whether a Host header is one of the server's names.
+    """
+
+    def __init__(self, app: ASGIApp, known: Callable[[str], bool]) -> None:
+        self._app, self._known = app, known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] != "http":  # there are no web sockets; the lifespan is the application's
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        reason = self._refusal(scope)
+        app = self._app if reason is None else JSONResponse({"error": reason}, status_code=403)
+        await app(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        """Why the request is not answered; None where it is."""
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self._known(hosts[0]):
+            return "This server does not answer to that name: use the address that `chess-lab board` printed."
+        if origins and origins != [f"http://{hosts[0]}"]:
+            return "This server answers its own page alone."
+        site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
+        opens_page = scope["method"] == "GET" and scope["path"] == "/" and mode == "navigate"
+        if site in ("cross-site", "same-site") and not opens_page:
+            return "This server answers its own page alone."
+        return None
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (
+        _is_address(host) and ipaddress.ip_address(host.strip("[]")).is_loopback
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
 
 MOST_CONNECTIONS = 64
 _MOST_HEADER_BYTES = 16 * 1024

@@ -1,35 +1,269 @@
-"""A run's policies over its training, as the page shows them: one of them, a curve, an animation."""
+"""A run's policies over its training, as the page shows them: one of them, a curve, an animation.
+
+Run folders are followed while they are trained. Lists of positions to step through, sorted by what changed most, are
+made in the background.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import secrets
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from algorithms.board.following import MOST_STOPS, FollowedRun
-from algorithms.board.policies import Loaded, NoPolicyError, Policies
-from algorithms.board.position_lists import PositionLists
-from algorithms.board.positions import BadRequestError, Game
+from algorithms.board.board_game import BadRequestError, BoardGame
+from algorithms.board.policies import BoardPolicies, Loaded, NoPolicyError
 from algorithms.config.foreign import NO_TRUST, Trust
-from algorithms.evaluation import snapshots
+from algorithms.doctor.watch import Watch
 from algorithms.evaluation.load_policy import run_temperature
-from algorithms.evaluation.snapshots import CHECKPOINTS, Snapshot
+from algorithms.evaluation.snapshot_policies import (
+    CHECKPOINTS,
+    News,
+    Row,
+    RunFollower,
+    Snapshot,
+    SnapshotPolicies,
+    thinned,
+)
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.animation import Panel, animation_svg
-from algorithms.playing.over_training import OverTraining, over_training, recorded_probes
-from algorithms.playing.position_sets import one_position, probe_set
+from algorithms.playing.over_training import (
+    OverTraining,
+    most_changed,
+    over_training,
+    recorded_probes,
+)
+from algorithms.playing.position import PositionSet, heldout_sets, one_position, probe_set
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of_recorded
+from algorithms.run_folder.console import number
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.reading import cut
-from chess_env.rules.fen import pack_board
+from chess_env.rules.fen import pack_board, to_fen
+
+LOOK_INTERVAL_S = 1.0
+"""A folder is not looked at more often, however many pages ask."""
+
+MOST_STOPS = 200
+"""Policies of a run on the slider; of more, as many are taken evenly."""
+
+MOST_NOTES = 8
+_MOST_BYTES = 4 * 2**20  # of a record at once: its rows take ten times as much memory
+
+
+class FollowedRun:
+    """A folder that is, or may become, a run; threads may share it.
+
+    Args:
+        name: its path; where there is no such folder there is nothing to tell.
+
+    Attributes:
+        run_dir: the folder.
+        stops: policies on the slider, in the order of training, as of the last look.
+        scored_moves: update -> scored moves, by the record, as of the last look.
+        looked: whether there was a look.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.run_dir = Path(name)
+        self.stops: tuple[Snapshot, ...] = ()
+        self.scored_moves: Mapping[int, int] = {}
+        self.looked = False
+        self._follower = RunFollower(self.run_dir, _MOST_BYTES)
+        self._watch, self._health = Watch(), ""
+        self._newest: Row = {}
+        self._notes: tuple[str, ...] = ()
+        self._lock, self._looked_at = threading.Lock(), -LOOK_INTERVAL_S
+        self._server, self._changes = secrets.token_hex(4), 0
+
+    @property
+    def tag(self) -> str:
+        """A text that changes with what there is to tell, and with the server."""
+        return f"{self._server}-{self._changes}"
+
+    def look(self) -> bool:
+        """Whether there is something new since the last look; one that was just now is not repeated."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked_at < LOOK_INTERVAL_S or not self._may_be_run():
+                found = False
+            else:
+                found = self._look()
+                self._looked_at = time.monotonic()
+            self.looked = True
+            return found
+
+    def told(self) -> dict[str, Any]:
+        """What the page is told of it, as JSON values."""
+        with self._lock:
+            left_out = len(self._follower.present.every) - len(self.stops)
+            notes = list(self._notes)
+            if left_out:
+                notes.insert(
+                    0, f"{len(self.stops)} of {len(self.stops) + left_out:,} policies are shown."
+                )
+            return {
+                "tag": self.tag,
+                "stops": [
+                    {"update": each.update, "scored_moves": each.scored_moves}
+                    for each in self.stops
+                ],
+                "row": row_text(self._newest),
+                "health": self._health,
+                "notes": notes,
+            }
+
+    def _look(self) -> bool:
+        is_new, more = False, True
+        while more:
+            news = self._follower.look()
+            self._read(news)
+            is_new, more = is_new or bool(news), news.more
+        notes = tuple(map(cut, news.notes[:MOST_NOTES]))
+        if not is_new and notes == self._notes:
+            return False
+        self._notes = notes
+        self.stops = thinned(self._follower.present.every, MOST_STOPS)
+        self.scored_moves = dict(self._follower.scored_moves)
+        self._changes += 1
+        return True
+
+    def _may_be_run(self) -> bool:
+        try:
+            is_checkpoint = (self.run_dir / "manifest.json").exists()
+            return self.run_dir.is_dir() and not is_checkpoint
+        except OSError:  # such as a name that is too long: what loads the policy says so
+            return False
+
+    def _read(self, news: News) -> None:
+        if news.anew:
+            self._watch, self._health, self._newest = Watch(), "", {}
+        # Only the last evaluation's line is shown: the rows before are what it is judged by.
+        last = max((i for i, row in enumerate(news.rows) if "eval/regret_cp" in row), default=-1)
+        for i, row in enumerate(news.rows):
+            if i == last:
+                self._health = self._watch({name: _known(value) for name, value in row.items()})
+            else:
+                self._watch.add(row)
+            self._newest |= row
+
+
+def row_text(row: Row) -> str:
+    """The newest row in a line, as on the console; "" without a row."""
+    if not row:
+        return ""
+    parts = [f"update {number(row['step'])}", f"{number(row.get('scored_moves'))} scored moves"]
+    for name, said in (
+        ("eval/regret_cp", "regret {} cp on the held-out positions"),
+        ("policy/entropy", "entropy {} nats"),
+    ):
+        if name in row:
+            parts.append(said.format(number(row[name], 1 if "regret" in name else 2)))
+    return ", ".join(parts)
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+SETS: Mapping[str, Callable[[], list[PositionSet]]] = {
+    "probe": lambda: [probe_set()],
+    "heldout": lambda: list(heldout_sets().values()),
+}
+"""What can be stepped through."""
+
+TEMPERATURE = 1.0
+"""At which the policies are compared."""
+
+MOST_KEPT = 8
+
+ListKey = tuple[str, Snapshot, Snapshot]
+
+
+class ListJob:
+    """One list in the making.
+
+    Attributes:
+        progress: 0 to 1.
+        positions: the list when it is done.
+        problem: why there will be none; "" otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.progress = 0.0
+        self.positions: list[dict[str, Any]] | None = None
+        self.problem = ""
+
+    def told(self) -> dict[str, Any]:
+        """What the page is told, as JSON values."""
+        return {"progress": self.progress, "positions": self.positions, "problem": self.problem}
+
+
+class PositionLists:
+    """Makes lists one after the other in a thread of its own, and keeps the newest.
+
+    Args:
+        load: loads a policy, such as `SnapshotPolicies`.
+    """
+
+    def __init__(self, load: Callable[[Snapshot], PolicyNet]) -> None:
+        self._load = load
+        self._jobs: OrderedDict[ListKey, ListJob] = OrderedDict()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="board-lists")
+        self._lock = threading.Lock()
+
+    def ask(self, kind: str, stops: Sequence[Snapshot]) -> ListJob:
+        """The list as far as it is; the first question begins it.
+
+        Args:
+            kind: one of `SETS`.
+            stops: policies of a run, in order, at least one; the first and the last are compared.
+        """
+        key = (kind, stops[0], stops[-1])
+        with self._lock:
+            if key not in self._jobs:
+                self._jobs[key] = ListJob()
+                self._worker.submit(self._make, key, self._jobs[key])
+                while len(self._jobs) > MOST_KEPT:
+                    self._jobs.popitem(last=False)
+            self._jobs.move_to_end(key)
+            return self._jobs[key]
+
+    def close(self) -> None:
+        """Ends the thread; what waits is not made."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self, key: ListKey, job: ListJob) -> None:
+        kind, first, last = key
+        with self._lock:
+            if self._jobs.get(key) is not job:  # given up while it waited
+                return
+        try:
+            sets = SETS[kind]()
+            curves = []
+            for number, at in enumerate(sets):
+                curves.append(over_training([first, last], self._load, at, TEMPERATURE))
+                job.progress = (number + 1) / len(sets)
+            job.positions = [
+                {
+                    "name": each.at.names[row],
+                    "fen": to_fen(each.at.positions[row]),
+                    "change": float(each.change[row]),
+                }
+                for each, row in most_changed(curves)
+            ]
+        except (ValueError, RuntimeError, OSError, ImportError, UntrustedError) as error:
+            job.problem = f"The positions cannot be sorted: {cut(error)}"
+
 
 MOST_VIEWS = 1_024
 MOST_WEIGHT_BYTES = 32 * 2**20
@@ -53,10 +287,10 @@ class Training:
         lists: of positions to step through.
     """
 
-    def __init__(self, policies: Policies, trust: Trust = NO_TRUST) -> None:
+    def __init__(self, policies: BoardPolicies, trust: Trust = NO_TRUST) -> None:
         self._policies, self._trust = policies, trust
         self.runs = {name: FollowedRun(name) for name in policies.names}
-        self.load = snapshots.Policies(trust, MOST_WEIGHT_BYTES)
+        self.load = SnapshotPolicies(trust, MOST_WEIGHT_BYTES)
         self._views: OrderedDict[Key, PositionView] = OrderedDict()
         self._pulls: OrderedDict[Snapshot, Pull | None] = OrderedDict()
         self._recordings: OrderedDict[Key, OverTraining] = OrderedDict()
@@ -101,7 +335,7 @@ class Training:
         return self.runs[name]
 
     def loaded(self, name: str, update: int | None) -> Loaded:
-        """A policy ready to be asked. To be called by `Policies.ask`.
+        """A policy ready to be asked. To be called by `BoardPolicies.ask`.
 
         Args:
             name: of what is offered.
@@ -128,9 +362,9 @@ class Training:
         return Loaded(policy, run_temperature(str(stop.path)), self._pull(stop), "")
 
     def view(
-        self, name: str, update: int | None, game: Game, temperature: float
+        self, name: str, update: int | None, game: BoardGame, temperature: float
     ) -> tuple[PositionView, str]:
-        """As `Policies.view`, of the policy after an update. To be called by `Policies.ask`.
+        """As `BoardPolicies.view`, of the policy after an update. To be called by `BoardPolicies.ask`.
 
         Raises:
             NoPolicyError: there is none, it cannot be loaded, or its answer is none.
@@ -157,16 +391,16 @@ class Training:
         return view, problem
 
     def pull(self, name: str, update: int | None) -> Pull | None:
-        """What pulled a policy that has a view; None where it is not known. To be called by `Policies.ask`."""
+        """What pulled a policy that has a view; None where it is not known. To be called by `BoardPolicies.ask`."""
         if update is None:
             return self._policies.loaded(name).pull
         found = [stop for stop in self.run(name).stops if stop.update == update]
         return self._pull(found[0]) if found else None
 
-    def recorded(self, name: str, game: Game, temperature: float) -> OverTraining | None:
+    def recorded(self, name: str, game: BoardGame, temperature: float) -> OverTraining | None:
         """What the run recorded of this position while it trained; None where it is no probe, or nothing was recorded.
 
-        To be called by `Policies.ask`.
+        To be called by `BoardPolicies.ask`.
         """
         row = probe_row(game)
         if row is None:
@@ -185,10 +419,12 @@ class Training:
                 self._recordings.popitem(last=False)
         return self._recordings[key].only(row)
 
-    def recorded_only(self, name: str, game: Game, temperature: float) -> list[tuple[int, int]]:
+    def recorded_only(
+        self, name: str, game: BoardGame, temperature: float
+    ) -> list[tuple[int, int]]:
         """(update, scored moves) of the policies that were recorded of the position and are not on disk.
 
-        To be called by `Policies.ask`.
+        To be called by `BoardPolicies.ask`.
         """
         curves = self.recorded(name, game, temperature)
         if curves is None:
@@ -198,9 +434,9 @@ class Training:
         return [(update, moves) for update, moves in every if update not in on_disk]
 
     def animation(
-        self, named: Sequence[tuple[str, str]], game: Game, temperature: float
+        self, named: Sequence[tuple[str, str]], game: BoardGame, temperature: float
     ) -> dict[str, Any]:
-        """{"svg"}: the position over the training of the runs. To be called by `Policies.ask`.
+        """{"svg"}: the position over the training of the runs. To be called by `BoardPolicies.ask`.
 
         Args:
             named: (name of a run, what stands above its board).
@@ -240,7 +476,7 @@ class Training:
         raise NoPolicyError(f"The run has no policy of update {update:,} on disk.")
 
     def _recorded_view(
-        self, curves: OverTraining, place: int, game: Game, temperature: float
+        self, curves: OverTraining, place: int, game: BoardGame, temperature: float
     ) -> PositionView:
         logprobs = curves.logprobs[place, 0]
         return self._policies.scored(
@@ -266,7 +502,7 @@ class Training:
         return found
 
 
-def probe_row(game: Game) -> int | None:
+def probe_row(game: BoardGame) -> int | None:
     """Which of the probe positions is looked at, with nothing before it; None where it is none."""
     board = game.board
     if board.halfmove_clock or game.position.repetitions:

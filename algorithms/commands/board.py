@@ -100,9 +100,8 @@ def _port(text: str) -> int:
 def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     """Serves the page until a signal raises."""
     from algorithms.board.app import make_app
-    from algorithms.board.policies import Policies
-    from algorithms.board.security import known_hosts
-    from algorithms.board.server import address, can_show_pages, open_page, serve
+    from algorithms.board.policies import BoardPolicies
+    from algorithms.board.server import address, can_show_pages, known_hosts, open_page, serve
     from algorithms.board.training import Training
     from algorithms.config.foreign import Trust
     from chess_env.evaluators import CachedEvaluator, make_evaluator
@@ -114,7 +113,7 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
         if isinstance(evaluator, CachedEvaluator):
             evaluator.memory_entries = MOST_SCORES
     trust = Trust(options.trust)
-    policies = Policies(options.runs or [SHIPPED], evaluator, trust)
+    policies = BoardPolicies(options.runs or [SHIPPED], evaluator, trust)
     training = Training(policies, trust)
 
     def ready() -> None:

@@ -384,10 +384,10 @@ def _measure_positions(options: argparse.Namespace) -> tuple[str, list[MoveQuali
     import torch
 
     from algorithms.config.foreign import Trust
-    from algorithms.evaluation.heldout import prepare_slice
     from algorithms.evaluation.load_policy import load_policy, run_temperature, threads_of
     from algorithms.evaluation.move_quality import judge, policy_probs, uniform_probs
     from algorithms.evaluation.policy_player import GREEDY
+    from algorithms.evaluation.regret import prepare_slice
     from algorithms.networks.device import choose_device
     from chess_env.positions.heldout import load_heldout
 

@@ -18,7 +18,7 @@ from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
 
 if TYPE_CHECKING:
-    from algorithms.playing.uci.engine import Thinker
+    from algorithms.playing.uci_threads import Thinker
 
 _SHIPPED = Path(__file__).parents[1] / "networks" / "shipped"
 _HOW = "give `chess-lab uci CHECKPOINT` to a chess GUI, which writes UCI commands to it"
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # it is for a shell's background job
             signal.signal(number, _leave)
 
-    from algorithms.playing.uci.engine import serve
+    from algorithms.playing.uci_threads import serve
 
     try:
         if sys.stdin is None or sys.stdout is None:

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from algorithms.evaluation.heldout import (
+from algorithms.evaluation.policy_player import GREEDY
+from algorithms.evaluation.regret import (
     PASS_K,
     SCORE_CLIP_CP,
     SUCCESS_REGRET_CP,
     HeldoutSlice,
     move_regret_cp,
 )
-from algorithms.evaluation.policy_player import GREEDY
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.statistics import bootstrap_interval
 
@@ -49,7 +49,7 @@ _LABELS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
+class Quantity:
     """The mean of a measure over positions, with its 95 % bootstrap interval from `low` to `high`."""
 
     mean: float
@@ -73,7 +73,7 @@ class MoveQuality:
     num_positions: int
     chooser: str
     temperature: float | None
-    figures: dict[str, Figure]
+    figures: dict[str, Quantity]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; each measure under its name, its interval's ends with `_low` and `_high`."""
@@ -216,7 +216,7 @@ def judge(
     for name, values in measure(probs, heldout_slice).items():
         known = values[~np.isnan(values)]
         low, high = bootstrap_interval(known, seed=seed)
-        figures[name] = Figure(float(known.mean()), low, high)
+        figures[name] = Quantity(float(known.mean()), low, high)
     return MoveQuality(heldout_slice.name, len(probs), chooser, temperature, figures)
 
 

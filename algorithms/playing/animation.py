@@ -16,7 +16,7 @@ import chess
 from markupsafe import Markup
 
 from algorithms.diagnostics.probe_pictures import policy_picture
-from algorithms.evaluation.snapshots import aligned
+from algorithms.evaluation.snapshot_policies import aligned
 from algorithms.playing.over_training import OverTraining
 from algorithms.reports.page.charts import Scale, element, short
 from algorithms.reports.page.diagrams import (

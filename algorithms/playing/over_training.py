@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.record_tail import RecordTail
-from algorithms.evaluation.snapshots import Snapshot, moves_by_update, thinned
+from algorithms.evaluation.snapshot_policies import RecordTail, Snapshot, moves_by_update, thinned
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.playing.position_sets import PositionSet, probe_set
+from algorithms.playing.position import PositionSet, probe_set
 from algorithms.reports.probe_files import probed_updates, read_probes
 
 Floats = NDArray[np.float64]
@@ -103,7 +102,7 @@ def over_training(
 
     Args:
         every: the policies of a run, in order, as of `snapshots`.
-        policies: loads one, such as `Policies`.
+        policies: loads one, such as `SnapshotPolicies`.
         at: the positions.
         temperature: of the softmax, above 0.
 

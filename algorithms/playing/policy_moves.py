@@ -13,9 +13,8 @@ from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.playing.position import GamePosition
-from algorithms.playing.position_sets import facts_of
-from algorithms.playing.requests import Answer, Request
+from algorithms.playing.conversation import Answer, Request
+from algorithms.playing.position import GamePosition, facts_of
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
 

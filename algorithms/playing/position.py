@@ -1,18 +1,34 @@
-"""The position that a GUI sends with `position`, and what its history tells of it."""
+"""A position of a game with what its history tells of it, and positions that policies are compared on.
+
+These are one of a game, the probe set, and the held-out table.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import chess
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from algorithms.playing.uci.protocol import shown
-from chess_env.games.reference_game import identity
+from algorithms.diagnostics.probe_set import load_probe_set
+from algorithms.evaluation.regret import HeldoutSlice, move_regret_cp, prepare_slice
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing.conversation import shown
+from chess_env.games.reference_game import identity, observation
+from chess_env.move_facts import move_facts_batch
+from chess_env.moves import legal_actions
+from chess_env.observation import encode_batch
+from chess_env.positions.heldout import load_heldout
 from chess_env.rules.fen import board_from_fen, pack_board
 from chess_env.rules.packed import Positions
+from chess_env.rules.rules import hash_batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,3 +92,146 @@ def _legal_move(board: chess.Board, text: str) -> chess.Move | None:
     except ValueError:
         return None
     return move or None  # python-chess takes the null move 0000 for legal
+
+
+PROBES = "probe"
+MINIBATCH_SIZE = 64  # positions per forward pass; memory only
+
+
+@dataclass(frozen=True, eq=False)
+class PositionSet:
+    """Positions, ready for a network, and what is known of their moves.
+
+    Attributes:
+        names: M names, such as "random_2_40 17".
+        positions: uint64 `[M, 8]`, packed.
+        obs: uint8 `[M, C, 8, 8]`.
+        legal_ids: int16 `[M, L]` action ids, ascending, padded with -1.
+        move_facts: uint8 `[M, L, F]` of each legal move.
+        regret_cp: float64 `[M, L]` regret of each legal move, centipawns, as of `move_regret_cp`; 0 on padding, NaN
+            where no score is known.
+    """
+
+    names: tuple[str, ...]
+    positions: Positions
+    obs: NDArray[np.uint8]
+    legal_ids: NDArray[np.int16]
+    move_facts: NDArray[np.uint8]
+    regret_cp: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def only(self, row: int) -> PositionSet:
+        """The set of one of them, with its legal moves alone."""
+        slots = self.legal_ids[row] >= 0
+        return PositionSet(
+            names=(self.names[row],),
+            positions=self.positions[row][None],
+            obs=self.obs[row][None],
+            legal_ids=self.legal_ids[row][slots][None],
+            move_facts=self.move_facts[row][slots][None],
+            regret_cp=self.regret_cp[row][slots][None],
+        )
+
+    @torch.inference_mode()
+    def logprobs(self, policy: PolicyNet, temperature: float) -> NDArray[np.float32]:
+        """float32 `[M, L]` log-probabilities of a policy, nats; -inf on padding.
+
+        Args:
+            policy: on the CPU.
+            temperature: of the softmax.
+        """
+        found = [
+            policy.outputs(obs, legal_ids, temperature, facts).dist.logprobs.float().numpy()
+            for obs, legal_ids, facts in self._inputs(policy)
+        ]
+        return np.concatenate(found)
+
+    def _inputs(self, policy: PolicyNet) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        for start in range(0, len(self), MINIBATCH_SIZE):
+            rows = slice(start, start + MINIBATCH_SIZE)
+            yield (
+                torch.from_numpy(self.obs[rows]),
+                torch.from_numpy(self.legal_ids[rows]),
+                torch.from_numpy(self.move_facts[rows]) if policy.reads_move_facts else None,
+            )
+
+
+def one_position(position: GamePosition) -> PositionSet:
+    """The set of one position of a game, with what occurred before it.
+
+    Its regret is known where it stands in the probe set or the held-out table, whose clocks are 0.
+
+    Raises:
+        ValueError: no move is legal in it.
+    """
+    board = position.board
+    actions = legal_actions(board)
+    if not len(actions):
+        raise ValueError(f"{board.fen()!r} has no legal move: give a position before the end")
+    packed = pack_board(board)[None]
+    known = None
+    if not board.halfmove_clock and not position.repetitions:
+        known = _known_regrets().get(int(hash_batch(packed)[0]))
+    regret = np.full(len(actions), np.nan) if known is None else known
+    return PositionSet(
+        names=(board.fen(),),
+        positions=packed,
+        obs=observation(board, position.repetitions)[None],
+        legal_ids=actions[None],
+        move_facts=facts_of(position, actions),
+        regret_cp=regret[None],
+    )
+
+
+def facts_of(position: GamePosition, actions: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """uint8 `[1, L, F]`: the facts of the moves `actions` `[L]`, told what occurred in the game."""
+    line = pack_board(position.board)[None] if position.line is None else position.line
+    return move_facts_batch(
+        line[-1:], actions.astype(np.int16)[None], hash_batch(line)[None], np.array([len(line)])
+    )
+
+
+@lru_cache(maxsize=1)
+def heldout_sets() -> dict[str, PositionSet]:
+    """The slices of the held-out table by name; their arrays are shared by all callers."""
+    table = load_heldout()
+    return {name: _of_slice(prepare_slice(table, name)) for name in table.slice_names}
+
+
+@lru_cache(maxsize=1)
+def probe_set() -> PositionSet:
+    """The probe positions, on which every run records its policy; its arrays are shared by all callers."""
+    probes = load_probe_set()
+    return _of_slice(
+        HeldoutSlice(
+            name=PROBES,
+            obs=encode_batch(probes.positions, np.zeros(len(probes), np.uint8)),
+            legal_ids=probes.legal_ids.copy(),  # those of the set are read-only
+            child_score_cp=probes.child_score_cp.astype(np.float64),
+            num_legal=probes.num_legal,
+            positions=probes.positions.copy(),
+        )
+    )
+
+
+def _of_slice(heldout_slice: HeldoutSlice) -> PositionSet:
+    return PositionSet(
+        names=tuple(f"{heldout_slice.name} {row}" for row in range(len(heldout_slice.positions))),
+        positions=heldout_slice.positions,
+        obs=heldout_slice.obs,
+        legal_ids=heldout_slice.legal_ids,
+        move_facts=heldout_slice.move_facts,
+        regret_cp=move_regret_cp(heldout_slice),
+    )
+
+
+@lru_cache(maxsize=1)
+def _known_regrets() -> dict[int, NDArray[np.float64]]:
+    """Hash of a position -> regret float64 `[L]` of its legal moves, centipawns."""
+    found: dict[int, NDArray[np.float64]] = {}
+    for at in (probe_set(), *heldout_sets().values()):
+        for row, key in enumerate(hash_batch(at.positions)):
+            found[int(key)] = at.regret_cp[row][at.legal_ids[row] >= 0]
+    return found

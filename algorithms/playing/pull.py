@@ -20,8 +20,8 @@ from algorithms.diagnostics.probe_metrics import (
     probabilities,
     pulls_to_optimum,
 )
-from algorithms.evaluation.heldout import HeldoutSlice
 from algorithms.evaluation.load_policy import config_of_run
+from algorithms.evaluation.regret import HeldoutSlice
 from algorithms.networks.build import make_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.policy_moves import seen_by

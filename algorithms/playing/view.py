@@ -10,9 +10,9 @@ import torch
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.probe_metrics import Floats, entropy
-from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp
 from algorithms.evaluation.move_quality import measure
 from algorithms.evaluation.policy_player import GREEDY
+from algorithms.evaluation.regret import HeldoutSlice, move_regret_cp
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.policy_moves import Seen, seen_by
 from algorithms.playing.position import GamePosition

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from algorithms.evaluation.heldout import MAIN_SLICE, Regret
+from algorithms.evaluation.regret import MAIN_SLICE, Regret
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.display import PretrainDisplay

@@ -15,10 +15,9 @@ import torch
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.diagnostics.policy_probe import PolicyProbe, ProbeRecord
-from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
-from algorithms.evaluation.heldout import MAIN_SLICE, Regret, prepare_slice, regret_cp
-from algorithms.evaluation.match_play import MatchPlay
+from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
+from algorithms.evaluation.regret import MAIN_SLICE, Regret, prepare_slice, regret_cp
+from algorithms.evaluation.strength import MatchPlay
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.collect import Collected
 from algorithms.rollouts.seen_positions import SeenPositions

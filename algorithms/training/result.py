@@ -13,7 +13,7 @@ import torch
 from algorithms.config import files as config_file
 from algorithms.config.custom import custom_names
 from algorithms.core.checks import message_lines
-from algorithms.evaluation.heldout import MAIN_SLICE, Regret
+from algorithms.evaluation.regret import MAIN_SLICE, Regret
 from algorithms.reports.statistics import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display, duration, policy_fact

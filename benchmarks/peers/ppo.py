@@ -183,7 +183,7 @@ def trained(config: TrainConfig) -> dict[str, float]:
     """{"learning_s", "regret_cp", "entropy"} of a run of MaskablePPO in this process."""
     import torch
 
-    from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
+    from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
     from chess_env.positions.heldout import load_heldout
 
     torch.set_num_threads(1)

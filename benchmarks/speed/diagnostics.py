@@ -26,8 +26,7 @@ from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import batch_metrics
-from algorithms.diagnostics.policy_probe import PolicyProbe, ProbeRecord
-from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics
+from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
 from algorithms.networks.settings import NetworkConfig
 from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.training.session import Session

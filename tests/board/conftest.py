@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.testclient import TestClient
 
-from algorithms.board import following
-from algorithms.board.policies import Policies
+from algorithms.board import training as training_module
+from algorithms.board.policies import BoardPolicies
 from algorithms.run_folder.checkpoint import manifest
 from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator, make_evaluator
@@ -34,7 +34,7 @@ EVIL = "<img src=x onerror=document.title=`got_in`>"
 class Board(NamedTuple):
     """Attributes: the policies, a client, and the names of a run with a known optimum, and of broken folders."""
 
-    policies: Policies
+    policies: BoardPolicies
     client: TestClient
     run: str
     other: str
@@ -107,7 +107,7 @@ def over(trained: tuple[Path, Path], builtin: Evaluator) -> Iterator[Slider]:
 
 @pytest.fixture
 def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(training_module, "LOOK_INTERVAL_S", 0.0)
 
 
 class Site(NamedTuple):

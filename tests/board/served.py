@@ -10,8 +10,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from algorithms.board.app import make_app
-from algorithms.board.policies import Policies
-from algorithms.board.security import known_hosts
+from algorithms.board.policies import BoardPolicies
+from algorithms.board.server import known_hosts
 from algorithms.board.training import Training
 from chess_env.evaluators import Evaluator
 
@@ -19,7 +19,7 @@ PORT = 8300
 URL = f"http://127.0.0.1:{PORT}"
 
 
-def wait_until_loaded(policies: Policies, limit_s: float = 60.0) -> None:
+def wait_until_loaded(policies: BoardPolicies, limit_s: float = 240.0) -> None:
     end = time.monotonic() + limit_s
     while any(state["state"] == "loading" for state in policies.states()):
         assert time.monotonic() < end, policies.states()
@@ -29,9 +29,9 @@ def wait_until_loaded(policies: Policies, limit_s: float = 60.0) -> None:
 @contextmanager
 def serving(
     sources: Sequence[str], evaluator: Evaluator | None
-) -> Iterator[tuple[Policies, TestClient]]:
+) -> Iterator[tuple[BoardPolicies, TestClient]]:
     """The loaded policies, and a client of their page."""
-    policies = Policies(sources, evaluator)
+    policies = BoardPolicies(sources, evaluator)
     training = Training(policies)
     policies.load_all()
     try:

@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import algorithms.board
-from algorithms.board.policies import MOST_WAITING, BusyError, Policies
-from algorithms.board.positions import MAX_BODY_BYTES
-from algorithms.board.security import HEADERS, known_hosts
+from algorithms.board.board_game import MAX_BODY_BYTES
+from algorithms.board.policies import MOST_WAITING, BoardPolicies, BusyError
+from algorithms.board.server import HEADERS, known_hosts
 from tests.board.conftest import Board
 from tests.board.served import URL
 
@@ -143,7 +143,7 @@ def test_a_question_is_json_and_bounded(board: Board) -> None:
 
 
 def test_too_many_questions_at_once_are_refused(board: Board) -> None:
-    policies = Policies(["warm"], None)
+    policies = BoardPolicies(["warm"], None)
     try:
         held = threading.Event()
         waiting = [policies.ask(held.wait) for _ in range(MOST_WAITING)]

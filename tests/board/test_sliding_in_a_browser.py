@@ -10,10 +10,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from algorithms.evaluation.snapshots import Policies, aligned, last_at, snapshots
+from algorithms.evaluation.snapshot_policies import SnapshotPolicies, aligned, last_at, snapshots
 from algorithms.playing.over_training import recorded_probes
-from algorithms.playing.position import reached
-from algorithms.playing.position_sets import probe_set
+from algorithms.playing.position import probe_set, reached
 from algorithms.playing.view import view_of, view_of_recorded
 from chess_env.evaluators import Evaluator
 from chess_env.rules.fen import to_fen
@@ -55,7 +54,7 @@ def test_every_frame_of_a_faulty_run_and_its_cured_twin_is_the_library_s(
 ) -> None:
     runs = [snapshots(Path(name)).every for name in (twins.faulty, twins.cured)]
     moves = [[each.scored_moves for each in run] for run in runs]
-    frames, policies, position = aligned(*moves), Policies(), reached(None, MOVES)
+    frames, policies, position = aligned(*moves), SnapshotPolicies(), reached(None, MOVES)
     assert len(frames) >= 3
     page.open(twins.opened())
     drawn(page, 2)
@@ -104,7 +103,7 @@ def test_the_policy_s_answer_is_shown_under_both_runs_and_in_the_curves(
     played = page.moves()
     for prefix, run in (("", twins.faulty), ("beside-", twins.cured)):
         best = page.page.locator(f"#{prefix}moves tbody tr").first.get_attribute("data-uci")
-        policy = Policies()(snapshots(Path(run)).every[-1])
+        policy = SnapshotPolicies()(snapshots(Path(run)).every[-1])
         view = view_of(policy, reached(None, played), temperature=1.0, evaluator=None, pull=None)
         assert best == view.moves[0].uci
 

@@ -12,11 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from algorithms.evaluation.load_policy import load_policy
-from algorithms.evaluation.snapshots import CHECKPOINTS, Policies, snapshots
+from algorithms.evaluation.snapshot_policies import CHECKPOINTS, SnapshotPolicies, snapshots
 from algorithms.playing.animation import Panel, animation_svg
 from algorithms.playing.over_training import most_changed, over_training, recorded_probes
-from algorithms.playing.position import reached
-from algorithms.playing.position_sets import heldout_sets, one_position, probe_set
+from algorithms.playing.position import heldout_sets, one_position, probe_set, reached
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import view_of, view_of_recorded
 from algorithms.regularization import RegularizerConfig
@@ -72,7 +71,7 @@ def test_every_number_under_every_policy_is_the_library_s(over: Slider, builtin:
 
 
 def test_the_curve_is_that_of_the_library(over: Slider, builtin: Evaluator) -> None:
-    every, policies = snapshots(Path(over.run)).every, Policies()
+    every, policies = snapshots(Path(over.run)).every, SnapshotPolicies()
     for moves in random_positions(6, seed=9):
         position = reached(None, moves)
         points = answer(
@@ -133,7 +132,7 @@ def listed(client: TestClient, **question: Any) -> dict[str, Any]:
 
 
 def test_the_positions_are_sorted_by_what_changed_most(over: Slider) -> None:
-    every, policies = snapshots(Path(over.run)).every, Policies()
+    every, policies = snapshots(Path(over.run)).every, SnapshotPolicies()
     ends = [every[0], every[-1]]
     for name, sets in (("probe", [probe_set()]), ("heldout", [*heldout_sets().values()])):
         found = listed(over.client, policy=over.run, set=name)
@@ -151,7 +150,7 @@ def test_the_positions_are_sorted_by_what_changed_most(over: Slider) -> None:
 def test_the_animation_is_that_of_the_library(over: Slider) -> None:
     found = answer(over.client, "/api/training/animation", policy=over.run, beside=over.other,
                    moves=["e2e4"], temperature=0.7)  # fmt: skip
-    at, policies = one_position(reached(None, ["e2e4"])), Policies()
+    at, policies = one_position(reached(None, ["e2e4"])), SnapshotPolicies()
     panels = [
         Panel(Path(name).name, over_training(snapshots(Path(name)).every, policies, at, 0.7))
         for name in (over.run, over.other)

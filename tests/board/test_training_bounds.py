@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from algorithms.board import following
-from algorithms.board.following import MOST_STOPS, FollowedRun
-from algorithms.board.policies import Policies
+from algorithms.board import training as training_module
+from algorithms.board.policies import BoardPolicies
+from algorithms.board.training import MOST_STOPS, FollowedRun
 from algorithms.commands import board as command
-from algorithms.evaluation import following as followed
-from algorithms.evaluation.following import RunFollower
-from algorithms.evaluation.snapshots import RunSnapshots, Snapshot
-from algorithms.playing.position_sets import probe_set
+from algorithms.evaluation.snapshot_policies import RecordTail, RunFollower, RunSnapshots, Snapshot
+from algorithms.playing.position import probe_set
 from algorithms.reports.probe_files import probe_path, read_probe, write_probe
 from chess_env.evaluators import CachedEvaluator, Evaluator
 from chess_env.rules.fen import to_fen
@@ -46,9 +44,9 @@ def test_of_many_recorded_policies_as_many_as_fit_are_shown_and_others_ask_betwe
     long_run: Path, builtin: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    ask: Callable[..., Any] = Policies.ask
+    ask: Callable[..., Any] = BoardPolicies.ask
     monkeypatch.setattr(
-        Policies, "ask", lambda self, question: asked.append(question) or ask(self, question)
+        BoardPolicies, "ask", lambda self, question: asked.append(question) or ask(self, question)
     )
     with serving([str(long_run)], builtin) as (_, client):
         answer(client, "/api/training/look", policy=str(long_run))
@@ -70,16 +68,16 @@ def test_a_long_record_is_read_piece_by_piece_and_says_the_same(
 ) -> None:
     whole = FollowedRun(str(long_run))
     most: list[int] = []
-    read = followed.RecordTail.read
+    read = RecordTail.read
 
-    def watched(self: followed.RecordTail, most_bytes: int = -1) -> Any:
+    def watched(self: RecordTail, most_bytes: int = -1) -> Any:
         found = read(self, most_bytes)
         most.append(len(found[0]))
         return found
 
     assert whole.look()
-    monkeypatch.setattr(following, "_MOST_BYTES", 2**16)
-    monkeypatch.setattr(followed.RecordTail, "read", watched)
+    monkeypatch.setattr(training_module, "_MOST_BYTES", 2**16)
+    monkeypatch.setattr(RecordTail, "read", watched)
     pieces = FollowedRun(str(long_run))
     assert pieces.look() and len(most) > 5 and max(most) < RECORDED / 4 and sum(most) == RECORDED
     ours, theirs = pieces.told(), whole.told()
@@ -130,13 +128,13 @@ def test_a_run_whose_first_snapshot_comes_before_its_first_checkpoint_is_loaded_
 
 def test_scores_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Evaluator | None] = []
-    load_all = Policies.load_all
+    load_all = BoardPolicies.load_all
 
-    def seen(self: Policies) -> None:
+    def seen(self: BoardPolicies) -> None:
         kept.append(self._evaluator)
         load_all(self)
 
-    monkeypatch.setattr(Policies, "load_all", seen)
+    monkeypatch.setattr(BoardPolicies, "load_all", seen)
     monkeypatch.setattr("algorithms.board.server.serve", lambda app, listening, *, ready: None)
     assert chess_lab("board", "--no-browser", "--port", "0", "--evaluator", "builtin").code == 0
     assert isinstance(kept[0], CachedEvaluator)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from algorithms.board.following import FollowedRun, row_text
-from algorithms.evaluation.snapshots import thinned
+from algorithms.board.training import FollowedRun, row_text
+from algorithms.evaluation.snapshot_policies import thinned
 from chess_env.evaluators import Evaluator
 from tests.board.conftest import Slider
 from tests.board.served import answer, refusal, serving

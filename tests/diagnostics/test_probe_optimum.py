@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from algorithms import PRESETS
-from algorithms.diagnostics.policy_probe import PolicyProbe
 from algorithms.diagnostics.probe_metrics import (
     entropy,
     has_closed_optimum,
     optimum_logprobs,
     pulls_to_optimum,
 )
+from algorithms.diagnostics.update_diagnostics import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.regularization.terms import terms_of

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from algorithms.core.algorithm import Controls
-from algorithms.diagnostics import policy_probe
+from algorithms.diagnostics import update_diagnostics
 from algorithms.diagnostics.entropy_prediction import exact_rewards
-from algorithms.diagnostics.policy_probe import PolicyProbe
 from algorithms.diagnostics.probe_metrics import PolicyChange
 from algorithms.diagnostics.probe_set import load_probe_set
+from algorithms.diagnostics.update_diagnostics import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.probe_files import probe_path, read_probes
 from algorithms.reports.run_files import read_metrics
@@ -139,14 +139,14 @@ def test_without_its_start_a_continued_run_says_what_it_leaves_out(tmp_path: Pat
 def test_a_full_disk_costs_a_probe_and_not_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, seen = policy_probe.write_probe, Watcher()
+    write, seen = update_diagnostics.write_probe, Watcher()
 
     def sometimes(run_dir: Path, update: int, *rest: object) -> Path:
         if update == 1:
             raise OSError(28, "No space left on device")
         return write(run_dir, update, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(policy_probe, "write_probe", sometimes)
+    monkeypatch.setattr(update_diagnostics, "write_probe", sometimes)
     result = train(tiny(tmp_path / "run", updates=2, diagnostics_interval_updates=1), display=seen)
     assert result.updates == 2
     assert read_probes(tmp_path / "run").updates.tolist() == [0, 2]

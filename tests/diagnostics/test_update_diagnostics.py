@@ -11,8 +11,12 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.core.batch import RolloutBatch
-from algorithms.diagnostics.policy_probe import PolicyProbe
-from algorithms.diagnostics.update_diagnostics import UpdateDiagnostics, chosen_states, term_metrics
+from algorithms.diagnostics.update_diagnostics import (
+    PolicyProbe,
+    UpdateDiagnostics,
+    chosen_states,
+    term_metrics,
+)
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig

@@ -22,7 +22,7 @@ from algorithms.doctor.outcome import (
     noise_cp,
     outcome_of,
 )
-from algorithms.evaluation.heldout import MAIN_SLICE, SCORE_CLIP_CP
+from algorithms.evaluation.regret import MAIN_SLICE, SCORE_CLIP_CP
 from chess_env.positions.heldout import load_heldout
 
 

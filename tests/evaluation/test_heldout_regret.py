@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.evaluation.heldout import HeldoutSlice, move_regret_cp, prepare_slice, regret_cp
+from algorithms.evaluation.regret import HeldoutSlice, move_regret_cp, prepare_slice, regret_cp
 from algorithms.reports.statistics import bootstrap_interval
 from chess_env.moves import legal_actions
 from chess_env.positions.heldout import Heldout

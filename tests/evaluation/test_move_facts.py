@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.evaluation import heldout as heldout_module
-from algorithms.evaluation.heldout import MAIN_SLICE, HeldoutSlice, prepare_slice, regret_cp
+from algorithms.evaluation import regret as regret_module
 from algorithms.evaluation.move_quality import measure, policy_probs
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.evaluation.regret import MAIN_SLICE, HeldoutSlice, prepare_slice, regret_cp
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import NetworkConfig
 from chess_env.games.players import RandomPlayer
@@ -65,7 +65,7 @@ def test_facts_are_made_once_and_for_no_network_that_reads_none(
         made.append(len(inputs[0]))
         return move_facts_batch(*inputs)
 
-    monkeypatch.setattr(heldout_module, "move_facts_batch", counted)
+    monkeypatch.setattr(regret_module, "move_facts_batch", counted)
     regret_cp(make_policy(), held, temperature=1.0, device=CPU)
     assert made == []
     for _ in range(2):

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.evaluation.heldout import HeldoutSlice, prepare_slice, regret_cp
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.move_quality import (
     accuracy_percent,
@@ -24,6 +23,7 @@ from algorithms.evaluation.move_quality import (
     uniform_probs,
     win_percent,
 )
+from algorithms.evaluation.regret import HeldoutSlice, prepare_slice, regret_cp
 from chess_env.observation import NUM_PLANES
 from chess_env.positions.heldout import load_heldout
 from tests.evaluation.policies import small_policy

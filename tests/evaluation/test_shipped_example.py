@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
+from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.positions.heldout import load_heldout

@@ -11,9 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.evaluation.following import RunFollower
 from algorithms.evaluation.load_policy import load_policy
-from algorithms.evaluation.snapshots import Policies, aligned, last_at, snapshots
+from algorithms.evaluation.snapshot_policies import (
+    RunFollower,
+    SnapshotPolicies,
+    aligned,
+    last_at,
+    snapshots,
+)
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.checkpoint import manifest
 from algorithms.training.trainer import train
@@ -56,7 +61,7 @@ def test_a_run_without_snapshots_has_its_checkpoints(run_dir: Path) -> None:
 
 
 def test_each_policy_is_that_of_its_weights(kept: Path) -> None:
-    policies = Policies()
+    policies = SnapshotPolicies()
     for each in snapshots(kept).every:
         own = policies(each).state_dict()
         read = checkpoint.load_weights(each.path)
@@ -69,14 +74,14 @@ def test_each_policy_is_that_of_its_weights(kept: Path) -> None:
 def test_those_asked_for_last_are_kept_within_the_bytes_given(kept: Path) -> None:
     first, second, *_ = snapshots(kept).every
     size = sum(tensor.nbytes for tensor in checkpoint.load_weights(first.path).values())
-    policies = Policies(most_bytes=2 * size)
+    policies = SnapshotPolicies(most_bytes=2 * size)
     loaded = policies(first)
     assert policies(first) is loaded
     policies(second)
     assert policies(first) is loaded and policies.bytes_kept == 2 * size
     policies(snapshots(kept).every[-1])  # puts out the second
     assert policies(first) is loaded and policies.bytes_kept == 2 * size
-    small = Policies(most_bytes=1)
+    small = SnapshotPolicies(most_bytes=1)
     assert small(first) is small(first)
 
 
@@ -107,10 +112,10 @@ def test_damaged_weights_are_named_when_they_are_asked_for(run_dir: Path) -> Non
     last = snapshots(run_dir).every[-1]
     (last.path / "model.safetensors").write_bytes(b"short")
     with pytest.raises(ValueError, match=r"update-00000004/model\.safetensors is damaged"):
-        Policies()(last)
+        SnapshotPolicies()(last)
     shutil.rmtree(last.path)
     with pytest.raises(ValueError, match="update-00000004"):
-        Policies()(last)
+        SnapshotPolicies()(last)
 
 
 def test_a_folder_without_a_policy_is_refused_by_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from algorithms.playing.animation import HOLD, Panel, animate, animation_svg
 from algorithms.playing.over_training import OverTraining
-from algorithms.playing.position_sets import heldout_sets
+from algorithms.playing.position import heldout_sets
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from algorithms.playing.requests import Answer, Request
-from algorithms.playing.uci.conversation import Conversation
-from algorithms.playing.uci.protocol import parse
+from algorithms.playing.conversation import Answer, Conversation, Request, parse
 
 ROOT = Path(__file__).parents[2]
 ANSWER = Answer(
@@ -91,8 +89,8 @@ def test_uci_and_quit_do_not_wait_for_what_waits_for_loading() -> None:
 def test_before_loading_whoever_speaks_does_not_import_the_rules_of_chess() -> None:
     code = """
 import sys
-from algorithms.playing.uci.conversation import Conversation
-from algorithms.playing.uci.protocol import parse
+from algorithms.playing.conversation import Conversation
+from algorithms.playing.conversation import parse
 conversation = Conversation("small", print)
 for line in (b"uci", b"isready", b"position startpos moves e2e4", b"go searchmoves e7e5", b"stop"):
     conversation.heard(parse(line))

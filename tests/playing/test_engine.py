@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.playing import position
+from algorithms.playing.conversation import SPINS, Answer, Go, Request, Word, parse
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.requests import Answer, Request
-from algorithms.playing.uci.engine import LONGEST_LINE, serve
-from algorithms.playing.uci.options import SPINS
-from algorithms.playing.uci.protocol import Go, Word, parse
+from algorithms.playing.uci_threads import LONGEST_LINE, serve
 from tests.env.playing import SHUFFLE
 from tests.evaluation.policies import small_policy
 from tests.playing.wire import Wire

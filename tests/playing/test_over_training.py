@@ -12,8 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.evaluation.heldout import prepare_slice, regret_cp
-from algorithms.evaluation.snapshots import Policies, snapshots
+from algorithms.evaluation.regret import prepare_slice, regret_cp
+from algorithms.evaluation.snapshot_policies import SnapshotPolicies, snapshots
+from algorithms.playing.conversation import Request
 from algorithms.playing.over_training import (
     OverTraining,
     most_changed,
@@ -21,9 +22,7 @@ from algorithms.playing.over_training import (
     recorded_probes,
 )
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.position import reached
-from algorithms.playing.position_sets import heldout_sets, one_position, probe_set
-from algorithms.playing.requests import Request
+from algorithms.playing.position import heldout_sets, one_position, probe_set, reached
 from algorithms.training.trainer import train
 from chess_env.moves import action_to_move
 from chess_env.positions.heldout import load_heldout
@@ -98,7 +97,7 @@ def test_ranges_hold_for_all_policies(weights: list[list[float]]) -> None:
 
 
 def test_each_policy_is_what_is_played_in_that_position(run_dir: Path) -> None:
-    rng, policies = np.random.default_rng(0), Policies()
+    rng, policies = np.random.default_rng(0), SnapshotPolicies()
     every = snapshots(run_dir).every
     games: list[tuple[str, ...]] = [(), SHUFFLE, (*SHUFFLE, *SHUFFLE, "g1f3")]
     for _ in range(12):
@@ -166,7 +165,7 @@ def test_what_a_run_recorded_is_what_its_snapshots_do(
 ) -> None:
     recorded = recorded_probes(run_dir, temperature)
     every = snapshots(run_dir).every
-    found = over_training(every, Policies(), probe_set(), recorded.temperature)
+    found = over_training(every, SnapshotPolicies(), probe_set(), recorded.temperature)
     assert recorded.updates.tolist() == found.updates.tolist() == [0, 2, 4]
     assert recorded.scored_moves.tolist() == found.scored_moves.tolist() == [0, 128, 256]
     np.testing.assert_allclose(recorded.probs, found.probs, atol=1e-5)
@@ -178,14 +177,14 @@ def test_a_damaged_policy_is_left_out_with_a_note(run_dir: Path, tmp_path: Path)
     spoiled = Path(shutil.copytree(run_dir, tmp_path / "spoiled", symlinks=True))
     (spoiled / "snapshots" / "update-00000002" / "model.safetensors").write_bytes(b"short")
     every = snapshots(spoiled).every
-    found = over_training(every, Policies(), probe_set(), 1.0)
+    found = over_training(every, SnapshotPolicies(), probe_set(), 1.0)
     assert found.updates.tolist() == [0, 4]
     assert (
         len(found.notes) == 1 and "update-00000002/model.safetensors is damaged" in found.notes[0]
     )
     with pytest.raises(ValueError, match="no policy of the run can be loaded. .*is damaged"):
-        over_training(every[1:2], Policies(), probe_set(), 1.0)
+        over_training(every[1:2], SnapshotPolicies(), probe_set(), 1.0)
     with pytest.raises(ValueError, match="temperature is 0"):
-        over_training(every, Policies(), probe_set(), 0)
+        over_training(every, SnapshotPolicies(), probe_set(), 0)
     with pytest.raises(FileNotFoundError, match="holds no probe"):
         recorded_probes(tmp_path)

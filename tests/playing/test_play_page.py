@@ -12,11 +12,8 @@ from pathlib import Path
 import pytest
 
 from algorithms.evaluation.load_policy import load_policy
+from algorithms.playing.conversation import SPINS, Conversation, Request, parse
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.requests import Request
-from algorithms.playing.uci.conversation import Conversation
-from algorithms.playing.uci.options import SPINS
-from algorithms.playing.uci.protocol import parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "play.md").read_text()

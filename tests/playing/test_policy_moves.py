@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from algorithms.evaluation.load_policy import load_policy
+from algorithms.playing.conversation import Request
 from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
-from algorithms.playing.requests import Request
 from chess_env.games.reference_game import observation
 from chess_env.move_facts import FACT_INDEX
 from chess_env.moves import action_to_move, move_to_action

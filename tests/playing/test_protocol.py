@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algorithms.playing.uci.options import MOST_MOVES, SPINS, TEMPERATURE, OptionError, Options
-from algorithms.playing.uci.protocol import (
+from algorithms.playing.conversation import (
+    MOST_MOVES,
+    SPINS,
+    TEMPERATURE,
     Go,
     Ignored,
+    OptionError,
+    Options,
     Position,
     SetOption,
     Word,

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from algorithms import cli
-from algorithms.playing.uci.options import SEED, TEMPERATURE, TOP_K
+from algorithms.playing.conversation import SEED, TEMPERATURE, TOP_K
 from tests.commands.lab import unwrapped
 
 ROOT = Path(__file__).parents[2]

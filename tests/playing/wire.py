@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from algorithms.playing.uci.engine import Thinker, serve
+from algorithms.playing.uci_threads import Thinker, serve
 
 DEADLINE_S = 30.0
 

@@ -11,7 +11,7 @@ import torch
 
 from algorithms.config.foreign import Trust
 from algorithms.config.run import EnvConfig, MatchConfig, RolloutConfig
-from algorithms.diagnostics.policy_probe import PolicyProbe
+from algorithms.diagnostics.update_diagnostics import PolicyProbe
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO

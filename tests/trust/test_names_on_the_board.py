@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.board.policies import Policies
+from algorithms.board.policies import BoardPolicies
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.playing.position import reached
 from tests.board.served import wait_until_loaded
@@ -17,7 +17,7 @@ from tests.trust.test_names_in_a_folder import NAMES
 def opened(stranger: Stranger, trust: Trust) -> dict[str, Any]:
     """What the page is told of the folder's policy, after it was asked about a position."""
     name = str(stranger.folder)
-    policies = Policies([name], None, trust)
+    policies = BoardPolicies([name], None, trust)
     try:
         policies.load_all()
         wait_until_loaded(policies)

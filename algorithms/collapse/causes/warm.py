@@ -18,7 +18,7 @@ import torch
 from algorithms import PRESETS
 from algorithms.collapse.causes.faults import sharpened_start
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
-from algorithms.evaluation.heldout import MAIN_SLICE, prepare_slice, regret_cp
+from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig

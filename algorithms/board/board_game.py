@@ -1,18 +1,23 @@
-"""What a browser asks, parsed once: a game, a place in it, a policy and a temperature."""
+"""A game on the page: what a browser asks, parsed once; its picture, with the policy's moves as arrows; and as PGN."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import chess
+import chess.pgn
 
 from algorithms.core.checks import shown
 from algorithms.playing.position import GamePosition, reached
+from algorithms.playing.view import PositionView
+from algorithms.reports.page.diagrams import MoveChance, position_svg
 from algorithms.run_folder.reading import JsonLimits, parse_json
 from chess_env.games.reference_game import status
+from chess_env.matches.match_result import one_line
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
 
 MAX_PLIES = 1000
@@ -36,7 +41,7 @@ class BadRequestError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Game:
+class BoardGame:
     """A game and a place in it.
 
     Attributes:
@@ -112,7 +117,7 @@ def update_of(values: Mapping[str, Any]) -> int | None:
     return value
 
 
-def game_of(values: Mapping[str, Any]) -> Game:
+def game_of(values: Mapping[str, Any]) -> BoardGame:
     """The game asked about.
 
     Raises:
@@ -131,7 +136,7 @@ def game_of(values: Mapping[str, Any]) -> Game:
     return game_at(text_of(values, "fen") or None, tuple(moves), at)
 
 
-def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> Game:
+def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> BoardGame:
     """The game with these moves, looked at after `at` of them.
 
     Raises:
@@ -155,10 +160,10 @@ def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> Game:
         if number == at:
             there = board.copy()
     canonical = tuple(move.uci() for move in board.move_stack)
-    return Game(fen, canonical, at, position, tuple(sans), there)
+    return BoardGame(fen, canonical, at, position, tuple(sans), there)
 
 
-def facts_of(game: Game) -> dict[str, Any]:
+def facts_of(game: BoardGame) -> dict[str, Any]:
     """What the rules say of the place in the game, as JSON values."""
     board = game.board
     last = board.move_stack[-1] if board.move_stack else None
@@ -176,7 +181,7 @@ def facts_of(game: Game) -> dict[str, Any]:
     }
 
 
-def ending(game: Game) -> dict[str, str] | None:
+def ending(game: BoardGame) -> dict[str, str] | None:
     """{"result", "reason", "rule"} where the rules of the environment end the game here; None where it goes on."""
     found = status(game.board, game.position.repetitions, fifty_move=True, threefold=True)
     if found == ONGOING:
@@ -204,3 +209,129 @@ def _legal(board: chess.Board, move: chess.Move) -> dict[str, Any]:
         "to": move.to_square,
         "promotion": promotion,
     }
+
+
+ARROWS = 12
+LEAST = 0.01
+"""Moves that are less probable get no arrow."""
+
+
+def picture(game: BoardGame, view: PositionView | None, *, black_below: bool) -> str:
+    """SVG of the position; it refers to `boards.definitions`."""
+    board = game.board
+    marks = dict.fromkeys(_squares(board.move_stack[-1]), "last") if board.move_stack else {}
+    king = board.king(board.turn)
+    if king is not None and board.is_check():
+        marks[king] = "check"
+    arrows = [] if view is None else arrows_of(view)
+    said = ", ".join(f"{arrow.uci} {arrow.probability:.0%}" for arrow in arrows)
+    turn = chess.COLOR_NAMES[board.turn].capitalize()
+    label = f"{turn} to move" + (f": {said}" if said else "")
+    return position_svg(board.fen(), arrows, label=label, black_below=black_below, marks=marks)
+
+
+def arrows_of(view: PositionView) -> list[MoveChance]:
+    """The likeliest moves, likeliest first; promotions between the same squares are one arrow."""
+    found: dict[tuple[int, int], MoveChance] = {}
+    for each in view.moves:
+        move = chess.Move.from_uci(each.uci)
+        before = found.get(_squares(move))
+        found[_squares(move)] = MoveChance(
+            move.from_square,
+            move.to_square,
+            each.uci if before is None else f"{before.uci}, {each.uci}",
+            each.probability + (0.0 if before is None else before.probability),
+        )
+    ranked = sorted(found.values(), key=lambda arrow: -arrow.probability)
+    return [arrow for arrow in ranked[:ARROWS] if arrow.probability >= LEAST]
+
+
+def _squares(move: chess.Move) -> tuple[int, int]:
+    return move.from_square, move.to_square
+
+
+_STANDARD = {name.lower() for name in chess.Board.aliases}
+
+
+class _MainLine(chess.pgn.BaseVisitor["_MainLine"]):
+    """Collects the main line of one game.
+
+    Attributes:
+        headers: of the game.
+        moves: up to the first that cannot be read.
+        broken: whether there was such a one.
+    """
+
+    def __init__(self) -> None:
+        self.headers = chess.pgn.Headers({})
+        self.moves: list[chess.Move] = []
+        self.broken = False
+
+    def begin_headers(self) -> chess.pgn.Headers:
+        """The headers, for the reader."""
+        return self.headers
+
+    def visit_header(self, tagname: str, tagvalue: str) -> None:
+        """Keeps a header; a name that python-chess refuses is none that is read here."""
+        self.headers[tagname] = tagvalue
+
+    def begin_variation(self) -> chess.pgn.SkipType:
+        """SKIP: variations are not shown."""
+        return chess.pgn.SKIP
+
+    def visit_move(self, board: chess.Board, move: chess.Move) -> None:
+        """Keeps a move; a null move is none of chess."""
+        self.broken = self.broken or not move
+        if not self.broken:
+            self.moves.append(move)
+
+    def handle_error(self, error: Exception) -> None:
+        """Ends what is kept."""
+        self.broken = True
+
+    def result(self) -> _MainLine:
+        """This visitor, when the game has been read."""
+        return self
+
+
+def read_pgn(text: str) -> dict[str, Any]:
+    """{"fen", "moves", "note"} of the first game in the text; "note" says what was left out, "" if nothing.
+
+    Raises:
+        BadRequestError: there is no game of standard chess in it, or its start is no legal position.
+    """
+    found = chess.pgn.read_game(io.StringIO(text), Visitor=_MainLine)
+    if found is None:
+        raise BadRequestError("There is no game in this text: expected PGN, such as `1. e4 e5 *`.")
+    fen = found.headers.get("FEN")
+    if found.headers.get("Variant", "Standard").lower() not in _STANDARD:
+        raise BadRequestError(
+            "This is a game of another variant: only standard chess is played here."
+        )
+    if not found.moves and fen is None:
+        raise BadRequestError("There is no move in this text: expected PGN, such as `1. e4 e5 *`.")
+    moves, note = [move.uci() for move in found.moves[:MAX_PLIES]], ""
+    if len(found.moves) > MAX_PLIES:
+        note = f"The first {MAX_PLIES:,} plies are shown."
+    elif found.broken:
+        note = f"What follows ply {len(moves)} cannot be read: the game is shown up to there."
+    game = game_at(fen, tuple(moves), len(moves))
+    return {"fen": game.fen or "", "moves": [*game.moves], "note": note}
+
+
+def write_pgn(game: BoardGame, *, white: str, black: str) -> str:
+    """The whole game as PGN text.
+
+    Args:
+        game: all of its moves are written.
+        white: who played White.
+        black: who played Black.
+    """
+    last = game_at(game.fen, game.moves, len(game.moves))
+    record = chess.pgn.Game.from_board(last.board)
+    over = ending(last)
+    record.headers.update(Event="chess-lab board", White=one_line(white), Black=one_line(black))
+    record.headers["Result"] = "*" if over is None else over["result"]
+    if over is not None:
+        record.headers["Termination"] = over["rule"]
+    return f"{record}\n"

@@ -13,9 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from algorithms.playing.requests import Answer, Request
-from algorithms.playing.uci.conversation import Conversation
-from algorithms.playing.uci.protocol import Command, Ignored, Word, info_string, parse
+from algorithms.playing.conversation import (
+    Answer,
+    Command,
+    Conversation,
+    Ignored,
+    Request,
+    Word,
+    info_string,
+    parse,
+)
 
 LONGEST_LINE = 1 << 17
 """Bytes; the longest game that the rules allow (17,697 plies) has a shorter `position`."""

@@ -1,8 +1,12 @@
-"""The policies of a run over its training: which are on disk, and one of them ready to play."""
+"""The policies of a run over its training: which are on disk, one of them ready to play, and what is new of them.
+
+A record that grows is read once: a line that is being written waits for its end.
+"""
 
 from __future__ import annotations
 
 import bisect
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +16,6 @@ from typing import TypeVar
 
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.evaluation.load_policy import load_policy
-from algorithms.evaluation.record_tail import RecordTail
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.run_folder.checkpoint.manifest import (
     WEIGHTS_FILE,
@@ -24,6 +27,90 @@ from algorithms.run_folder.checkpoint.manifest import (
 )
 from algorithms.run_folder.checkpoint.snapshots import SNAPSHOTS, scored_moves_of
 from algorithms.run_folder.files import METRICS_FILE, PARTIAL
+from algorithms.run_folder.reading import LONGEST_LINE_BYTES, open_file
+from algorithms.run_folder.rows import checked_row, rows_of
+
+Row = dict[str, float | None]
+
+
+class RecordTail:
+    """Reads the rows of a run's metrics.jsonl as they come.
+
+    Args:
+        run_dir: the run folder; the record may be missing yet.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / METRICS_FILE
+        self._file: tuple[int, int] | None = None  # device and inode
+        self._offset, self._lines, self._last_step = 0, 0, -1
+        self._size = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the last call left a part of the record to the next one."""
+        return self._offset < self._size
+
+    def read(self, most_bytes: int = -1) -> tuple[list[Row], bool]:
+        """(rows since the last call; whether they begin anew, as the record was cut or replaced since then).
+
+        A run that goes on drops the rows after its checkpoint, so its record is replaced by a shorter one.
+
+        Args:
+            most_bytes: of the record, more than `LONGEST_LINE_BYTES`; the next call goes on from there. -1 for all.
+
+        Raises:
+            ValueError: the record is a symbolic link or no file, or a row is damaged; the message names the line. The
+                next call reads from the same place.
+            OSError: it cannot be read.
+        """
+        if self._path.is_symlink():
+            raise ValueError(
+                f"{self._path} is a symbolic link and is not followed: copy the file here"
+            )
+        try:
+            with open_file(self._path) as file:
+                now = os.fstat(file.fileno())
+                anew = self._file not in (None, (now.st_dev, now.st_ino))
+                anew = anew or now.st_size < self._offset
+                if anew:
+                    self._forget()
+                file.seek(self._offset)
+                data = file.read(most_bytes)
+        except FileNotFoundError:
+            anew = self._file is not None
+            self._forget()
+            return [], anew
+        whole = data[: data.rfind(b"\n") + 1]
+        rows = self._parsed(whole, len(data) - len(whole))
+        self._file, self._offset = (now.st_dev, now.st_ino), self._offset + len(whole)
+        self._size = now.st_size
+        self._lines += len(rows)
+        if rows:
+            self._last_step = int(rows[-1]["step"] or 0)
+        return rows, anew
+
+    def _forget(self) -> None:
+        self._file, self._offset, self._lines, self._last_step, self._size = None, 0, 0, -1, 0
+
+    def _parsed(self, data: bytes, waiting: int) -> list[Row]:
+        name = f"{self._path}, after line {self._lines:,}" if self._lines else str(self._path)
+        if waiting > LONGEST_LINE_BYTES:
+            raise ValueError(
+                f"{name}, is damaged: a line has more than {LONGEST_LINE_BYTES:,} bytes"
+            )
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}, is no UTF-8 text (byte {error.start}): it is damaged"
+            ) from None
+        found, last_step = [], self._last_step
+        for number, row in enumerate(rows_of(text, name).values, start=1):
+            found.append(checked_row(row, last_step, f"{name}, line {number}"))
+            last_step = int(found[-1]["step"] or 0)
+        return found
+
 
 CHECKPOINTS = "checkpoints"
 MOST_BYTES = 128 * 2**20
@@ -190,7 +277,7 @@ def _read(path: Path) -> Snapshot | str:
     return Snapshot(_UNKNOWN if moves is None else moves, update_of(path), path, sha256)
 
 
-class Policies:
+class SnapshotPolicies:
     """Policies of snapshots, loaded when they are asked for; those asked for last are kept. Threads may share it.
 
     Args:
@@ -255,3 +342,85 @@ def aligned(*runs: Sequence[int]) -> list[tuple[int, tuple[int | None, ...]]]:
     """
     cursors = sorted({moves for run in runs for moves in run})
     return [(cursor, tuple(last_at(run, cursor) for run in runs)) for cursor in cursors]
+
+
+@dataclass(frozen=True)
+class News:
+    """What is new in a run folder.
+
+    Attributes:
+        rows: new rows of the record, in order.
+        anew: whether these take the place of all rows before, because the run went on from a checkpoint.
+        snapshots: policies that are new on disk.
+        gone: policies that are no longer there.
+        notes: sentences on what cannot be read at present.
+        more: whether there are rows already that this look left to the next one.
+    """
+
+    rows: list[Row]
+    anew: bool
+    snapshots: tuple[Snapshot, ...]
+    gone: tuple[Snapshot, ...]
+    notes: tuple[str, ...]
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is new; notes are no news."""
+        return bool(self.rows or self.anew or self.snapshots or self.gone)
+
+
+class RunFollower:
+    """Follows a run folder without a lock, and without a change to it.
+
+    Args:
+        run_dir: the run folder; it may still be missing or empty.
+        most_bytes: of the record for one look, as of `RecordTail.read`: a long record takes a lot of memory at once.
+
+    Attributes:
+        present: the policies that were there at the last look.
+    """
+
+    def __init__(self, run_dir: Path, most_bytes: int = -1) -> None:
+        self._run_dir, self._most_bytes = run_dir, most_bytes
+        self._tail, self._listing = RecordTail(run_dir), Listing(run_dir)
+        self._moves: dict[int, int] = {}
+        self.present = RunSnapshots(run_dir, (), ())
+
+    def look(self) -> News:
+        """What is new since the last look; the first one finds all that is there, up to `most_bytes`.
+
+        What is being written waits for a later look. What is damaged becomes a note, and the rest is read.
+        """
+        notes = []
+        try:
+            # The directories first: the row of a policy is written before the policy is.
+            self._listing.look()
+        except OSError as error:
+            notes.append(f"{error.filename or self._run_dir} cannot be read ({error.strerror}).")
+        rows: list[Row] = []
+        anew = False
+        try:
+            rows, anew = self._tail.read(self._most_bytes)
+        except OSError as error:
+            notes.append(f"{error.filename or self._run_dir} cannot be read ({error.strerror}).")
+        except ValueError as error:
+            notes.append(f"{error}.")
+        if anew:
+            self._moves.clear()
+        self._moves |= moves_by_update(rows)
+        before, self.present = self.present.every, self._listing.in_order(self._moves)
+        now = self.present.every
+        seen, there = set(before), set(now)  # of thousands, to search the tuples takes seconds
+        return News(
+            rows,
+            anew,
+            tuple(each for each in now if each not in seen),
+            tuple(each for each in before if each not in there),
+            (*notes, *self.present.notes),
+            more=bool(rows) and self._tail.waits,
+        )
+
+    @property
+    def scored_moves(self) -> Mapping[int, int]:
+        """Update -> scored moves, by the rows of all looks."""
+        return self._moves

@@ -1,0 +1,496 @@
+"""UCI: command lines as values, the engine's options, and its answers to what it reads.
+
+A state machine without threads, clocks, input or output; no line is an error. It is light, so that `uci` is answered
+before torch and the rules of chess are loaded.
+
+The protocol: Meyer-Kahlen, "Description of the universal chess interface", April 2006
+(https://backscattering.de/chess/uci/).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import chess
+
+    from algorithms.playing.position import GamePosition
+
+
+_SHOWN_CHARS = 60
+
+
+class Word(enum.Enum):
+    """A command that is one word."""
+
+    UCI = "uci"
+    IS_READY = "isready"
+    NEW_GAME = "ucinewgame"
+    STOP = "stop"
+    PONDER_HIT = "ponderhit"
+    QUIT = "quit"
+
+
+@dataclasses.dataclass(frozen=True)
+class SetOption:
+    """`setoption name NAME value VALUE`.
+
+    Attributes:
+        name: as written; an engine compares it without case.
+        value: empty where none was given.
+    """
+
+    name: str
+    value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """`position startpos|fen FEN moves ...`; whether it is legal is not checked.
+
+    Attributes:
+        fen: None for the initial position.
+        moves: as written, in their order.
+    """
+
+    fen: str | None
+    moves: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Go:
+    """`go ...`.
+
+    Attributes:
+        limits: names of the limits given, such as "depth", each once; their values are not kept.
+        searchmoves: the only moves to choose from, as written; None for all.
+        infinite: the move is asked for by `stop` alone.
+        ponder: the move is asked for by `ponderhit` or `stop`.
+    """
+
+    limits: tuple[str, ...] = ()
+    searchmoves: tuple[str, ...] | None = None
+    infinite: bool = False
+    ponder: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Ignored:
+    """A line that means nothing here.
+
+    Attributes:
+        reason: for people, one line of ASCII; empty where there is nothing to say.
+    """
+
+    reason: str
+
+
+Command = Word | SetOption | Position | Go | Ignored
+
+_WORDS = {word.value: word for word in Word}
+_LIMITS = frozenset(
+    ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
+)
+_GO_WORDS = _LIMITS | {"searchmoves", "infinite", "ponder"}
+_SILENT = frozenset(("debug", "register"))  # known commands that change nothing here
+
+
+def parse(line: bytes) -> Command:
+    """The command in a line of the GUI; never an error.
+
+    Words before the first known command are skipped, as the protocol asks.
+    """
+    words = line.decode("utf-8", "replace").split()
+    for index, word in enumerate(words):
+        rest = words[index + 1 :]
+        if word in _WORDS:
+            return _WORDS[word]
+        if word == "setoption":
+            return _set_option(rest)
+        if word == "position":
+            return _position(rest)
+        if word == "go":
+            return _go(rest)
+        if word in _SILENT:
+            return Ignored("")
+    return Ignored(f"unknown command {shown(words[0])}" if words else "")
+
+
+def shown(text: str) -> str:
+    """`text` in quotes, as one line of ASCII and cut where it is long."""
+    cut = text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
+    return ascii(cut)
+
+
+def info_string(text: str) -> str:
+    """A line with a message for people: one line of printable ASCII, whatever `text` is."""
+    line = " ".join(text.split())
+    return "info string " + "".join(
+        letter if " " <= letter <= "~" else ascii(letter)[1:-1] for letter in line
+    )
+
+
+def _set_option(words: list[str]) -> SetOption | Ignored:
+    if not words or words[0] != "name":
+        return Ignored("setoption without a name: expected setoption name NAME value VALUE")
+    end = words.index("value") if "value" in words else len(words)
+    return SetOption(" ".join(words[1:end]), " ".join(words[end + 1 :]))
+
+
+def _position(words: list[str]) -> Position | Ignored:
+    end = words.index("moves") if "moves" in words else len(words)
+    root, moves = words[:end], tuple(words[end + 1 :])
+    if root == ["startpos"]:
+        return Position(None, moves)
+    if len(root) > 1 and root[0] == "fen":
+        return Position(" ".join(root[1:]), moves)
+    return Ignored(
+        f"position {shown(' '.join(root))}: expected position startpos or position fen FEN, then "
+        "perhaps moves MOVE ..."
+    )
+
+
+def _go(words: list[str]) -> Go:
+    limits = tuple(dict.fromkeys(word for word in words if word in _LIMITS))
+    searchmoves = None
+    if "searchmoves" in words:
+        after = words[words.index("searchmoves") + 1 :]
+        end = next((i for i, word in enumerate(after) if word in _GO_WORDS), len(after))
+        searchmoves = tuple(after[:end])
+    return Go(limits, searchmoves, "infinite" in words, "ponder" in words)
+
+
+MOST_MOVES = 218
+"""`chess_env.rules.movegen.MAX_LEGAL`, repeated here so that `uci` is answered before numba is loaded."""
+
+_LONGEST_NUMBER = 12  # characters; int() itself refuses only above 4,300 digits
+
+
+@dataclasses.dataclass(frozen=True)
+class Spin:
+    """An option that is a whole number.
+
+    Attributes:
+        name: as the GUI shows it.
+        default: value at the start.
+        low: smallest value.
+        high: largest value.
+        meaning: one sentence for people.
+    """
+
+    name: str
+    default: int
+    low: int
+    high: int
+    meaning: str
+
+    @property
+    def line(self) -> str:
+        """What the engine says of it after `uci`."""
+        return (
+            f"option name {self.name} type spin default {self.default} "
+            f"min {self.low} max {self.high}"
+        )
+
+
+TEMPERATURE = Spin(
+    "Temperature", 0, 0, 1000,
+    "In percent. 0: the most probable move is played; 100: moves are drawn with the policy's own "
+    "probabilities (softmax temperature 1); between, sharper; above, flatter.",
+)  # fmt: skip
+TOP_K = Spin(
+    "TopK", 0, 0, MOST_MOVES,
+    "Where Temperature is above 0: only the so many most probable moves are drawn from; 0: all.",
+)  # fmt: skip
+SEED = Spin(
+    "Seed", -1, -1, 2**31 - 1,
+    "Where Temperature is above 0: the same seed plays the same move in the same position of a "
+    "game; -1: drawn anew every time.",
+)  # fmt: skip
+MULTI_PV = Spin(
+    "MultiPV", 1, 1, MOST_MOVES,
+    "1: the move that is played is shown; more: so many of the most probable moves.",
+)  # fmt: skip
+
+SPINS = (TEMPERATURE, TOP_K, SEED, MULTI_PV)
+
+
+class OptionError(ValueError):
+    """An option stays as it is; the message says why."""
+
+
+class Options:
+    """The values of `SPINS` now."""
+
+    def __init__(self) -> None:
+        self._values = {spin.name.lower(): spin.default for spin in SPINS}
+
+    def __getitem__(self, spin: Spin) -> int:
+        """The option's value."""
+        return self._values[spin.name.lower()]
+
+    def set(self, command: SetOption) -> None:
+        """Changes a value.
+
+        Raises:
+            OptionError: there is no such option, or the value is no whole number in its range.
+        """
+        known = {spin.name.lower(): spin for spin in SPINS}
+        spin = known.get(command.name.lower())
+        if spin is None:
+            names = ", ".join(spin.name for spin in SPINS)
+            raise OptionError(
+                f"option {shown(command.name)} is unknown and ignored; known: {names}"
+            )
+        value = _whole_number(command.value)
+        if value is None or not spin.low <= value <= spin.high:
+            raise OptionError(
+                f"option {spin.name} stays {self[spin]}: {shown(command.value)} is not a whole "
+                f"number from {spin.low} to {spin.high}"
+            )
+        self._values[spin.name.lower()] = value
+
+
+def _whole_number(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(text) <= _LONGEST_NUMBER):
+        return None
+    return int(text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A position and how a move is to be chosen in it.
+
+    Attributes:
+        position: the position.
+        temperature: of the softmax; 0 chooses the most probable move.
+        top_k: number of most probable moves to choose from; 0 for all.
+        seed: of the choice; None gives another choice every time.
+        searchmoves: legal moves to choose from; None for all.
+    """
+
+    position: GamePosition
+    temperature: float
+    top_k: int
+    seed: int | None
+    searchmoves: tuple[chess.Move, ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The moves to choose from and the one chosen.
+
+    Attributes:
+        moves: most probable first.
+        probs: of each, by the policy over *all* legal moves, at the request's temperature, or at
+            temperature 1 where that is 0.
+        best: the chosen move; None where no move is legal.
+    """
+
+    moves: tuple[chess.Move, ...]
+    probs: tuple[float, ...]
+    best: chess.Move | None
+
+
+AUTHOR = "The chess-selfplay-lab maintainers"
+
+
+@dataclasses.dataclass
+class _Search:
+    """One `go` that has not got its `bestmove` yet."""
+
+    multipv: int
+    held_by_stop: bool
+    held_by_ponder: bool
+    answer: Answer | None = None
+
+    def release(self) -> None:
+        self.held_by_stop = self.held_by_ponder = False
+
+
+class Conversation:
+    """Commands and answers in, lines out.
+
+    Every `go` gets one `bestmove`, in the order asked. A new `go` stops the one before.
+
+    Before the policy is loaded, the first command that needs it or the rules of chess waits, and
+    with it all that come after, so that their order stays; `uci` and `quit` go past them.
+
+    Args:
+        name: the engine's name.
+        submit: is given each request at once; its answer comes back through `answered`, in order.
+
+    Attributes:
+        over: True after `quit`.
+    """
+
+    def __init__(self, name: str, submit: Callable[[Request], None]) -> None:
+        self.over = False
+        self._name = name
+        self._submit = submit
+        self._options = Options()
+        self._position: GamePosition | None = None  # None: the initial one
+        self._searches: deque[_Search] = deque()
+        self._loaded = False
+        self._waiting: list[Command] = []
+        self._limits_said = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a `bestmove` is still to come, or a `readyok` that waits for the policy."""
+        return bool(self._searches) or any(
+            isinstance(command, Go) or command is Word.IS_READY for command in self._waiting
+        )
+
+    def heard(self, command: Command) -> list[str]:
+        """Lines to answer a command with at once."""
+        if self._must_wait(command):
+            self._waiting.append(command)
+            return []
+        return self._obeyed(command)
+
+    def loaded(self) -> list[str]:
+        """Lines to answer with when the policy has been loaded, and with it the rules of chess."""
+        self._loaded = True
+        waiting, self._waiting = self._waiting, []
+        return [said for command in waiting for said in self._obeyed(command)]
+
+    def answered(self, answer: Answer) -> list[str]:
+        """Lines to answer with when the oldest open request has its answer."""
+        search = next(search for search in self._searches if search.answer is None)
+        search.answer = answer
+        return [*_described(answer, search.multipv), *self._best_moves()]
+
+    def _must_wait(self, command: Command) -> bool:
+        if self._loaded or command in (Word.UCI, Word.QUIT):
+            return False
+        needs_the_policy = isinstance(command, Position | Go) or command is Word.IS_READY
+        return needs_the_policy or bool(self._waiting)
+
+    def _obeyed(self, command: Command) -> list[str]:
+        if isinstance(command, Word):
+            return self._word(command)
+        if isinstance(command, SetOption):
+            return self._set_option(command)
+        if isinstance(command, Position):
+            return self._set_position(command)
+        if isinstance(command, Go):
+            return self._go(command)
+        return [info_string(command.reason)] if command.reason else []
+
+    def _word(self, word: Word) -> list[str]:
+        if word is Word.UCI:
+            options = [spin.line for spin in SPINS]
+            return [f"id name {self._name}", f"id author {AUTHOR}", *options, "uciok"]
+        if word is Word.IS_READY:
+            return ["readyok"]
+        if word is Word.STOP:
+            return self._stop()
+        if word is Word.PONDER_HIT:
+            for search in self._searches:
+                search.held_by_ponder = False
+            return self._best_moves()
+        if word is Word.QUIT:
+            self.over = True
+        return []  # ucinewgame too: nothing is carried from one move to the next
+
+    def _set_option(self, command: SetOption) -> list[str]:
+        try:
+            self._options.set(command)
+        except OptionError as error:
+            return [info_string(str(error))]
+        return []
+
+    def _set_position(self, command: Position) -> list[str]:
+        # Not at the top: its import takes seconds, in which `uci` and `quit` would not be heard.
+        from algorithms.playing.position import reached
+
+        try:
+            self._position = reached(command.fen, command.moves)
+        except ValueError as error:
+            return [info_string(f"the position before stands: {error}")]
+        return []
+
+    def _go(self, go: Go) -> list[str]:
+        from algorithms.playing.position import reached
+
+        said = self._stop()
+        if go.limits and not self._limits_said:
+            self._limits_said = True
+            said.append(
+                info_string(
+                    f"limits are ignored ({', '.join(go.limits)}): a move takes one forward pass"
+                )
+            )
+        if self._position is None:
+            self._position = reached(None, ())
+        searchmoves, complaint = _allowed(self._position, go.searchmoves)
+        seed = self._options[SEED]
+        request = Request(
+            self._position,
+            temperature=self._options[TEMPERATURE] / 100,
+            top_k=self._options[TOP_K],
+            seed=None if seed == SEED.default else seed,
+            searchmoves=searchmoves,
+        )
+        self._searches.append(_Search(self._options[MULTI_PV], go.infinite, go.ponder))
+        self._submit(request)
+        return said + complaint
+
+    def _stop(self) -> list[str]:
+        for search in self._searches:
+            search.release()
+        return self._best_moves()
+
+    def _best_moves(self) -> list[str]:
+        """The moves that are known, not held back, and not behind one that is."""
+        said = []
+        while self._searches:
+            search = self._searches[0]
+            if search.answer is None or search.held_by_stop or search.held_by_ponder:
+                break
+            self._searches.popleft()
+            best = search.answer.best
+            said.append(f"bestmove {best.uci() if best else '(none)'}")
+        return said
+
+
+def _allowed(
+    position: GamePosition, searchmoves: tuple[str, ...] | None
+) -> tuple[tuple[chess.Move, ...] | None, list[str]]:
+    """(the legal ones of `searchmoves`, or None for all moves; what to say about it)."""
+    if searchmoves is None:
+        return None, []
+    from algorithms.playing.position import legal_moves
+
+    allowed = legal_moves(position.board, searchmoves)
+    if allowed:
+        return allowed, []
+    given = shown(" ".join(searchmoves))
+    return None, [info_string(f"searchmoves {given} are ignored: none of them is legal here")]
+
+
+def _described(answer: Answer, multipv: int) -> list[str]:
+    """The info lines of an answer: the chosen move; or it and then a list of the most probable ones.
+
+    There is no score: a policy has none, and none is made up.
+    """
+    if answer.best is None:
+        return [info_string("no legal move: the game is over")]
+    place = answer.moves.index(answer.best)
+    chosen = f"p={answer.probs[place]:.4f}, rank {place + 1} of {len(answer.moves)}"
+    best = answer.best.uci()
+    if multipv == 1:  # a GUI takes this line for the move that is played
+        return [f"info depth 1 multipv 1 pv {best} string {chosen}"]
+    ranked = list(zip(answer.moves, answer.probs, strict=True))[:multipv]
+    lines = [
+        f"info depth 1 multipv {rank} pv {move.uci()} string p={prob:.4f}"
+        for rank, (move, prob) in enumerate(ranked, 1)
+    ]
+    # First, because python-chess takes a bare string for part of the last word on line 1.
+    return [info_string(f"chosen {best}: {chosen}"), *lines]
