@@ -14,8 +14,8 @@ from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Algorithm, Needs
 from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.checks import require
+from algorithms.regularization.controllers import terms_of
 from algorithms.regularization.term import Term
-from algorithms.regularization.terms import terms_of
 from chess_env.rewards.rewards import make_reward
 from chess_env.rules.rules import ONGOING
 

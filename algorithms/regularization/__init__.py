@@ -1,7 +1,6 @@
 """The one place where entropy and KL enter training: reward, advantage, loss, and controllers."""
 
-from algorithms.regularization.config import RegularizerConfig
-from algorithms.regularization.controllers import Measurements, Signals
+from algorithms.regularization.controllers import Measurements, RegularizerConfig, Signals
 from algorithms.regularization.regularizer import Regularizer
 
 __all__ = ["Measurements", "Regularizer", "RegularizerConfig", "Signals"]

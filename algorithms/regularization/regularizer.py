@@ -13,10 +13,14 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import controllers
-from algorithms.regularization.config import RegularizerConfig
-from algorithms.regularization.controllers import Measurements, Signals, State
+from algorithms.regularization.controllers import (
+    Measurements,
+    RegularizerConfig,
+    Signals,
+    State,
+    terms_of,
+)
 from algorithms.regularization.term import Term
-from algorithms.regularization.terms import terms_of
 
 
 class Regularizer:

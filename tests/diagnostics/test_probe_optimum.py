@@ -19,7 +19,7 @@ from algorithms.diagnostics.probe_metrics import (
 from algorithms.diagnostics.update_diagnostics import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.regularization.terms import terms_of
+from algorithms.regularization.controllers import terms_of
 from tests.small import CPU, make_policy
 
 

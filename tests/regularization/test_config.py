@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from algorithms.regularization import Regularizer, RegularizerConfig
-from algorithms.regularization.terms import terms_of
+from algorithms.regularization.controllers import terms_of
 
 
 @pytest.mark.parametrize(

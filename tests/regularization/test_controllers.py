@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from algorithms.core.algorithm import Controls
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
-from algorithms.regularization.config import COEF_MIN
+from algorithms.regularization.controllers import COEF_MIN
 
 CALM = Measurements(
     progress=0.0, update=0, entropy=3.0, entropy_normalized=0.9, kl_old=0.0, kl_ref=0.0

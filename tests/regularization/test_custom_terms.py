@@ -18,8 +18,8 @@ from algorithms.config.run import TrainConfig
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Regularizer, RegularizerConfig
+from algorithms.regularization.controllers import terms_of
 from algorithms.regularization.term import Term
-from algorithms.regularization.terms import terms_of
 from algorithms.reports.run_files import read_metrics
 from algorithms.rloo import RLOO
 from algorithms.testing import check_regularizer_term

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.regularization import Regularizer, RegularizerConfig, estimators
-from algorithms.regularization.terms.kl_cov import highest_covariance, kl_cov
+from algorithms.regularization import Regularizer, RegularizerConfig, entropy_and_kl
+from algorithms.regularization.kl_cov import highest_covariance, kl_cov
 from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch, policy, random_case
 
 ESTIMATORS = ("exact", "k1", "k2", "k3", "weighted_k3")  # those that a reference allows
@@ -113,8 +113,8 @@ def test_a_state_with_fewer_valid_samples_averages_over_those() -> None:
     gap = (dist.gather(batch.slots) - batch.old_logprobs)[1, :2]
     _, parts = regularizer(kl_old_coef=1.0, kl_old_estimator="k1").loss(dist, batch, advantages)
     torch.testing.assert_close(parts["reg/kl_old_k1"][1], gap.detach().sum() / 2)
-    assert estimators.log_gap(dist, batch, batch.old_legal_logprobs)[1, 2] == 0
-    assert estimators.importance_weight(dist, batch)[1, 2] == 1
+    assert entropy_and_kl.log_gap(dist, batch, batch.old_legal_logprobs)[1, 2] == 0
+    assert entropy_and_kl.importance_weight(dist, batch)[1, 2] == 1
     everything = kl_cov(dist, batch, advantages, 1.0)
     torch.testing.assert_close(everything[1], gap.abs().sum() / 2)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import score_function
-from algorithms.regularization import Regularizer, RegularizerConfig, estimators
+from algorithms.regularization import Regularizer, RegularizerConfig, entropy_and_kl
 from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch
 
 NUM_LEGAL, SLOTS = 12, 14
@@ -51,17 +51,17 @@ def to_reference(batch: FlatBatch) -> Tensor:
 
 
 def in_loss(name: str) -> Loss:
-    return lambda dist, batch: estimators.KL[name](dist, batch, to_reference(batch))
+    return lambda dist, batch: entropy_and_kl.KL[name](dist, batch, to_reference(batch))
 
 
 def weighted(name: str, stop: bool) -> Loss:
     """w k(d), or sg(w) k(d) with `stop`."""
 
     def loss(dist: MaskedCategorical, batch: FlatBatch) -> Tensor:
-        weight = estimators.importance_weight(dist, batch)
-        gap = estimators.log_gap(dist, batch, to_reference(batch))
-        terms = (weight.detach() if stop else weight) * estimators.PER_SAMPLE[name](gap)
-        return estimators.mean_over_samples(terms, batch.valid)
+        weight = entropy_and_kl.importance_weight(dist, batch)
+        gap = entropy_and_kl.log_gap(dist, batch, to_reference(batch))
+        terms = (weight.detach() if stop else weight) * entropy_and_kl.PER_SAMPLE[name](gap)
+        return entropy_and_kl.mean_over_samples(terms, batch.valid)
 
     return loss
 
@@ -70,9 +70,9 @@ def in_reward(name: str) -> Loss:
     """The score function with reward -k(d), weighted by sg(w)."""
 
     def loss(dist: MaskedCategorical, batch: FlatBatch) -> Tensor:
-        gap = estimators.log_gap(dist, batch, to_reference(batch)).detach()
-        weight = estimators.importance_weight(dist, batch).detach()
-        reward = -estimators.PER_SAMPLE[name](gap)
+        gap = entropy_and_kl.log_gap(dist, batch, to_reference(batch)).detach()
+        weight = entropy_and_kl.importance_weight(dist, batch).detach()
+        reward = -entropy_and_kl.PER_SAMPLE[name](gap)
         return (weight * score_function(dist.gather(batch.slots), reward)).squeeze(-1)
 
     return loss
@@ -133,7 +133,7 @@ def test_the_estimators_values_are_unbiased_on_policy(name: str) -> None:
     dist = MaskedCategorical(learner.expand_as(LEGAL), LEGAL, TEMPERATURE)
     batch = flat_batch(learner.expand_as(LEGAL), LEGAL, MOVES, ref_logits=ref.expand_as(LEGAL))
     weights = batch.old_logprobs[:, 0].exp()
-    value = (weights * estimators.KL[name](dist, batch, to_reference(batch))).sum()
+    value = (weights * entropy_and_kl.KL[name](dist, batch, to_reference(batch))).sum()
     torch.testing.assert_close(value, dist.kl(to_reference(batch))[0], rtol=1e-10, atol=0)
 
 
@@ -146,7 +146,7 @@ def test_the_estimate_from_drawn_moves_lies_within_four_standard_errors(name: st
     slots = sampler.sample(count, torch.Generator().manual_seed(2)).T
     batch = flat_batch(old.expand_as(row), row, slots, ref_logits=ref.expand_as(row))
     dist = MaskedCategorical(learner.expand_as(row), row, TEMPERATURE)
-    draws = estimators.KL[name](dist, batch, to_reference(batch))
+    draws = entropy_and_kl.KL[name](dist, batch, to_reference(batch))
     exact = dist.kl(to_reference(batch))[0]
     assert (draws.mean() - exact).abs() < 4 * draws.std() / count**0.5
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from algorithms.core.batch import FlatBatch
 from algorithms.core.checks import Rule
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.regularization.estimators import log_gap, mean_over_samples
+from algorithms.regularization.entropy_and_kl import log_gap, mean_over_samples
 from algorithms.regularization.term import Term, Weight
 
 _ROUNDING = 1024
