@@ -4,7 +4,7 @@
     python examples/train_sb3_maskable_ppo.py --smoke   # a quarter of a minute, to see that all works
 
 Needs sb3-contrib: pip install -e ".[sb3]". The loop, buffer, advantages and update are SB3's own, and so is what it
-prints. algorithms/integrations/sb3 has the boards as SB3's VecEnv, and our networks as its policy.
+prints. algorithms/integrations/sb3.py has the boards as SB3's VecEnv, and our networks as its policy.
 """
 
 import sys
@@ -17,8 +17,7 @@ from sb3_contrib import MaskablePPO
 
 import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
-from algorithms.integrations.sb3.boards import BoardsVecEnv
-from algorithms.integrations.sb3.policy import NetworkPolicy
+from algorithms.integrations.sb3 import BoardsVecEnv, NetworkPolicy
 from algorithms.networks.settings import NetworkConfig
 from chess_env.positions.heldout import load_heldout
 

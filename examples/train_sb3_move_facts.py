@@ -4,7 +4,7 @@
     python examples/train_sb3_move_facts.py --smoke   # a quarter of a minute, to see that all works
 
 Needs sb3-contrib: pip install -e ".[sb3]". `gym.make` finds the facts on python-chess, in some 7 ms a position. Fast
-boards with these observations: `algorithms.integrations.sb3.boards.BoardsVecEnv(gym.make_vec(...), None)`.
+boards with these observations: `algorithms.integrations.sb3.BoardsVecEnv(gym.make_vec(...), None)`.
 """
 
 import sys

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.causes import experiment
+from algorithms.collapse import experiment
 from algorithms.comparison import compare as comparison
 from algorithms.comparison.jobs import make_jobs
 from algorithms.comparison.plan import Plan

@@ -141,7 +141,7 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.rollouts.collect", "from algorithms.updates.update import update"),
         ("algorithms.training.trainer", "from algorithms import cli"),
         ("algorithms.training.trainer", "from algorithms.playing import uci_threads"),
-        ("algorithms.playing.position", "from algorithms.collapse import causes"),
+        ("algorithms.playing.position", "from algorithms.collapse import cause"),
         ("algorithms.doctor.diagnosis", "import torch"),
         ("algorithms.new_room.thing", "import math"),
         ("chess_env.env", "import torch.nn"),

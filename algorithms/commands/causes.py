@@ -16,7 +16,7 @@ from algorithms.commands.run_end import next_commands
 from algorithms.core.checks import WIDTH, canonical, complain, message_lines
 
 if TYPE_CHECKING:
-    from algorithms.collapse.causes.cause import Cause
+    from algorithms.collapse.cause import Cause
 
 EXAMPLES = (
     "chess-lab causes list",
@@ -40,8 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.command == "list":
         print("\n".join(listed()))
         return 0
-    from algorithms.collapse.causes import CAUSES, COMPOSITES
-    from algorithms.collapse.causes.architectures import ARCHITECTURES
+    from algorithms.collapse import CAUSES, COMPOSITES
+    from algorithms.collapse.cause import ARCHITECTURES
 
     known = CAUSES | COMPOSITES
     options.name = canonical(options.name, known) or options.name
@@ -91,9 +91,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _start(cause: Cause, options: argparse.Namespace) -> int:
-    from algorithms.collapse.causes.architectures import FIRST
-    from algorithms.collapse.causes.experiment import run_cause
-    from algorithms.collapse.causes.sizes import FULL
+    from algorithms.collapse.cause import FIRST, FULL
+    from algorithms.collapse.experiment import run_cause
     from algorithms.training.preflight import PreflightError
 
     write_json(options.json, {})  # a path that cannot be written should fail before the run
@@ -133,7 +132,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
 
 def listed() -> list[str]:
     """Lines of at most 80 columns: each cause, each composite, and the causes that the doctor calls by one name."""
-    from algorithms.collapse.causes import CAUSES, COMPOSITES
+    from algorithms.collapse import CAUSES, COMPOSITES
 
     lines = [f"{'cause':<23}what is switched on"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in CAUSES.values()]
@@ -160,7 +159,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         cause: the cause.
         runs: network -> its entry in the committed matrix; empty where there is none.
     """
-    from algorithms.collapse.causes.architectures import FIRST
+    from algorithms.collapse.cause import FIRST
 
     others = {} if cause.composite else {n: cause.on_network(n) for n in runs if n != FIRST}
     changed = _changed(cause)
@@ -216,7 +215,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _sizes(cause: Cause) -> list[str]:
     """Each size but the full one, with what is different there, in the run with the cause and in its twin."""
-    from algorithms.collapse.causes.sizes import SIZES
+    from algorithms.collapse.cause import SIZES
     from algorithms.config.files import differences
 
     lines = []
@@ -244,7 +243,7 @@ def _sizes(cause: Cause) -> list[str]:
 
 def _changed(cause: Cause) -> dict[str, tuple[Any, Any]]:
     """{setting: (its value without the cause, with it)}."""
-    from algorithms.collapse.causes.cause import baseline
+    from algorithms.collapse.cause import baseline
     from algorithms.config.files import differences
 
     without = baseline(cause.network) if cause.composite else cause.config(cured=True, seed=0)

@@ -34,7 +34,7 @@ OF_PRESETS = (
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
-    from algorithms.collapse.causes import CAUSES
+    from algorithms.collapse import CAUSES
     from algorithms.comparison.cluster import ClusterError
     from algorithms.comparison.compare import StoppedError, compare
     from algorithms.comparison.grid import GridError

@@ -44,9 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def whole_parser() -> argparse.ArgumentParser:
     """One parser that has all commands, their names and their flags."""
-    from algorithms.collapse.causes import CAUSES, COMPOSITES
-    from algorithms.collapse.causes.architectures import ARCHITECTURES
-    from algorithms.collapse.causes.sizes import SIZE_NAMES
+    from algorithms.collapse import CAUSES, COMPOSITES
+    from algorithms.collapse.cause import ARCHITECTURES, SIZE_NAMES
     from algorithms.config.names import NAMES, named_run
     from algorithms.networks.weights import shipped_names
 

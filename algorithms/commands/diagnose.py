@@ -97,7 +97,7 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
 
 
 def _outcome(diagnosis: Diagnosis) -> list[str]:
-    from algorithms.doctor.outcome import UNKNOWN
+    from algorithms.doctor.metric_rows import UNKNOWN
 
     outcome = diagnosis.outcome
     (before, after), (low, high), nats = outcome.regret_cp, outcome.interval, outcome.entropy_nats

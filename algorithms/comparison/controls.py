@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cause import applied
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.readings import RunSummary
 from algorithms.comparison.variants import (

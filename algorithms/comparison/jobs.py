@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.collapse.causes import CAUSES
-from algorithms.collapse.causes.architectures import FIRST
+from algorithms.collapse import CAUSES
+from algorithms.collapse.cause import FIRST
 from algorithms.comparison.grid import CELLS_FILE
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.plan import Plan

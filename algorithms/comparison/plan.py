@@ -6,8 +6,8 @@ import dataclasses
 import math
 from typing import Literal
 
-from algorithms.collapse.causes import CAUSES
-from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
+from algorithms.collapse import CAUSES
+from algorithms.collapse.cause import ARCHITECTURES, FIRST
 from algorithms.config.custom import default_algorithm
 from algorithms.config.names import NAMES
 from algorithms.core.checks import require, require_between, require_choice, require_count

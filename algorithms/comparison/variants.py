@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cause import applied
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
 from algorithms.config.changes import settings_of

@@ -8,13 +8,14 @@ from typing import Any
 
 from algorithms.doctor.confidence import confidence
 from algorithms.doctor.findings import CauseRule, Finding, Named, RuledOut, Untold, Verdict
-from algorithms.doctor.metric_rows import MetricRows, Rows
-from algorithms.doctor.outcome import (
+from algorithms.doctor.metric_rows import (
     LEARNING,
     LOST,
     NOT_LEARNING,
     UNKNOWN,
     WORSE,
+    MetricRows,
+    Rows,
     RunOutcome,
     outcome_of,
 )

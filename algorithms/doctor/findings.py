@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from algorithms.doctor.metric_rows import MetricRows
-    from algorithms.doctor.outcome import RunOutcome
+from algorithms.doctor.metric_rows import MetricRows, RunOutcome
 
 PRESENT = 0.9
 """Size of what is there and did no harm to this run."""

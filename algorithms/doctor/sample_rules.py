@@ -14,8 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from algorithms.doctor.findings import CauseRule, Named, RuledOut, Untold, Verdict, rerun
-from algorithms.doctor.metric_rows import MetricRows, Point
-from algorithms.doctor.outcome import RunOutcome
+from algorithms.doctor.metric_rows import MetricRows, Point, RunOutcome
 
 SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
 STEP0_SLOPE, STEP0_RESIDUAL = "step0/log_odds_slope", "step0/log_odds_residual"

@@ -16,8 +16,15 @@ from algorithms.doctor.findings import (
     named_if_harmful,
     rerun,
 )
-from algorithms.doctor.metric_rows import MetricRows
-from algorithms.doctor.outcome import FORCED_UP, KEPT, LEARNED, LOST, SPENT, RunOutcome
+from algorithms.doctor.metric_rows import (
+    FORCED_UP,
+    KEPT,
+    LEARNED,
+    LOST,
+    SPENT,
+    MetricRows,
+    RunOutcome,
+)
 
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""

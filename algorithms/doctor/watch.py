@@ -7,8 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 
 from algorithms.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
-from algorithms.doctor.metric_rows import Rows
-from algorithms.doctor.outcome import NOT_LEARNING
+from algorithms.doctor.metric_rows import NOT_LEARNING, Rows
 
 _ABSENT = -math.inf
 _FIRST, _NEWEST = 256, 1_792

@@ -19,7 +19,7 @@ from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.display import PretrainDisplay
 from algorithms.pretraining.labels import Labels, opened, prepare
-from algorithms.pretraining.learner import Pretraining, StepMeans, Stream
+from algorithms.pretraining.supervised import Pretraining, StepMeans, Stream
 from algorithms.reports.statistics import bootstrap_interval
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import duration, policy_fact

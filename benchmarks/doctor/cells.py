@@ -11,17 +11,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from algorithms.collapse.causes import CAUSES
-from algorithms.collapse.causes.architectures import FIRST
-from algorithms.collapse.causes.cause import Cause, applied, baseline
-from algorithms.collapse.causes.faults import (
+from algorithms.collapse import CAUSES
+from algorithms.collapse.cause import FIRST, FULL, SIZES, Cause, applied, baseline
+from algorithms.collapse.faults import (
     Fault,
     from_update,
     learner_temperature,
     sampler_keeps_noise,
     squashed_reward,
 )
-from algorithms.collapse.causes.sizes import FULL, SIZES
 from algorithms.config.run import TrainConfig
 from benchmarks.doctor.healthy import HEALTHY
 

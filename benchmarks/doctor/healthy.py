@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from algorithms.collapse.causes.cause import applied, baseline
+from algorithms.collapse.cause import applied, baseline
 from algorithms.config.run import TrainConfig
 from algorithms.presets import PRESETS
 

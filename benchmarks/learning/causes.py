@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
+from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse.cause import ARCHITECTURES, FIRST
 from algorithms.comparison.cluster import ClusterError
 from algorithms.comparison.executors import add_options, jobs_of, open_executor
 from algorithms.comparison.grid import GridError, run_grid

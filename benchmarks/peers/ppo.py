@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cause import applied
 from algorithms.comparison.variants import train_arguments, with_intervals
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
@@ -126,8 +126,7 @@ def maskable_ppo(config: TrainConfig) -> tuple[Any, Any]:
     from stable_baselines3.common.callbacks import BaseCallback
 
     import chess_env  # noqa: F401 - registers ChessSelfPlay-v0
-    from algorithms.integrations.sb3.boards import BoardsVecEnv
-    from algorithms.integrations.sb3.policy import NetworkPolicy
+    from algorithms.integrations.sb3 import BoardsVecEnv, NetworkPolicy
 
     algorithm, optimizer, rollout, env = (
         config.algorithm, config.optimizer, config.rollout, config.env,

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.collapse.causes import COMPOSITES
-from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse import COMPOSITES
+from algorithms.collapse.cause import Cause
 from algorithms.comparison.grid_runs import Outcome
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder.files import read_json

@@ -12,9 +12,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.architectures import FIRST
-from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse.cause import FIRST, Cause
 from algorithms.config.files import differences
 from benchmarks.records.causes import held_together
 from docs.pages import result

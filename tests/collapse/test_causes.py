@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES, DOCTOR_CLASSES
-from algorithms.collapse.causes.architectures import ARCHITECTURES, FIRST
-from algorithms.collapse.causes.cause import Cause, Predicate, applied, baseline
-from algorithms.collapse.causes.warm import WARM
+from algorithms.collapse import CAUSES, COMPOSITES, DOCTOR_CLASSES
+from algorithms.collapse.cause import ARCHITECTURES, FIRST, Cause, Predicate, applied, baseline
+from algorithms.collapse.warm import WARM
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 from algorithms.reports.run_files import READINGS

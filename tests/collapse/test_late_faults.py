@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.collapse.causes import faults
+from algorithms.collapse import faults
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.doctor import diagnose_run

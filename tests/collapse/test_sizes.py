@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.architectures import ARCHITECTURES
-from algorithms.collapse.causes.cause import Cause
-from algorithms.collapse.causes.sizes import FULL, SIZE_NAMES, SIZES
+from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse.cause import ARCHITECTURES, FULL, SIZE_NAMES, SIZES, Cause
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.causes.warm import WARM, describe
+from algorithms.collapse.warm import WARM, describe
 from algorithms.evaluation.load_policy import load_policy
 
 

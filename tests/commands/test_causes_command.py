@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES, experiment
-from algorithms.collapse.causes.architectures import ARCHITECTURES
-from algorithms.collapse.causes.cause import baseline
+from algorithms.collapse import CAUSES, COMPOSITES, experiment
+from algorithms.collapse.cause import ARCHITECTURES, baseline
 from algorithms.commands import causes as command
 from algorithms.config.files import differences
 from algorithms.reports.run_files import read_metrics

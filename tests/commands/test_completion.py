@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
+from algorithms.collapse import CAUSES, COMPOSITES
 from algorithms.commands import COMMANDS
 from algorithms.config.names import NAMES
 from tests.commands.lab import chess_lab

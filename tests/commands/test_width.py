@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.experiment import CauseOutcome
+from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse.experiment import CauseOutcome
 from algorithms.commands import causes as command
 from algorithms.core.checks import WIDTH, message_lines
 from algorithms.doctor import diagnose

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms import PRESETS
-from algorithms.collapse.causes.cause import applied
+from algorithms.collapse.cause import applied
 from algorithms.comparison.executors import Executor
 from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from algorithms.collapse.causes import CAUSES, COMPOSITES
-from algorithms.collapse.causes.cause import Cause
+from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse.cause import Cause
 from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
 from docs.pages import ROOT

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from algorithms.doctor.metric_rows import MetricRows
-from algorithms.doctor.outcome import (
+from algorithms.doctor.metric_rows import (
     CHANCE_CP,
     FORCED_UP,
     KEPT,
@@ -18,6 +17,7 @@ from algorithms.doctor.outcome import (
     SPENT,
     UNKNOWN,
     WORSE,
+    MetricRows,
     RunOutcome,
     noise_cp,
     outcome_of,

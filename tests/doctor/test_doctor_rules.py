@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from algorithms import PRESETS, cli
-from algorithms.collapse.causes import DOCTOR_CLASSES
+from algorithms.collapse import DOCTOR_CLASSES
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.doctor import RULES, diagnose

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from algorithms.doctor import RULES
 from algorithms.doctor.findings import Named, RuledOut, Untold, Verdict
-from algorithms.doctor.metric_rows import MetricRows
-from algorithms.doctor.outcome import outcome_of
+from algorithms.doctor.metric_rows import MetricRows, outcome_of
 from tests.doctor.rows import Rows
 
 BY_NAME = {rule.name: rule for rule in RULES}

@@ -19,8 +19,7 @@ from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor
 from algorithms.config.run import OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.advantages import gae
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.integrations.sb3.boards import BoardsVecEnv
-from algorithms.integrations.sb3.policy import NetworkPolicy
+from algorithms.integrations.sb3 import BoardsVecEnv, NetworkPolicy
 from algorithms.networks.build import build_policy
 from algorithms.networks.logprobs import outputs_at
 from algorithms.networks.settings import NetworkConfig

@@ -11,7 +11,7 @@ from sb3_contrib.common.maskable.buffers import MaskableDictRolloutBuffer
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from algorithms.integrations.sb3.boards import BoardsVecEnv
+from algorithms.integrations.sb3 import BoardsVecEnv
 from chess_env.env import ChessSelfPlayEnv
 from chess_env.positions.start_positions import PositionList
 from chess_env.rules.fen import pack_fens

@@ -18,8 +18,8 @@ from algorithms.pretraining import config as configuration
 from algorithms.pretraining import labels
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.label_files import ShardError, ShardFolder
-from algorithms.pretraining.learner import Minibatch, Plateau, Pretraining, StepMeans, Stream
 from algorithms.pretraining.loop import pretrain
+from algorithms.pretraining.supervised import Minibatch, Plateau, Pretraining, StepMeans, Stream
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.files import RunFolderError, lock_folder

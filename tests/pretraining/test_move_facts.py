@@ -9,8 +9,8 @@ import torch
 
 from algorithms.config.run import OptimizerConfig
 from algorithms.pretraining.label_files import ShardFolder
-from algorithms.pretraining.learner import Stream
 from algorithms.pretraining.loop import pretrain
+from algorithms.pretraining.supervised import Stream
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from chess_env.move_facts import FACT_INDEX

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.pretraining.label_files import LabelledPositions
-from algorithms.pretraining.learner import best_targets, make_targets, soft_targets
+from algorithms.pretraining.supervised import best_targets, make_targets, soft_targets
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import parse_fen
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from algorithms.collapse.causes.cause import Cause
-from algorithms.collapse.causes.sizes import FULL
+from algorithms.collapse.cause import FULL, Cause
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import message_lines
 from algorithms.doctor import Diagnosis, Watch, diagnose_run

@@ -1,4 +1,4 @@
-"""Makes the policies from which the runs of the causes start: `python -m algorithms.collapse.causes.warm`.
+"""Makes the policies from which the runs of the causes start: `python -m algorithms.collapse.warm`.
 
 Each is a little better than chance, with 2.3 nats of entropy where uniform has 3.4: its logits begin nine
 or ten times as large as usual and are then trained for nine updates. At random initialisation all logits
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from algorithms import PRESETS
-from algorithms.collapse.causes.faults import sharpened_start
+from algorithms.collapse.faults import sharpened_start
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.networks.build import build_policy
@@ -102,7 +102,7 @@ def describe(policy: PolicyNet) -> dict[str, float]:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m algorithms.collapse.causes.warm",
+        prog="python -m algorithms.collapse.warm",
         description="The shipped policies that the causes start from.",
     )
     parser.add_argument("--network", choices=WARM, default="resnet", help="whose policy")

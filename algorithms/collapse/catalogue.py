@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from algorithms.collapse.causes import faults
-from algorithms.collapse.causes.architectures import Settings
-from algorithms.collapse.causes.cause import Cause, Predicate, Published
+from algorithms.collapse import faults
+from algorithms.collapse.cause import Cause, Predicate, Published, Settings
 
 UNSCALED: Settings = {"preset": "dr_grpo", "regularizer.ent_coef": 0.0}
 """Advantages in reward units and no bonus."""
