@@ -184,12 +184,7 @@ class MetricRows:
 def is_finite(row: Mapping[str, float | None], name: str) -> bool:
     """Whether the row has a finite number of that name."""
     value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer too long for a float
-        return False
+    return value is not None and math.isfinite(value)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,55 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from algorithms.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
 from algorithms.doctor.metric_rows import NOT_LEARNING, Rows
 
-_ABSENT = -math.inf
 _FIRST, _NEWEST = 256, 1_792
-
-
-class PackedRow(Mapping[str, float | None]):
-    """A row of a record in an eighth of a dict's memory (a watched run keeps many); null where not finite.
-
-    Args:
-        row: the values by name.
-        places: name -> its place in every row; new names are added. A run's rows share it.
-    """
-
-    __slots__ = ("_places", "_values")
-
-    def __init__(self, row: Mapping[str, float | None], places: dict[str, int]) -> None:
-        values, self._places = array("d"), places
-        for name, value in row.items():
-            place = places.setdefault(name, len(places))
-            values.extend([_ABSENT] * (place + 1 - len(values)))
-            values[place] = math.nan if value is None or math.isinf(value) else value
-        self._values = values
-
-    def __getitem__(self, name: str) -> float | None:
-        """The value of that name."""
-        place = self._places[name]
-        if place >= len(self._values) or self._values[place] == _ABSENT:
-            raise KeyError(name)
-        value = self._values[place]
-        return None if math.isnan(value) else value
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return (name for name in self._places if name in self)
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a value."""
-        place = self._places.get(name, len(self._values))  # type: ignore[call-overload]
-        return bool(place < len(self._values) and self._values[place] != _ABSENT)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return sum(value != _ABSENT for value in self._values)
 
 
 class Watch:
@@ -64,8 +21,7 @@ class Watch:
     """
 
     def __init__(self, rows: Rows = ()) -> None:
-        self._places: dict[str, int] = {}
-        self._rows = [PackedRow(row, self._places) for row in rows]
+        self._rows = list(rows)
         del self._rows[_FIRST : max(_FIRST, len(self._rows) - _NEWEST)]
         self._line = ""
 
@@ -81,7 +37,7 @@ class Watch:
         # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
         while self._rows and (self._rows[-1].get("step") or 0.0) >= (row["step"] or 0.0):
             self._rows.pop()
-        self._rows.append(PackedRow(row, self._places))
+        self._rows.append(dict(row))
         if len(self._rows) > _FIRST + _NEWEST:
             del self._rows[_FIRST]
 
