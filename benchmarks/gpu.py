@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.networks.device import DEVICES, choose_device
+from algorithms.networks.build import DEVICES, choose_device
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.presets import PRESETS
 from algorithms.training.session import Session

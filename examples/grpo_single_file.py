@@ -64,7 +64,7 @@ class Settings:
 class Net(nn.Module):
     """One logit for each legal move: an MLP of one hidden layer over what is known of the move and of the board.
 
-    Written as the package's networks of a user's own are (algorithms/networks/custom.py), so that
+    Written as the package's networks of a user's own are (algorithms/networks/policy_net.py), so that
     `--policy.network module:Net` trains it there too.
     """
 

@@ -19,10 +19,9 @@ from algorithms import PRESETS
 from algorithms.collapse.faults import sharpened_start
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
-from algorithms.networks.build import build_policy
+from algorithms.networks.build import SHIPPED, build_policy, initialise, ship
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
-from algorithms.networks.weights import SHIPPED, initialise, ship
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

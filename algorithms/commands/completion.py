@@ -47,7 +47,7 @@ def whole_parser() -> argparse.ArgumentParser:
     from algorithms.collapse import CAUSES, COMPOSITES
     from algorithms.collapse.cause import ARCHITECTURES, SIZE_NAMES
     from algorithms.config.names import NAMES, named_run
-    from algorithms.networks.weights import shipped_names
+    from algorithms.networks.build import shipped_names
 
     choices: Choices = {
         "train NAME": NAMES,

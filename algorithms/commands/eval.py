@@ -209,7 +209,7 @@ class _Players:
 
         from algorithms.config.foreign import Trust
         from algorithms.evaluation.load_policy import threads_of
-        from algorithms.networks.device import choose_device
+        from algorithms.networks.build import choose_device
 
         torch.set_num_threads(threads_of(options.num_threads))
         self._temperature = _temperature(options)
@@ -388,7 +388,7 @@ def _measure_positions(options: argparse.Namespace) -> tuple[str, list[MoveQuali
     from algorithms.evaluation.move_quality import judge, policy_probs, uniform_probs
     from algorithms.evaluation.policy_player import GREEDY
     from algorithms.evaluation.regret import prepare_slice
-    from algorithms.networks.device import choose_device
+    from algorithms.networks.build import choose_device
     from chess_env.positions.heldout import load_heldout
 
     torch.set_num_threads(threads_of(options.num_threads))

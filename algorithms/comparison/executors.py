@@ -108,7 +108,7 @@ class LocalProcesses:
         Raises:
             ValueError: `jobs` is below 1.
         """
-        from algorithms.networks.device import (
+        from algorithms.networks.build import (
             usable_cores,  # torch, which a node of a cluster has in its cells alone
         )
 

@@ -9,11 +9,9 @@ import torch
 
 from algorithms.config import files as config_file
 from algorithms.config.foreign import NO_TRUST, Trust
-from algorithms.networks.build import make_policy
-from algorithms.networks.device import usable_cores
+from algorithms.networks.build import config_of, make_policy, read_weights, usable_cores
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
-from algorithms.networks.weights import config_of, read_weights
 from algorithms.run_folder.reading import cut
 
 

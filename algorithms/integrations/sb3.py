@@ -16,10 +16,9 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from algorithms.networks.build import build_policy, trained_parameters
+from algorithms.networks.build import build_policy, initialise, trained_parameters
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.networks.weights import initialise
 from chess_env.move_facts import MOVE_FACTS
 from chess_env.moves import NUM_ACTIONS
 from chess_env.rules.movegen import MAX_LEGAL

@@ -1,21 +1,76 @@
-"""Networks made from their settings, and their layers that a run does not train."""
+"""Networks made from their settings, the device they are on, and the weights that a run starts from."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
 import torch._functorch.config
-from torch import nn
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from torch import Tensor, nn
 
-from algorithms.core.checks import require_choice
-from algorithms.networks.custom import CustomPolicy, asks_for_move_facts
-from algorithms.networks.move_net import MoveNet
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.core.checks import nearest, require_choice, shown
+from algorithms.networks.move_net import MoveNet, transformer
+from algorithms.networks.policy_net import CustomPolicy, PolicyNet, asks_for_move_facts
 from algorithms.networks.residual import ResidualPolicy
-from algorithms.networks.settings import DEFAULT_PRECISION, NetworkConfig, PrecisionConfig
-from algorithms.networks.transformer import transformer
+from algorithms.networks.settings import (
+    DEFAULT_PRECISION,
+    SIZES,
+    WITHOUT_BLOCKS,
+    NetworkConfig,
+    PrecisionConfig,
+)
+from algorithms.run_folder import checkpoint
+from algorithms.run_folder.reading import cut, read_file
+from chess_env.observation import NUM_PLANES
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that "auto", "cpu" or "cuda" means here.
+
+    Raises:
+        ValueError: another name, or "cuda" where there is none.
+    """
+    if name not in DEVICES:  # such as "cuda:1" or "tpu": another device than the one asked for
+        raise ValueError(f"device is {name!r}: expected one of {', '.join(DEVICES)}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "device is 'cuda' but torch sees no CUDA device (`chess-lab check` says more): "
+            "use --device auto or --device cpu"
+        )
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    can_tell = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
+
+
+def out_of_memory(device: torch.device, *, minibatch_size: int, num_envs: int) -> str:
+    """The error where a CUDA device has too little memory, with its numbers and the remedy.
+
+    Args:
+        device: where the network computes.
+        minibatch_size: states of one optimizer step.
+        num_envs: boards of one ply.
+    """
+    gib = 2**30
+    total = torch.cuda.mem_get_info(device)[1] / gib
+    most = torch.cuda.max_memory_allocated(device) / gib
+    return (
+        f"{torch.cuda.get_device_name(device)} has {total:.1f} GiB and this run, which needed up to {most:.1f} "
+        f"GiB so far, does not fit with optimizer.minibatch_size {minibatch_size} and rollout.num_envs "
+        f"{num_envs}: lower the first (it decides the memory of an update), then the second, or end other "
+        "programs on the device"
+    )
 
 
 class Make(Protocol):
@@ -146,3 +201,190 @@ def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list
             f"optimizer.frozen_layers freezes all {len(named)} parameters: leave one layer out"
         )
     return trained
+
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
+
+_CRITIC = "value_head."
+_MOST_RECORD_BYTES = 4096
+_OTHER_PLANES = (
+    f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
+)
+
+
+class _Told(NamedTuple):
+    """The weights that tell a network's dimensions: rows of the first two, and one in each block."""
+
+    channels: str
+    head_dim: str
+    in_block: str
+
+
+_TOLD = {
+    "resnet": _Told("stem.weight", "from_vector.weight", ".pooled.weight"),
+    "transformer": _Told("embedding.planes.weight", "head.from_features.weight", ".asked.weight"),
+    "move_net": _Told(
+        "embedding.planes.weight", "head.from_features.weight", ".across_squares.0.weight"
+    ),
+}
+
+
+def initialise(policy: PolicyNet, source: str) -> None:
+    """Gives the policy the weights of `source`.
+
+    A critic stays as it is initialised where the source has none, and is left out where the policy
+    has none.
+
+    Args:
+        policy: its network must be the source's.
+        source: a run folder (its newest checkpoint), a checkpoint folder, a .safetensors file, or
+            the name of a shipped policy.
+
+    Raises:
+        ValueError: there is nothing to read, it is damaged, or it holds another network.
+    """
+    try:
+        weights = read_weights(source)
+    except ValueError as error:
+        raise ValueError(f"init_from {error}") from error
+    own = policy.state_dict()
+    fresh = {name: tensor for name, tensor in own.items() if name.startswith(_CRITIC)}
+    read = {
+        name: tensor
+        for name, tensor in weights.items()
+        if name in own or not name.startswith(_CRITIC)
+    }
+    try:
+        policy.load_state_dict(fresh | read)
+    except RuntimeError as error:
+        raise ValueError(
+            f"init_from {shown(source)} holds another network than the one configured "
+            f"{_what_differs(weights, source, policy.config) or f'({cut(error)}): {_OTHER_PLANES}'}"
+        ) from error
+
+
+def read_weights(source: str) -> dict[str, Tensor]:
+    """The state_dict in `source`: tensors by name, each in the shape of its parameter, on the CPU.
+
+    Args:
+        source: as for `initialise`.
+
+    Raises:
+        ValueError: there is nothing to read, or it is damaged.
+    """
+    path = SHIPPED / f"{source}.safetensors" if source in shipped_names() else Path(source)
+    try:
+        if (path / "manifest.json").exists():
+            return checkpoint.load_weights(path)
+        if (path / "checkpoints").is_dir():
+            return checkpoint.load_newest(path / "checkpoints").weights
+        in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()
+        raw = (
+            checkpoint.read_verified(path)
+            if in_checkpoint
+            else read_file(path, checkpoint.MOST_BYTES)
+        )
+        record = path.with_suffix(".sha256")
+        digest = hashlib.sha256(raw).hexdigest()
+        if record.exists() and not _names(record, digest):
+            raise ValueError(
+                f"{path} is damaged: its SHA-256 is not that in {record.name}; copy the file anew"
+            )
+        return load_tensors(raw)
+    except (OSError, checkpoint.CheckpointError, SafetensorError, KeyError) as error:
+        known, near = ", ".join(shipped_names()) or "none", nearest(source, shipped_names())
+        meant = f"; did you mean {near!r}?" if near else ""
+        raise ValueError(
+            f"{shown(source)} cannot be read ({_why(error)}): give a run folder, a checkpoint "
+            f"folder, a .safetensors file, or a shipped policy ({known}){meant}"
+        ) from error
+
+
+def _why(error: Exception) -> str:
+    """Without the path that an OSError repeats: it may be as long as the source."""
+    return str(error.strerror) if isinstance(error, OSError) else cut(error)
+
+
+def _names(record: Path, digest: str) -> bool:
+    """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
+    return read_file(record, _MOST_RECORD_BYTES).split()[:1] == [digest.encode()]
+
+
+def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
+    """The network of this project that has these weights.
+
+    Args:
+        weights: tensors by name, each in the shape of its parameter.
+        source: where they come from, for the message.
+
+    Raises:
+        ValueError: they are of something else.
+    """
+    rows = {name: len(tensor) for name, tensor in weights.items() if tensor.dim() > 1}
+    held = sum(tensor.numel() for tensor in weights.values())
+    for network, told in _TOLD.items():
+        blocks = sum(name.startswith("body.") and name.endswith(told.in_block) for name in rows)
+        is_it = told.channels in rows and told.head_dim in rows
+        if is_it and (blocks or network in WITHOUT_BLOCKS):
+            channels, head_dim = rows[told.channels], rows[told.head_dim]
+            # A tensor of 2**40 rows may hold no number. No network has fewer weights than this.
+            squares = blocks + any(name.startswith(_CRITIC) for name in weights)
+            if held < channels * max(squares * channels, head_dim):
+                break
+            return NetworkConfig(
+                network=network, channels=channels, blocks=blocks, head_dim=head_dim
+            )
+    raise ValueError(
+        f"{shown(source)} holds no policy of this project; a network of your own is read from its run "
+        "folder, where config.json names it"
+    )
+
+
+def _what_differs(weights: dict[str, Tensor], source: str, own: NetworkConfig) -> str:
+    """Both networks and the options that ask for that of the weights; "" where that is not the difference."""
+    try:
+        theirs = config_of(weights, source)
+    except ValueError:
+        return ""
+    if (theirs.network, theirs.dimensions) == (own.network, own.dimensions):
+        return ""
+    return f"({_described(theirs)}, not {_described(own)}): give {_options(theirs, own)}"
+
+
+def _described(config: NetworkConfig) -> str:
+    return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}"
+
+
+def _options(config: NetworkConfig, instead_of: NetworkConfig) -> str:
+    """Options of `chess-lab train` that make the second network the first."""
+    wanted = config.dimensions
+    own_numbers = (instead_of.channels, instead_of.blocks, instead_of.head_dim) != (None,) * 3
+    sizes = [name for name, numbers in SIZES[config.network].items() if numbers == wanted]
+    if own_numbers or not sizes:
+        numbers = wanted._asdict().items()
+        sized = "".join(f" --policy.{name.replace('_', '-')} {n}" for name, n in numbers)
+    else:
+        sized = "" if sizes[0] == instead_of.size else f" --policy.size {sizes[0]}"
+    return f"--policy.network {config.network}{sized}"
+
+
+def shipped_names() -> list[str]:
+    """Names of the policies that come with the project."""
+    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
+def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
+    """The file NAME.safetensors in `folder`, a copy of `weights`; its SHA-256 is written beside it.
+
+    Args:
+        weights: a .safetensors file, such as a checkpoint's model.safetensors.
+        name: of the policy from then on.
+        folder: of shipped policies.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw, target = weights.read_bytes(), folder / f"{name}.safetensors"
+    target.write_bytes(raw)
+    digest = hashlib.sha256(raw).hexdigest()
+    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
+    return target

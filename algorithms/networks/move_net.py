@@ -1,16 +1,164 @@
-"""The network that reads the facts of each legal move: a head, and a trunk of any size."""
+"""The networks that read the facts of each legal move: one head, over a trunk that mixes the squares or attends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from algorithms.networks.layers import SquareEmbedding
-from algorithms.networks.move_head import MoveHead, ScoredMoves, padded
-from algorithms.networks.policy_net import LogitFactors, PolicyNet, require_move_facts
+from algorithms.networks.policy_net import (
+    INITIAL_LOGIT_STD,
+    LogitFactors,
+    PolicyNet,
+    linear_in,
+    plane_scale,
+    require_move_facts,
+)
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
+from chess_env.move_facts import MOVE_FACTS, NUM_MOVE_FACTS
+from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
+from chess_env.observation import NUM_PLANES
+
+EMBEDDING_STD = 0.5
+"""Of a square's first features: 1 to 5 of its planes are set, which with the position's makes unit scale."""
+
+
+class SquareEmbedding(nn.Module):
+    """Features of each square by itself: a linear layer of its planes, and learned features of the square."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.planes = nn.Linear(NUM_PLANES, channels, bias=False)
+        self.position = nn.Parameter(torch.empty(64, channels))
+        nn.init.normal_(self.planes.weight, std=EMBEDDING_STD)
+        nn.init.normal_(self.position, std=EMBEDDING_STD)
+        self.register_buffer("scale", plane_scale(), persistent=False)
+        self.scale: Tensor
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """`[N, 64, channels]` in the parameters' dtype, from uint8 planes `[N, C, 8, 8]`."""
+        # Turned round while they are bytes; scaled in the weights, of which there are fewer.
+        planes = obs.flatten(2).transpose(1, 2).contiguous().to(self.scale.dtype)
+        return F.linear(planes, self.planes.weight * self.scale) + self.position
+
+
+FACTS_STD = 0.15
+"""Of the facts' weights: about 20 of a move's facts are set, which makes features of about unit scale."""
+
+
+class MoveLogits(NamedTuple):
+    """The head's output for the M legal moves of N positions.
+
+    Attributes:
+        logits: `[N, L]`, 0 on padding.
+        features: `[M, width]` from which each move's logit is computed, at least 0, in the order of the slots.
+        slots: int64 `[M]` place of each legal move in the flattened `[N, L]`.
+    """
+
+    logits: Tensor
+    features: Tensor
+    slots: Tensor
+
+
+class MoveHead(nn.Module):
+    """One logit for each legal move.
+
+        features = ReLU(A[from square] + B[to square] + C[mean of the squares] + E[action] + M[facts])
+        logit    = w . features + (from vector) . (to vector) / sqrt(their length) + bias[action]
+
+    Only legal moves are computed: a list is padded to 218 entries and about 35 of them are moves, and a
+    position has fewer of these than from and to squares, so squares are gathered before they are multiplied.
+
+    Args:
+        channels: features of a square.
+        width: features of a move; the from and to vectors are half as long.
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.from_features = nn.Linear(channels, width, bias=False)
+        self.to_features = nn.Linear(channels, width, bias=False)
+        self.board_features = nn.Linear(channels, width)
+        self.action_features = nn.Parameter(torch.zeros(NUM_ACTIONS, width))
+        self.fact_features = nn.Linear(NUM_MOVE_FACTS, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+        self.from_vector = nn.Linear(channels, max(1, width // 2))
+        self.to_vector = nn.Linear(channels, max(1, width // 2))
+        self.action_bias = nn.Parameter(torch.zeros(NUM_ACTIONS))
+        self.promotion_bias = nn.Parameter(torch.zeros(int(ACTION_PROMOTION.max()) + 1))
+        for layer in (self.from_features, self.to_features):
+            nn.init.normal_(layer.weight, std=(2 * channels) ** -0.5)
+        nn.init.normal_(self.fact_features.weight, std=FACTS_STD)
+        nn.init.normal_(self.score.weight, std=INITIAL_LOGIT_STD * (width / 4) ** -0.5)
+        # One factor of unit scale and one of 0: either has a gradient at once, and the product adds no noise.
+        nn.init.normal_(self.from_vector.weight, std=channels**-0.5)
+        nn.init.zeros_(self.to_vector.weight)
+        nn.init.zeros_(self.to_vector.bias)
+
+        for name, table in (
+            ("from_square", ACTION_FROM),
+            ("to_square", ACTION_TO),
+            ("promotion", ACTION_PROMOTION),
+        ):
+            self.register_buffer(name, torch.from_numpy(table.astype(np.int64)), persistent=False)
+        scale = torch.tensor([1.0 / fact.high for fact in MOVE_FACTS])
+        self.register_buffer("fact_scale", scale, persistent=False)
+        self.from_square: Tensor
+        self.to_square: Tensor
+        self.promotion: Tensor
+        self.fact_scale: Tensor
+
+    def forward(
+        self, squares: Tensor, legal_ids: Tensor, move_facts: Tensor, dtype: torch.dtype
+    ) -> MoveLogits:
+        """Logits and features of the legal moves, in the dtype of the squares.
+
+        Args:
+            squares: `[N, 64, channels]` features of unit scale.
+            legal_ids: integers `[N, L]`, action ids padded with -1.
+            move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`); those on padding are not read.
+            dtype: of the matrix products.
+        """
+        listed = legal_ids.flatten()
+        slots = (listed >= 0).nonzero().squeeze(1)
+        action, row = listed[slots].long(), slots // legal_ids.shape[1]
+        # `F.embedding` is the gather whose gradient is quick on a CPU.
+        ends = torch.stack((self.from_square[action], self.to_square[action])) + 64 * row
+        origin, target = F.embedding(ends, squares.flatten(0, 1)).unbind()
+        facts = move_facts.flatten(0, 1).index_select(0, slots).to(squares.dtype) * self.fact_scale
+        board = linear_in(self.board_features, squares.mean(1), dtype).to(squares.dtype)
+        products = (
+            linear_in(self.from_features, origin, dtype)
+            + linear_in(self.to_features, target, dtype)
+            + linear_in(self.fact_features, facts, dtype)
+        )
+        features = F.relu(
+            products.to(squares.dtype)
+            + F.embedding(row, board)
+            + F.embedding(action, self.action_features)
+        )
+        pair = linear_in(self.from_vector, origin, dtype) * linear_in(self.to_vector, target, dtype)
+        scores = linear_in(self.score, features, dtype).squeeze(-1).to(squares.dtype)
+        scores = scores + pair.to(squares.dtype).sum(-1) * pair.shape[1] ** -0.5
+        bias = self.action_bias + self.promotion_bias[self.promotion]
+        scores = scores + F.embedding(action, bias[:, None]).squeeze(-1)
+        return MoveLogits(padded(scores, slots, legal_ids.shape), features, slots)
+
+
+def padded(values: Tensor, slots: Tensor, shape: torch.Size) -> Tensor:
+    """`[N, L, ...]` with the values `[M, ...]` of the legal moves in their slots and 0 on padding.
+
+    Args:
+        values: of the legal moves.
+        slots: int64 `[M]` places in the flattened `[N, L]`.
+        shape: (N, L).
+    """
+    empty = values.new_zeros(shape.numel(), *values.shape[1:])
+    return empty.index_copy(0, slots, values).unflatten(0, shape)
 
 
 class MixerBlock(nn.Module):
@@ -113,7 +261,7 @@ class MoveNet(PolicyNet):
         with torch.autocast(obs.device.type, enabled=False):
             return self.norm(self.dropout(x).to(self.norm.weight.dtype))
 
-    def state_values(self, squares: Tensor, legal_ids: Tensor, moves: ScoredMoves) -> Tensor | None:
+    def state_values(self, squares: Tensor, legal_ids: Tensor, moves: MoveLogits) -> Tensor | None:
         """`[N]` values; None without a critic."""
         if self.value_head is None:
             return None
@@ -122,3 +270,50 @@ class MoveNet(PolicyNet):
         # Features are at least 0, so the padding's 0 is in the way of neither the sum nor the largest.
         read = (squares.mean(1), features.sum(1) / count, features.amax(1))
         return self.value_head(torch.cat(read, 1)).squeeze(-1)
+
+
+HEAD_CHANNELS = 16
+"""Least features of an attention head."""
+
+
+class AttentionBlock(nn.Module):
+    """Self-attention, then an MLP, each of normalised features and added; at first the identity."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        most = max(1, channels // HEAD_CHANNELS)
+        self.heads = max(n for n in range(1, most + 1) if channels % n == 0)
+        self.attention_norm = nn.LayerNorm(channels)
+        self.asked = nn.Linear(channels, 3 * channels)
+        self.answered = nn.Linear(channels, channels)
+        self.mlp_norm = nn.LayerNorm(channels)
+        last = nn.Linear(2 * channels, channels)
+        self.mlp = nn.Sequential(nn.Linear(channels, 2 * channels), nn.GELU(), last)
+        for layer in (self.answered, last):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, 64, channels]`, like the input."""
+        asked = self.asked(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
+        query, key, value = asked.permute(2, 0, 3, 1, 4)  # [N, heads, 64, channels of a head] each
+        found = F.scaled_dot_product_attention(query, key, value)
+        x = x + self.answered(found.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.mlp_norm(x))
+
+
+def transformer(
+    config: NetworkConfig,
+    *,
+    critic: bool = False,
+    precision: PrecisionConfig = DEFAULT_PRECISION,
+) -> MoveNet:
+    """`MoveNet` with blocks of attention between the squares.
+
+    Args:
+        config: its dimensions are `channels` features of a square, in attention heads of 16; `blocks` of
+            attention and MLP; and `head_dim` features of a move.
+        critic: whether there is a value head.
+        precision: where it computes below float32.
+    """
+    return MoveNet(config, critic=critic, precision=precision, block=AttentionBlock)

@@ -7,8 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from algorithms.networks.layers import INITIAL_LOGIT_STD, linear_in, plane_scale
-from algorithms.networks.policy_net import LogitFactors, PolicyNet
+from algorithms.networks.policy_net import (
+    INITIAL_LOGIT_STD,
+    LogitFactors,
+    PolicyNet,
+    linear_in,
+    plane_scale,
+)
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES

@@ -60,7 +60,7 @@ class NetworkConfig:
     Attributes:
         network: "resnet" (convolutions over the board), "move_net" (the facts of each move, with no trunk or
             a small one), "transformer" (attention between the squares, and the facts of each move), or
-            "module:Name" of a network of your own (`algorithms.networks.custom.Network`), which is given
+            "module:Name" of a network of your own (`algorithms.networks.policy_net.Network`), which is given
             these settings and may read any of them.
         size: "tiny", "small", "medium" or "large". channels, blocks and head_dim override it where they are given.
         channels: features of a square: the width of the trunk, whose cost grows with its square. None: of the size.

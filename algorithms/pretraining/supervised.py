@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.networks.build import build_policy, trained_parameters
-from algorithms.networks.device import choose_device
+from algorithms.networks.build import build_policy, choose_device, initialise, trained_parameters
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.weights import initialise
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.run_folder.progress import Progress

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from algorithms.config.run import TrainConfig
 from algorithms.core.batch import RolloutBatch
-from algorithms.networks.logprobs import legal_logprobs
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.policy_net import PolicyNet, legal_logprobs
 from algorithms.processes import Shards
 from algorithms.rollouts.collect import (
     Collected,

@@ -1,4 +1,4 @@
-"""The contract of every policy network; see `algorithms.networks.custom.Network`."""
+"""The contract of every policy network; see `algorithms.networks.policy_net.Network`."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.metrics import log_odds, to_floats
 from algorithms.doctor import diagnose
 from algorithms.doctor.findings import Finding, Named
-from algorithms.networks.logprobs import outputs_at
-from algorithms.networks.policy_net import PolicyNet
+from algorithms.networks.policy_net import PolicyNet, outputs_at
 from algorithms.networks.settings import DTYPES
 from algorithms.rollouts.sampling import positions_of
 from algorithms.training.session import Session

@@ -18,10 +18,15 @@ from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import custom_terms
 from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
 from algorithms.core.checks import require
-from algorithms.networks.build import build_policy, compile_trunk, trained_parameters
-from algorithms.networks.device import choose_device, usable_cores
+from algorithms.networks.build import (
+    build_policy,
+    choose_device,
+    compile_trunk,
+    initialise,
+    trained_parameters,
+    usable_cores,
+)
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.networks.weights import initialise
 from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.collect import Collected

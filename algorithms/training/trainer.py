@@ -12,7 +12,7 @@ from rich.console import Console
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.metrics import policy_metrics, sample_metrics
-from algorithms.networks.device import out_of_memory
+from algorithms.networks.build import out_of_memory
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder.console import Display, make_display

@@ -16,8 +16,7 @@ from torch import Tensor
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import FlatBatch
-from algorithms.networks.logprobs import outputs_at
-from algorithms.networks.policy_net import Outputs, PolicyNet
+from algorithms.networks.policy_net import Outputs, PolicyNet, outputs_at
 from algorithms.processes import Shards
 from algorithms.regularization import Regularizer
 from algorithms.updates.adam import Adam, Optimizer

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.config.names import STRONG_FOR
-from algorithms.networks.weights import ship
+from algorithms.networks.build import ship
 from algorithms.reports.run_files import read_metrics
 from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save

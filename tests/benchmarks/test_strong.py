@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from algorithms.networks.weights import ship
+from algorithms.networks.build import ship
 from benchmarks.learning import strong
 
 

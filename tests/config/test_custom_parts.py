@@ -26,7 +26,7 @@ from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
-from algorithms.networks.custom import CustomPolicy
+from algorithms.networks.policy_net import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
 from chess_env.observation import NUM_PLANES

@@ -14,8 +14,7 @@ import torch
 from algorithms import PRESETS
 from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.networks.build import build_policy, compile_trunk
-from algorithms.networks.device import choose_device
+from algorithms.networks.build import build_policy, choose_device, compile_trunk
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.rollouts.sampling import planes_of

@@ -12,10 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from algorithms.config import files as config_file
 from algorithms.evaluation.load_policy import load_policy
-from algorithms.networks.build import build_policy
+from algorithms.networks.build import build_policy, read_weights
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.networks.weights import read_weights
 from algorithms.run_folder import checkpoint
 from tests.evaluation.policies import SMALL as RUN_SIZE
 from tests.evaluation.policies import saved_run, small_policy

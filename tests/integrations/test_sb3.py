@@ -21,7 +21,7 @@ from algorithms.core.advantages import gae
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.integrations.sb3 import BoardsVecEnv, NetworkPolicy
 from algorithms.networks.build import build_policy
-from algorithms.networks.logprobs import outputs_at
+from algorithms.networks.policy_net import outputs_at
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import Regularizer
 from algorithms.updates.training_batch import make_targets

@@ -14,11 +14,16 @@ from torch import Tensor
 
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.networks import weights as initial_weights
-from algorithms.networks.build import build_policy
+from algorithms.networks import build
+from algorithms.networks.build import (
+    build_policy,
+    config_of,
+    initialise,
+    read_weights,
+    shipped_names,
+)
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import SIZES, NetworkConfig
-from algorithms.networks.weights import config_of, initialise, read_weights, shipped_names
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.run_folder import checkpoint
@@ -74,7 +79,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder in place of that of the policies that come with the project."""
     folder = tmp_path / "shipped"
     folder.mkdir()
-    monkeypatch.setattr(initial_weights, "SHIPPED", folder)
+    monkeypatch.setattr(build, "SHIPPED", folder)
     return folder
 
 

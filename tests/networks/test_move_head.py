@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.networks.move_head import MoveHead, padded
+from algorithms.networks.move_net import MoveHead, padded
 from algorithms.testing.network_contract import states
 from chess_env.move_facts import FACT_INDEX, NUM_MOVE_FACTS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, FROM_TO_ACTION

@@ -12,9 +12,8 @@ from safetensors.torch import save_file
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import build_policy
-from algorithms.networks.move_net import MixerBlock
+from algorithms.networks.move_net import AttentionBlock, MixerBlock
 from algorithms.networks.settings import SIZES, NetworkConfig, PrecisionConfig
-from algorithms.networks.transformer import AttentionBlock
 from algorithms.testing.network_contract import states
 from tests.networks.readers import READERS, make, shaken
 from tests.small import CPU

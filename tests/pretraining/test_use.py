@@ -12,9 +12,8 @@ import torch
 from algorithms import cli
 from algorithms.config import files as config_file
 from algorithms.evaluation.load_policy import load_policy, run_temperature
-from algorithms.networks.build import build_policy
+from algorithms.networks.build import build_policy, initialise
 from algorithms.networks.settings import NetworkConfig
-from algorithms.networks.weights import initialise
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train

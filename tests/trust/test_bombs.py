@@ -25,7 +25,7 @@ from tests.trust.measured import measured
 
 MOST_MB, MOST_S = 300.0, 5.0
 REPORT = "from algorithms import cli; sys.exit(cli.main(['report', path]))"
-WEIGHTS = "from algorithms.networks.weights import read_weights; read_weights(path)"
+WEIGHTS = "from algorithms.networks.build import read_weights; read_weights(path)"
 PROBE = "from algorithms.reports.probe_files import read_probe; read_probe(Path(path))"
 
 

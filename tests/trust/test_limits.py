@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.config.files import read_settings
-from algorithms.networks.weights import read_weights
+from algorithms.networks.build import read_weights
 from algorithms.reports.probe_files import read_probe
 from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 from algorithms.run_folder.checkpoint import CheckpointError, checkpoints, load

@@ -13,7 +13,7 @@ import pytest
 
 from algorithms.config.files import load
 from algorithms.diagnostics.probe_set import read_probe_set
-from algorithms.networks.weights import read_weights
+from algorithms.networks.build import read_weights
 from algorithms.pretraining.label_files import ShardError, ShardFolder
 from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
 from algorithms.reports.probe_files import read_probe
