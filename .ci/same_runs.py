@@ -78,6 +78,19 @@ RESUMED = {"grpo": ("--total-moves", "6144"), "adaptive_kl": ("--total-moves", "
 HELP = ("train grpo", "train ppo", "pretrain", "eval", "compare", "report", "causes run", "diagnose",
         "check", "uci", "completion", "")  # fmt: skip
 
+REMOVED = (
+    *("crc32", "loop", "step0/mask_errors", "step0/illegal_mass", "step0/entropy_excess"),
+    *(
+        "step0/repeated_starts",
+        "step0/repeated_states",
+        "step0/stale_out_of_range",
+        "step0/stale_ess",
+    ),
+)
+"""Fields of a record or a configuration that commit 7167c44 has and this one has no more."""
+ADDED = ("step0/order_error_cp",)
+"""Fields that are new since."""
+
 
 def chess_lab(clone: Path, python: str, arguments: tuple[str, ...]) -> str:
     """Standard output of a command of one clone."""
@@ -112,13 +125,13 @@ def record(run_dir: Path) -> dict[str, str]:
         name = str(path.relative_to(run_dir))
         if path.name == "metrics.jsonl":
             rows = [json.loads(line) for line in path.read_text().splitlines()]
-            timed = ("time/", "crc32")  # the checksum is of the times too
-            kept = [{k: v for k, v in row.items() if not k.startswith(timed)} for row in rows]
+            left_out = ("time/", *REMOVED, *ADDED)
+            kept = [{k: v for k, v in row.items() if not k.startswith(left_out)} for row in rows]
             found[name] = "\n".join(json.dumps(row, sort_keys=True, indent=0) for row in kept)
         elif path.name == "config.json":
             values = json.loads(path.read_text())
-            values.pop("run_dir", None)
-            values.pop("sha256", None)
+            for gone in ("run_dir", "sha256", *REMOVED):
+                values.pop(gone, None)
             values["policy"] = in_numbers(values["policy"])
             found[name] = json.dumps(flat(values), indent=0, sort_keys=True)
         elif path.suffix in (".safetensors", ".npz"):
