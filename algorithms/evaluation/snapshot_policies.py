@@ -27,7 +27,7 @@ from algorithms.run_folder.checkpoint.manifest import (
 )
 from algorithms.run_folder.checkpoint.snapshots import SNAPSHOTS, scored_moves_of
 from algorithms.run_folder.files import METRICS_FILE, PARTIAL
-from algorithms.run_folder.reading import LONGEST_LINE_BYTES, open_file
+from algorithms.run_folder.reading import open_file
 from algorithms.run_folder.rows import checked_row, rows_of
 
 Row = dict[str, float | None]
@@ -57,7 +57,7 @@ class RecordTail:
         A run that goes on drops the rows after its checkpoint, so its record is replaced by a shorter one.
 
         Args:
-            most_bytes: of the record, more than `LONGEST_LINE_BYTES`; the next call goes on from there. -1 for all.
+            most_bytes: of the record, more than a row has; the next call goes on from there. -1 for all.
 
         Raises:
             ValueError: the record is a symbolic link or no file, or a row is damaged; the message names the line. The
@@ -82,7 +82,7 @@ class RecordTail:
             self._forget()
             return [], anew
         whole = data[: data.rfind(b"\n") + 1]
-        rows = self._parsed(whole, len(data) - len(whole))
+        rows = self._parsed(whole)
         self._file, self._offset = (now.st_dev, now.st_ino), self._offset + len(whole)
         self._size = now.st_size
         self._lines += len(rows)
@@ -93,12 +93,8 @@ class RecordTail:
     def _forget(self) -> None:
         self._file, self._offset, self._lines, self._last_step, self._size = None, 0, 0, -1, 0
 
-    def _parsed(self, data: bytes, waiting: int) -> list[Row]:
+    def _parsed(self, data: bytes) -> list[Row]:
         name = f"{self._path}, after line {self._lines:,}" if self._lines else str(self._path)
-        if waiting > LONGEST_LINE_BYTES:
-            raise ValueError(
-                f"{name}, is damaged: a line has more than {LONGEST_LINE_BYTES:,} bytes"
-            )
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:

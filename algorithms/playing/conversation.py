@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -167,8 +168,6 @@ def _go(words: list[str]) -> Go:
 MOST_MOVES = 218
 """`chess_env.rules.movegen.MAX_LEGAL`, repeated here so that `uci` is answered before numba is loaded."""
 
-_LONGEST_NUMBER = 12  # characters; int() itself refuses only above 4,300 digits
-
 
 @dataclasses.dataclass(frozen=True)
 class Spin:
@@ -246,20 +245,14 @@ class Options:
             raise OptionError(
                 f"option {shown(command.name)} is unknown and ignored; known: {names}"
             )
-        value = _whole_number(command.value)
+        text = command.value
+        value = int(text) if re.fullmatch("-?[0-9]{1,10}", text) else None
         if value is None or not spin.low <= value <= spin.high:
             raise OptionError(
-                f"option {spin.name} stays {self[spin]}: {shown(command.value)} is not a whole "
+                f"option {spin.name} stays {self[spin]}: {shown(text)} is not a whole "
                 f"number from {spin.low} to {spin.high}"
             )
         self._values[spin.name.lower()] = value
-
-
-def _whole_number(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(text) <= _LONGEST_NUMBER):
-        return None
-    return int(text)
 
 
 @dataclasses.dataclass(frozen=True)

