@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from algorithms.commands.parser import Parser, flags_ending_in, one_of, whole
 from algorithms.config.changes import Config, Setting, changed, settings_of
-from algorithms.config.foreign import LEADING_OUT, Trust
+from algorithms.config.foreign import ALGORITHM, LEADING_OUT, Trust
 from algorithms.core.checks import complain
 
 LABELS = ("preset", "cause")
@@ -200,11 +200,10 @@ def trust_in(words: Sequence[str], name: str | None, *, everything: bool) -> Tru
         everything: whether the folder is trusted.
     """
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
-    named = {name} if name else set()
+    replaced = set()
     for setting in LEADING_OUT:
         whole_flag = f"--{setting.replace('_', '-')}"
         ours = [whole_flag, whole_flag.replace("--labels.", "--")]
-        # The algorithm is given by its name in front.
-        if setting != "algorithm.name" and any(flags_ending_in(flag, ours) for flag in flags):
-            named.add(setting)
-    return Trust(everything, frozenset(named))
+        if setting != ALGORITHM and any(flags_ending_in(flag, ours) for flag in flags):
+            replaced.add(setting)
+    return Trust(everything, frozenset(replaced), name)

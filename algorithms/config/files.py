@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from algorithms.config.build import build
 from algorithms.config.custom import named_class, recorded_name
-from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
+from algorithms.config.foreign import ALGORITHM, NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.checks import shown
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
@@ -181,7 +181,7 @@ def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
         temperature = _temperature(values)
         if not policy.is_custom:
             return RunNetwork(policy, precision, temperature, critic=False)
-        needed = ("policy.network", "algorithm.name")
+        needed = ("policy.network", ALGORITHM)
         names = [name for name in foreign_names(values) if name.setting in needed]
         require_trust(path, names, trust)
         pretrained = values.get("loop") == PRETRAIN

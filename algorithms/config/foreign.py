@@ -75,8 +75,11 @@ def _path(path: str) -> Iterator[tuple[str, Use]]:
     yield path, "writes"
 
 
+ALGORITHM = "algorithm.name"
+"""Given by a name in front of the command line; every other setting has a flag."""
+
 LEADING_OUT: dict[str, Callable[[str], Iterator[tuple[str, Use]]]] = {
-    "algorithm.name": _code,
+    ALGORITHM: _code,
     "policy.network": _code,
     "regularizer.terms": _term,
     "env.evaluator": _evaluator,
@@ -122,15 +125,21 @@ class Trust:
 
     Attributes:
         everything: whether it may use all of its names.
-        given: settings to which the user gives a value, and names that the user gives.
+        replaced: settings for which the user gives a value, so that the folder's is not used.
+        algorithm: the one that the user names; it is allowed as the folder's algorithm and nowhere else.
     """
 
     everything: bool = False
-    given: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+    algorithm: str | None = None
 
     def allows(self, name: ForeignName) -> bool:
         """Whether this name may be followed."""
-        return self.everything or name.setting in self.given or name.value in self.given
+        return (
+            self.everything
+            or name.setting in self.replaced
+            or (name.setting == ALGORITHM and name.value == self.algorithm)
+        )
 
 
 NO_TRUST = Trust()

@@ -111,6 +111,17 @@ def test_a_hard_link_as_an_archive_may_make_one_is_named_and_a_copy_goes_on(
     assert copied.code == 0 and untouched(outside), copied.err
 
 
+@pytest.mark.parametrize("cache", ["resume", "env.evaluator", "evaluator", "grpo", "env.cache"])
+def test_a_word_of_the_command_line_is_no_name_that_the_user_gave(
+    stranger: Stranger, cache: str
+) -> None:
+    stranger.says("env.cache", cache)
+    answer = chess_lab("train", "grpo", "--resume", stranger.folder, "--env.evaluator", "builtin",
+                       "--total-moves", "32")  # fmt: skip
+    assert answer.code == 1 and f"writes env.cache '{cache}'" in answer.err
+    assert not Path(cache).exists()
+
+
 def test_a_new_run_does_not_begin_in_a_folder_with_a_way_out(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / ".lock").symlink_to(outside / "diary")

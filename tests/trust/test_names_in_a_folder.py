@@ -101,6 +101,26 @@ def test_a_setting_of_ones_own_takes_the_place_of_the_stranger_s(stranger: Stran
     assert not stranger.got_in
 
 
+def test_the_algorithm_in_front_allows_its_name_for_nothing_else(stranger: Stranger) -> None:
+    name = stranger.says("algorithm.name", "MODULE:Evil")
+    stranger.says("policy.network", "MODULE:Evil")
+    answer = chess_lab("train", name, "--resume", stranger.folder)
+    assert answer.code == 1 and "policy.network" in answer.err and not stranger.got_in
+
+
+def test_no_replaced_name_is_followed(stranger: Stranger, tmp_path: Path) -> None:
+    for setting, value in [*NAMES, ("env.cache", "MODULE.cache")]:
+        if setting != "algorithm.name" and not isinstance(value, dict):
+            stranger.says(setting, value)
+    mine = {"policy.network": "move_net", "regularizer.terms": None, "env.evaluator": "builtin", "env.opponent": "None",
+            "env.reward": "win_prob_delta", "env.start_positions": "initial", "match.opponents": None,
+            "env.cache": "memory"}  # fmt: skip
+    words = [word for name, own in mine.items() for word in (f"--{name}", own) if word]
+    answer = chess_lab("train", "--like", stranger.folder, *words, "--run-dir", tmp_path / "mine")
+    assert answer.code == 0, answer.err
+    assert not stranger.got_in and not list(tmp_path.glob("*.cache"))
+
+
 def test_another_setting_on_the_command_line_allows_nothing(stranger: Stranger) -> None:
     stranger.says("env.evaluator", "MODULE:Evil")
     stranger.says("match.opponents", ["MODULE:Evil"])
