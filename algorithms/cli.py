@@ -10,10 +10,12 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
+from typing import Any
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
 from algorithms.core.checks import canonical, complain, nearest
+from algorithms.core.terminal import printing_visibly
 from algorithms.run_folder.files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 
@@ -35,13 +37,13 @@ SLOW_TO_LOAD = ("train", "pretrain", "eval")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command line `argv` (the process's own where None)."""
-    with raise_outside_imports():
+    with printing_visibly(), raise_outside_imports():
         return _run(argv)
 
 
 def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    warnings.showwarning = _show_warning
+    warnings.showwarning, sys.excepthook = _show_warning, _show_fault
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         listed = "\n".join(f"  {name:<11}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
@@ -100,6 +102,12 @@ def _print_examples(command: ModuleType) -> None:
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A warning for people in 80 columns, without the source line that raised it."""
     complain("warning", message)
+
+
+def _show_fault(*error: Any) -> None:
+    """Python's traceback of an error that nobody caught, which may repeat a stranger's text."""
+    with printing_visibly():
+        sys.__excepthook__(*error)
 
 
 def _leave(code: int) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.core.checks import message_lines
+from algorithms.core.terminal import print_visibly
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
 from algorithms.run_folder.output import make_console
 
@@ -40,6 +41,7 @@ class Bar:
             )
             self._task = self._bar.add_task(title, total=total, completed=done, text="")
             self._bar.start()
+            print_visibly()  # as in the table of a training run
 
     @property
     def live(self) -> bool:

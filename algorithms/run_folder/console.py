@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from algorithms.core.checks import WIDTH, message_lines
+from algorithms.core.terminal import print_visibly
 from algorithms.run_folder.output import make_console
 
 Row = Mapping[str, float]
@@ -176,6 +177,7 @@ class LiveDisplay:
         for line in fact_lines(facts):
             self._console.print(Text(line), soft_wrap=True)
         self._live.start()
+        print_visibly()  # it shows above the table what others print, and understands escape sequences in it
 
     def show(self, row: Row, status: str) -> None:
         """Redraws the table with the row; a value that the row lacks keeps its last one."""

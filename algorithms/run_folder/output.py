@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
 
 from rich.console import Console
+from rich.segment import Segment
+
+from algorithms.core.terminal import VisibleText, visible
 
 
 class Output:
@@ -17,16 +20,20 @@ class Output:
     A pipe whose reader has gone is the exception: whoever closed it wants the run to end.
     """
 
+    def __init__(self) -> None:
+        # The console moves the cursor, so it writes to the stream inside; its texts are made visible before.
+        self._stream = sys.stdout.stream if isinstance(sys.stdout, VisibleText) else sys.stdout
+
     def write(self, text: str) -> None:
         """Writes the text."""
-        self._try(sys.stdout.write, text)
+        self._try(self._stream.write, text)
 
     def flush(self) -> None:
         """Flushes the output."""
-        self._try(sys.stdout.flush)
+        self._try(self._stream.flush)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stdout, name)
+        return getattr(self._stream, name)
 
     def _try(self, act: Callable[..., object], *arguments: str) -> None:
         try:
@@ -35,7 +42,7 @@ class Output:
             raise
         except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # also for what is still in its buffer
+            os.dup2(nowhere, self._stream.fileno())  # also for what is still in its buffer
             os.close(nowhere)
             with contextlib.suppress(OSError):  # it may be the same disk or terminal
                 print(
@@ -43,6 +50,14 @@ class Output:
                 )
 
 
+class _VisibleConsole(Console):
+    """A console whose texts are shown as `visible` shows them; the escape sequences are its own alone."""
+
+    def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+        for text, style, control in super().render(*args, **kwargs):
+            yield Segment(text if control else visible(text), style, control)
+
+
 def make_console() -> Console:
     """A console on standard output, as long as that can be written to."""
-    return Console(file=cast(IO[str], Output()), highlight=False)
+    return _VisibleConsole(file=cast(IO[str], Output()), highlight=False)
