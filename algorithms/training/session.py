@@ -30,12 +30,16 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.collect import Collected
-from algorithms.rollouts.seen_positions import SeenPositions
 from algorithms.rollouts.worker import RolloutWorker, Shard
+from algorithms.run_folder.checkpoint.recorded_state import (
+    check_temperature,
+    not_ours,
+    state_of_run,
+)
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.reading import cut
+from algorithms.training.seen_positions import SeenPositions
 from algorithms.updates.learner import Learner, ShardedPasses, WholePasses, make_optimizer
-from algorithms.updates.recorded_state import check_temperature, not_ours, state_of_run
 from chess_env.evaluators import make_evaluator
 from chess_env.observation import NUM_PLANES
 

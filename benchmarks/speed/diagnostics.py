@@ -28,7 +28,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import batch_metrics
 from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
 from algorithms.networks.settings import NetworkConfig
-from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.training.seen_positions import SeenPositions
 from algorithms.training.session import Session
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import UpdateMetrics, update

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.rollouts import seen_positions
-from algorithms.rollouts.seen_positions import SeenPositions
+from algorithms.training import seen_positions
+from algorithms.training.seen_positions import SeenPositions
 
 
 def test_a_position_counts_from_its_second_state_on() -> None:
