@@ -4,14 +4,16 @@ Row r, column f of a plane is square 8 * r + f of the mover's view: row 0 is the
 rank, whichever colour it plays. No history is needed to play on: the planes determine the legal
 moves, the rule-50 clock and how often the position occurred.
 
-A plane is one row of `PLANES` and one line in each encoder: `encode` here, `planes_of` of the learner
-(on the device), and `observation` of the readable environment (on a python-chess board).
+A plane that is the same on all squares is one row of `PLANES`. Another one also needs a line in each encoder:
+`encode` here, `planes_of` of the learner (on the device), and `observation` of the readable environment (on a
+python-chess board).
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +21,41 @@ from numpy.typing import NDArray
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import U0, U1, lowest_square
 from chess_env.rules.packed import (
+    CLOCK_SHIFT,
     OWN,
     STATE,
+    WORD_MASK,
     Positions,
     en_passant_square,
-    rule50_clock,
 )
 from chess_env.rules.rules import as_batch
 
-MAX_RULE50 = 100
+if TYPE_CHECKING:
+    import chess
+
 MAX_REPETITIONS = 2
 
 
+class Everywhere(NamedTuple):
+    """What a plane shows that is the same on all squares.
+
+    Attributes:
+        shift, mask: the bits `word >> shift & mask` of a packed position's word `STATE`.
+        of_board: the same of a python-chess board.
+    """
+
+    shift: int
+    mask: int
+    of_board: Callable[[chess.Board], int]
+
+
 class Plane(NamedTuple):
-    """One plane: its name, its largest value, and what it says."""
+    """One plane: its name, its largest value, what it says, and how, if that is the same on all squares."""
 
     name: str
     high: int
     meaning: str
+    everywhere: Everywhere | None = None
 
 
 PLANES = (
@@ -45,11 +64,29 @@ PLANES = (
         for side in ("mover", "opponent")
         for piece in ("pawn", "knight", "bishop", "rook", "queen", "king")
     ),
-    Plane("mover_castles_kingside", 1, "all 1 while the mover may still castle king's side"),
-    Plane("mover_castles_queenside", 1, "all 1 while the mover may still castle queen's side"),
-    Plane("opponent_castles_kingside", 1, "all 1 while the opponent may still castle king's side"),
     Plane(
-        "opponent_castles_queenside", 1, "all 1 while the opponent may still castle queen's side"
+        "mover_castles_kingside",
+        1,
+        "all 1 while the mover may still castle king's side",
+        Everywhere(0, 1, lambda board: board.has_kingside_castling_rights(board.turn)),
+    ),
+    Plane(
+        "mover_castles_queenside",
+        1,
+        "all 1 while the mover may still castle queen's side",
+        Everywhere(1, 1, lambda board: board.has_queenside_castling_rights(board.turn)),
+    ),
+    Plane(
+        "opponent_castles_kingside",
+        1,
+        "all 1 while the opponent may still castle king's side",
+        Everywhere(2, 1, lambda board: board.has_kingside_castling_rights(not board.turn)),
+    ),
+    Plane(
+        "opponent_castles_queenside",
+        1,
+        "all 1 while the opponent may still castle queen's side",
+        Everywhere(3, 1, lambda board: board.has_queenside_castling_rights(not board.turn)),
     ),
     Plane("en_passant", 1, "1 on the target square of a legal en passant capture"),
     Plane(
@@ -59,8 +96,9 @@ PLANES = (
     ),
     Plane(
         "rule50_clock",
-        MAX_RULE50,
+        100,
         "all: half-moves since the last capture or pawn move, 100 standing for more",
+        Everywhere(int(CLOCK_SHIFT), int(WORD_MASK), lambda board: board.halfmove_clock),
     ),
 )
 NUM_PLANES = len(PLANES)
@@ -68,6 +106,16 @@ NUM_PLANES = len(PLANES)
 _namedtuple: Any = namedtuple  # a type checker wants the names as literals
 PLANE_INDEX: Any = _namedtuple("PlaneIndex", [plane.name for plane in PLANES])(*range(NUM_PLANES))
 """Each plane's number by its name, `PLANE_INDEX.en_passant`; compiled kernels read it as a constant."""
+
+EVERYWHERE = [
+    (row, plane.high, plane.everywhere) for row, plane in enumerate(PLANES) if plane.everywhere
+]
+"""(number, largest value, how it is shown) of each plane that is the same on all squares."""
+# Tuples, because the compiler knows their values; it reads arrays at each call.
+_ROWS = tuple(row for row, _, _ in EVERYWHERE)
+_SHIFTS = tuple(np.uint64(shown.shift) for _, _, shown in EVERYWHERE)
+_MASKS = tuple(np.uint64(shown.mask) for _, _, shown in EVERYWHERE)
+_HIGHS = tuple(np.uint64(high) for _, high, _ in EVERYWHERE)
 
 
 def plane_bounds() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -91,17 +139,15 @@ def encode(position: Positions, repetitions: int, planes: NDArray[np.uint8]) -> 
         while men:
             planes[PLANE_INDEX.opponent_pawn + kind, lowest_square(men)] = 1
             men &= men - U1
-    for right in range(4):
-        if position[STATE] >> np.uint64(right) & U1 != U0:
-            planes[PLANE_INDEX.mover_castles_kingside + right] = 1
+    for i in range(len(_ROWS)):
+        shown = position[STATE] >> _SHIFTS[i] & _MASKS[i]
+        if shown != U0:
+            planes[_ROWS[i]] = min(shown, _HIGHS[i])
     target = en_passant_square(position)
     if target:
         planes[PLANE_INDEX.en_passant, target] = 1
     if repetitions:
         planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
-    clock = rule50_clock(position)
-    if clock:
-        planes[PLANE_INDEX.rule50_clock] = min(clock, MAX_RULE50)
 
 
 @kernel

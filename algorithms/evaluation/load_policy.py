@@ -9,7 +9,13 @@ import torch
 
 from algorithms.config import files as config_file
 from algorithms.config.foreign import NO_TRUST, Trust
-from algorithms.networks.build import config_of, make_policy, read_weights, usable_cores
+from algorithms.networks.build import (
+    config_of,
+    make_policy,
+    other_planes,
+    read_weights,
+    usable_cores,
+)
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.run_folder.reading import cut
@@ -47,8 +53,8 @@ def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
         policy = make_policy(config, critic=critic, precision=precision)
         policy.load_state_dict(weights)
     except RuntimeError as error:
-        said = cut(" ".join(str(error).split()))
-        raise ValueError(f"{source!r} holds another network than expected: {said}") from error
+        why = other_planes(weights, config) or f"({cut(' '.join(str(error).split()))})"
+        raise ValueError(f"{source!r} holds another network than expected {why}") from error
     return policy.eval()
 
 

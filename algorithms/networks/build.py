@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -208,13 +208,13 @@ SHIPPED = Path(__file__).with_name("shipped")
 
 _CRITIC = "value_head."
 _MOST_RECORD_BYTES = 4096
-_OTHER_PLANES = (
-    f"give the policy settings and the planes that it was trained with ({NUM_PLANES} planes here)"
-)
 
 
 class _Told(NamedTuple):
-    """The weights that tell a network's dimensions: rows of the first two, and one in each block."""
+    """The weights that tell a network's dimensions: rows of the first two, and one in each block.
+
+    The columns of the first are planes.
+    """
 
     channels: str
     head_dim: str
@@ -258,9 +258,12 @@ def initialise(policy: PolicyNet, source: str) -> None:
     try:
         policy.load_state_dict(fresh | read)
     except RuntimeError as error:
+        differs = _what_differs(weights, source, policy.config) or other_planes(
+            weights, policy.config
+        )
         raise ValueError(
             f"init_from {shown(source)} holds another network than the one configured "
-            f"{_what_differs(weights, source, policy.config) or f'({cut(error)}): {_OTHER_PLANES}'}"
+            f"{differs or f'({cut(error)}): give the policy settings that it was trained with'}"
         ) from error
 
 
@@ -338,6 +341,26 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
     raise ValueError(
         f"{shown(source)} holds no policy of this project; a network of your own is read from its run "
         "folder, where config.json names it"
+    )
+
+
+def other_planes(weights: Mapping[str, Tensor], config: NetworkConfig) -> str:
+    """How weights with another number of planes are made to fit; "" where they have those that there are.
+
+    No file says which planes its weights were trained with, so nothing is filled in without being asked for.
+
+    Args:
+        weights: of a network of this project.
+        config: that network.
+    """
+    name = _TOLD[config.network].channels if config.network in _TOLD else ""
+    planes = weights[name].shape[1] if name in weights and weights[name].dim() > 1 else NUM_PLANES
+    if planes == NUM_PLANES:
+        return ""
+    return (
+        f"(it was trained with {planes} planes, here are {NUM_PLANES}): for each plane that is new in "
+        f"chess_env.observation.PLANES insert a column of zeros into its {name}, which leaves the policy as it is, "
+        "or train anew"
     )
 
 

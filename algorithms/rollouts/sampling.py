@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
+from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, PLANE_INDEX
 from chess_env.rules.rules import hash_batch
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
     planes = torch.empty((len(positions), NUM_PLANES, 64), dtype=torch.uint8, device=men.device)
     planes[:, _OWN_MEN] = kinds * own
     planes[:, _THEIR_MEN] = kinds * (1 - own)
-    planes[:, _RIGHTS] = ((state >> squares[:4]) & 1).unsqueeze(-1)
+    for row, high, shown in EVERYWHERE:
+        planes[:, row] = ((state >> shown.shift) & shown.mask).clamp(max=high)
     en_passant = (state >> 4) & 63
     planes[:, PLANE_INDEX.en_passant] = (squares == en_passant) & (en_passant > 0)
     planes[:, PLANE_INDEX.repetitions] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
-    planes[:, PLANE_INDEX.rule50_clock] = ((state >> 16) & 0xFFFF).clamp(max=MAX_RULE50)
     return planes.view(-1, NUM_PLANES, 8, 8)
 
 

@@ -23,6 +23,7 @@ from algorithms.networks.build import (
     choose_device,
     compile_trunk,
     initialise,
+    other_planes,
     trained_parameters,
     usable_cores,
 )
@@ -261,7 +262,8 @@ class Session:
             self.policy.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(
-                f"{path} holds another network than the configuration: {error}"
+                f"{path} holds another network than the configuration "
+                f"{other_planes(weights, self.config.policy) or f'({cut(error)})'}"
             ) from error
         try:
             self.progress = Progress(**state["progress"])

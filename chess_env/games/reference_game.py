@@ -19,7 +19,7 @@ from chess_env.games.players import Player
 from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
-from chess_env.observation import MAX_REPETITIONS, MAX_RULE50, NUM_PLANES, PLANE_INDEX
+from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, PLANE_INDEX
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
@@ -63,13 +63,10 @@ def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
     *men_bits, target_bit = _planes_of(men, board.turn)
     planes = np.zeros((NUM_PLANES, 8, 8), np.uint8)
     planes[PLANE_INDEX.mover_pawn : PLANE_INDEX.opponent_king + 1] = men_bits
-    planes[PLANE_INDEX.mover_castles_kingside] = board.has_kingside_castling_rights(own)
-    planes[PLANE_INDEX.mover_castles_queenside] = board.has_queenside_castling_rights(own)
-    planes[PLANE_INDEX.opponent_castles_kingside] = board.has_kingside_castling_rights(their)
-    planes[PLANE_INDEX.opponent_castles_queenside] = board.has_queenside_castling_rights(their)
+    for row, high, shown in EVERYWHERE:
+        planes[row] = min(shown.of_board(board), high)
     planes[PLANE_INDEX.en_passant] = target_bit
     planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
-    planes[PLANE_INDEX.rule50_clock] = min(board.halfmove_clock, MAX_RULE50)
     return planes
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
+from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks import build
 from algorithms.networks.build import (
     build_policy,
@@ -199,12 +200,33 @@ def test_weights_of_another_network_are_refused_with_its_name_and_the_options_th
     assert str(caught.value).endswith(said) and configured.network in str(caught.value)
 
 
-def test_the_planes_are_named_where_they_and_not_the_network_differ(tmp_path: Path) -> None:
-    weights = weights_of(policy_with(1))
-    weights["stem.weight"] = weights["stem.weight"][:, 1:].contiguous()
-    save_file(weights, tmp_path / "fewer.safetensors")
-    with pytest.raises(ValueError, match=rf"size mismatch .*\({NUM_PLANES} planes here\)"):
-        initialise(policy_with(0), str(tmp_path / "fewer.safetensors"))
+@pytest.mark.parametrize("network", SIZES)
+def test_weights_of_before_a_new_plane_are_refused_with_what_to_do_and_doing_it_keeps_the_policy(
+    network: str, tmp_path: Path
+) -> None:
+    config = NetworkConfig(network=network, size="tiny")  # type: ignore[arg-type]
+    trained, file = policy_with(1, config=config), tmp_path / "fewer.safetensors"
+    name = "stem.weight" if network == "resnet" else "embedding.planes.weight"
+    weights = weights_of(trained)
+    weights[name] = weights[name][:, :-1].contiguous()
+    save_file(weights, file)
+    said = (
+        rf"trained with {NUM_PLANES - 1} planes, here are {NUM_PLANES}\): .* "
+        rf"insert a column of zeros into its {name}"
+    )
+    with pytest.raises(ValueError, match=said):
+        initialise(policy_with(0, config=config), str(file))
+    with pytest.raises(ValueError, match=said):
+        load_policy(str(file))
+    weights[name] = torch.cat([weights[name], torch.zeros_like(weights[name][:, :1])], 1)
+    save_file(weights, file)
+    with torch.no_grad():
+        trained.state_dict()[name][:, -1] = 0.0
+    loaded = load_policy(str(file))
+    assert all(
+        torch.equal(tensor, loaded.state_dict()[each])
+        for each, tensor in trained.state_dict().items()
+    )
 
 
 @pytest.mark.parametrize("network", SIZES)
