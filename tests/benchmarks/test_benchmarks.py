@@ -60,40 +60,17 @@ def test_both_rivals_of_the_arena_play_the_same_game_by_the_same_rules(seed: int
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_matches_runs(tmp_path: Path) -> None:
+def test_the_benchmark_of_the_diagnostics_runs(tmp_path: Path) -> None:
     target = tmp_path / "figures.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.speed.match_speed",
-        "--rounds",
-        "1",
-        "--games",
-        "8",
-    ]
-    command += ["--rival-games", "2", "--json", str(target)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=600)
-    rows = json.loads(target.read_text())["rows"]
-    assert rows[0]["times_arena"] == 1.0
-    assert all(row["us_without_network"] < row["us_per_ply"] for row in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", ["learning.algorithms", "speed.diagnostics"])
-def test_the_training_benchmarks_run(module: str, tmp_path: Path) -> None:
-    target = tmp_path / "figures.json"
-    command = [sys.executable, "-m", f"benchmarks.{module}", "--smoke", "--json", str(target)]
+    command = [sys.executable, "-m", "benchmarks.speed.diagnostics", "--smoke", "--json", target]
     subprocess.run(command, cwd=ROOT, check=True, timeout=600)
     record = json.loads(target.read_text())
-    assert record["benchmark"] == module.partition(".")[2]
-    assert record["rows"]
+    assert record["benchmark"] == "diagnostics" and record["rows"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["resnet", "move_net"])
-def test_the_matrix_of_causes_runs_and_is_not_run_twice(network: str, tmp_path: Path) -> None:
+def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
-    command += ["--network", network]
     command += ["--causes", "temperature_mismatch", "fixed_positions"]
     command += ["--runs", str(tmp_path / "runs")]
     command += ["--json", str(tmp_path / "causes.json")]
@@ -102,7 +79,7 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(network: str, tmp_path: 
     assert b"0 finished before, 4 to run" in first.stdout
     assert b"4 finished before, 0 to run" in second.stdout
     record = json.loads((tmp_path / "causes.json").read_text())
-    assert record["failed"] == [] and record["settings"]["network"] == network
+    assert record["failed"] == []
     mismatch = record["causes"]["temperature_mismatch"]
     assert mismatch["predicates"][0]["holds"] == [True]
     assert mismatch["diagnoses"] == {"on": [["temperature_mismatch"]], "cured": [[]]}
