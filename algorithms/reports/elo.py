@@ -24,10 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.reports.statistics import Floats, Interval
-
-LEVEL = 0.95
-"""Of every interval here."""
+from algorithms.reports.statistics import LEVEL, Floats, Interval
 
 MOST_PAIRS = 10_000_000
 """Where all of more pairs end alike, the posterior is too narrow for the Beta distribution in float64."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.reports.statistics import (
+    ALPHA,
     Interval,
     Scores,
     difference_interval,
@@ -59,9 +60,10 @@ class Comparison:
         """Whether the two are equal on every seed, as a control should be."""
         return self.ours_higher == self.theirs_higher == 0
 
-    def holds(self, alpha: float) -> bool:
-        """Whether a difference may be claimed: adjusted p at most alpha, and no 0 in the interval."""
-        return self.p_adjusted <= alpha and self.interval.excludes(0.0)
+    @property
+    def holds(self) -> bool:
+        """Whether a difference may be claimed: adjusted p at most `ALPHA`, and no 0 in the interval."""
+        return self.p_adjusted <= ALPHA and self.interval.excludes(0.0)
 
 
 def compare(
@@ -69,8 +71,6 @@ def compare(
     *,
     higher_is_better: bool,
     pairs: Sequence[tuple[str, str]] | None = None,
-    level: float = 0.95,
-    seed: int = 0,
 ) -> tuple[Comparison, ...]:
     """A comparison of every pair of columns, corrected for their number.
 
@@ -79,8 +79,6 @@ def compare(
         higher_is_better: direction of the scores; regret is better lower.
         pairs: (ours, theirs) that are compared, chosen before the results were seen; every pair of
             columns if None. Fewer pairs need fewer seeds.
-        level: of the intervals.
-        seed: of the bootstrap.
 
     Raises:
         ValueError: fewer than two columns, a name twice, an unknown name or no pair, a pair given
@@ -101,16 +99,14 @@ def compare(
     p_values = [float(sign_flip_p(row)) for row in differences]
     found = []
     for (a, b), row, p, adjusted in zip(chosen, differences, p_values, holm(p_values), strict=True):
-        improvement = probability_of_improvement(
-            row, higher_is_better=higher_is_better, level=level
-        )
+        improvement = probability_of_improvement(row, higher_is_better=higher_is_better)
         found.append(
             Comparison(
                 ours=a,
                 theirs=b,
                 seeds=len(row),
                 difference=float(interquartile_mean(row)),
-                interval=difference_interval(row, level=level, seed=seed),
+                interval=difference_interval(row),
                 ours_higher=int(np.count_nonzero(row > 0)),
                 theirs_higher=int(np.count_nonzero(row < 0)),
                 improvement=improvement[0],
@@ -123,39 +119,36 @@ def compare(
     return tuple(found)
 
 
-def claims(
-    comparisons: Sequence[Comparison], *, quantity: str, alpha: float = 0.05
-) -> tuple[str, ...]:
+def claims(comparisons: Sequence[Comparison], *, quantity: str) -> tuple[str, ...]:
     """What may be claimed: first a sentence about the whole, then one for each comparison.
 
     Args:
         comparisons: one whole family, as `compare` returns it.
         quantity: what was compared, with its unit: "held-out entropy (nats)".
-        alpha: probability of one false claim or more in the family.
 
     Raises:
-        ValueError: it is not one whole family, or alpha is not inside (0, 1).
+        ValueError: it is not one whole family.
     """
     if not comparisons or {each.family for each in comparisons} != {len(comparisons)}:
         raise ValueError(
             f"{len(comparisons)} comparisons of families {sorted({c.family for c in comparisons})}: "
             "expected all that were corrected together; leaving some out afterwards makes p-values wrong"
         )
-    needed = minimum_seeds(len(comparisons), alpha=alpha)
+    needed = minimum_seeds(len(comparisons))
     seeds = min(each.seeds for each in comparisons)
-    sentences = tuple(_sentence(each, quantity, alpha) for each in comparisons)
-    held = sum(each.holds(alpha) for each in comparisons)
+    sentences = tuple(_sentence(each, quantity) for each in comparisons)
+    held = sum(each.holds for each in comparisons)
     if held:
         whole = (
             f"{held} of {len(comparisons)} differences in {quantity} may be claimed over {seeds} seeds; "
-            f"the probability of one false claim or more is at most {alpha:g} where "
+            f"the probability of one false claim or more is at most {ALPHA:g} where "
             "columns without a difference are distributed alike (sign flips, Holm)."
         )
     elif seeds < needed:
         whole = (
             f"nothing: {seeds} seeds cannot carry a claim about {quantity}. Even if all of them "
             f"agreed, p would be {2.0 ** (1 - seeds):.2g}, times {len(comparisons)} comparisons; at "
-            f"least {needed} seeds are needed at alpha {alpha:g}."
+            f"least {needed} seeds are needed at alpha {ALPHA:g}."
         )
     elif all(each.identical for each in comparisons):
         whole = f"nothing differs: {quantity} is identical on every seed."
@@ -167,7 +160,7 @@ def claims(
     return (whole, *sentences)
 
 
-def _sentence(each: Comparison, quantity: str, alpha: float) -> str:
+def _sentence(each: Comparison, quantity: str) -> str:
     """One comparison in words."""
     pair = f"{each.ours} against {each.theirs}"
     if each.identical:
@@ -178,7 +171,7 @@ def _sentence(each: Comparison, quantity: str, alpha: float) -> str:
         f"higher on {each.ours_higher} and lower on {each.theirs_higher} of {each.seeds} seeds, "
         f"p {each.p_adjusted:.2g} after Holm over {each.family}"
     )
-    if each.holds(alpha):
+    if each.holds:
         word = "higher" if each.interval.low > 0 else "lower"
         return f"{each.ours} has {word} {quantity} than {each.theirs} ({figures})."
     return f"{pair}: no difference in {quantity} may be claimed ({figures})."

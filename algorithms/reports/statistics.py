@@ -128,8 +128,11 @@ BOOTSTRAP_FROM_SEEDS = 10
 EXACT_FLIPS_UP_TO = 16
 """Up to this many seeds all 2^n sign flips are counted; above, 2^16 - 1 random ones."""
 
-RESAMPLES = 1999
-"""Bootstrap resamples: the 2.5 % quantile is the 50th of them."""
+RESAMPLES, POSITION_RESAMPLES = 1999, 2000
+"""Bootstrap resamples of seeds (the 2.5 % quantile is the 50th of them) and of a run's positions."""
+
+LEVEL, ALPHA = 0.95, 0.05
+"""Nominal coverage of every interval; probability of one false claim or more in a family."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,49 +171,39 @@ def interquartile_mean(values: ArrayLike) -> Floats:
     return np.asarray(np.sort(values, axis=-1) @ _iqm_weights(values.shape[-1]))
 
 
-def difference_interval(
-    differences: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def difference_interval(differences: ArrayLike) -> Interval:
     """Interval for the interquartile mean of the differences `[S]` that all possible seeds would give.
 
     Student t below `BOOTSTRAP_FROM_SEEDS`, a studentised bootstrap from there on: see the module for
     what they cover. Where so many differences are equal that resamples have no spread, Student t.
-
-    Args:
-        differences: `[S]`, one for each seed.
-        level: nominal coverage, inside (0, 1).
-        resamples: of the bootstrap.
-        seed: of the bootstrap; equal input gives an equal interval.
+    Equal input gives an equal interval.
 
     Raises:
-        ValueError: fewer than 2 differences, one is not finite, the level is not inside (0, 1), or
-            there are fewer than 100 resamples.
+        ValueError: fewer than 2 differences, or one is not finite.
     """
-    differences = _row(differences, level)
-    if resamples < 100:
-        raise ValueError(f"resamples is {resamples}: quantiles need some; set it to at least 100")
+    differences = _row(differences)
     count = len(differences)
     if count >= BOOTSTRAP_FROM_SEEDS:
         centre, error = interquartile_mean(differences), _iqm_error(differences)
-        drawn = np.random.default_rng(seed).integers(0, count, (resamples, count))
+        drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
         resampled = differences[drawn]
         errors = _iqm_error(resampled)
         spread = errors > 1e-9 * np.abs(differences).max()
-        if spread.mean() > 1.0 - 0.1 * (1.0 - level):
+        if spread.mean() > 1.0 - 0.1 * (1.0 - LEVEL):
             ratios = (interquartile_mean(resampled) - centre)[spread] / errors[spread]
-            low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+            low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
             ends = float(centre - high * error), float(centre - low * error)
-            return Interval(*ends, level, "studentised_bootstrap")
+            return Interval(*ends, LEVEL, "studentised_bootstrap")
     from scipy.special import stdtrit  # quantile of Student's t
 
     mean = float(differences.mean())
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * float(differences.std(ddof=1))
+    half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * float(differences.std(ddof=1))
     half /= math.sqrt(count)
-    return Interval(mean - half, mean + half, level, "student_t")
+    return Interval(mean - half, mean + half, LEVEL, "student_t")
 
 
 def probability_of_improvement(
-    differences: ArrayLike, *, higher_is_better: bool, level: float = 0.95
+    differences: ArrayLike, *, higher_is_better: bool
 ) -> tuple[float, Interval]:
     """Share of the seeds `[S]` on which ours is better (a tie counts half), and its interval.
 
@@ -221,18 +214,18 @@ def probability_of_improvement(
     it covers 95 % on average over the true probabilities, but at the worst one 87 to 90 %.
 
     Raises:
-        ValueError: fewer than 2 differences, one is not finite, or the level is not inside (0, 1).
+        ValueError: fewer than 2 differences, or one is not finite.
     """
     from scipy.special import betaincinv  # quantile of the Beta distribution
 
-    differences = _row(differences, level)
+    differences = _row(differences)
     count = len(differences)
     ahead = differences > 0 if higher_is_better else differences < 0
     wins = float(ahead.sum() + 0.5 * (differences == 0).sum())
     shapes = wins + 0.5, count - wins + 0.5
-    low = float(betaincinv(*shapes, (1 - level) / 2)) if wins > 0 else 0.0
-    high = float(betaincinv(*shapes, (1 + level) / 2)) if wins < count else 1.0
-    return wins / count, Interval(low, high, level, "jeffreys")
+    low = float(betaincinv(*shapes, (1 - LEVEL) / 2)) if wins > 0 else 0.0
+    high = float(betaincinv(*shapes, (1 + LEVEL) / 2)) if wins < count else 1.0
+    return wins / count, Interval(low, high, LEVEL, "jeffreys")
 
 
 def sign_flip_p(differences: ArrayLike) -> Floats:
@@ -284,33 +277,23 @@ def holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def minimum_seeds(comparisons: int, *, alpha: float = 0.05) -> int:
-    """Fewest seeds with which `sign_flip_p` after `holm` can reject at all: 2 / 2^n <= alpha / C.
+def minimum_seeds(comparisons: int) -> int:
+    """Fewest seeds with which `sign_flip_p` after `holm` can reject at all: 2 / 2^n <= `ALPHA` / C.
 
-    6 for one comparison and 8 for the six pairs of four algorithms, at alpha 0.05.
-
-    Raises:
-        ValueError: no comparison, or alpha is not inside (0, 1).
+    6 for one comparison and 8 for the six pairs of four algorithms.
     """
-    if comparisons < 1 or not 0.0 < alpha < 1.0:
-        raise ValueError(
-            f"comparisons is {comparisons} and alpha {alpha}: expected at least one comparison and "
-            "an error rate inside (0, 1)"
-        )
-    return next(n for n in itertools.count(2) if 2.0 ** (1 - n) * comparisons <= alpha)
+    return next(n for n in itertools.count(2) if 2.0 ** (1 - n) * comparisons <= ALPHA)
 
 
-def _row(differences: ArrayLike, level: float) -> Floats:
+def _row(differences: ArrayLike) -> Floats:
     """The differences as float64 `[S]`.
 
     Raises:
-        ValueError: they are no row of at least 2 finite numbers, or the level is no share.
+        ValueError: they are no row of at least 2 finite numbers.
     """
     row = finite_array(differences, "differences", at_least=2)
     if row.ndim != 1:
         raise ValueError(f"differences are shaped {row.shape}: expected one row, [seeds]")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level is {level}: expected a share inside (0, 1), such as 0.95")
     return row
 
 
@@ -345,10 +328,8 @@ def _sign_patterns(count: int) -> Floats:
     return np.where(flipped, -1.0, 1.0)
 
 
-def bootstrap_interval(
-    values: Floats, *, seed: int = 0, resamples: int = 2000, level: float = 0.95
-) -> tuple[float, float]:
-    """(low, high) percentile bootstrap interval of the mean of independent values `[M]`.
+def bootstrap_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
+    """(low, high) 95 % percentile bootstrap interval of the mean of independent values `[M]`.
 
     Raises:
         ValueError: no values.
@@ -356,16 +337,16 @@ def bootstrap_interval(
     if len(values) == 0:
         raise ValueError("no values: a bootstrap interval needs at least one")
     rng = np.random.default_rng(seed)
-    means = np.array([rng.choice(values, len(values)).mean() for _ in range(resamples)])
-    tail = (1 - level) / 2
+    means = np.array([rng.choice(values, len(values)).mean() for _ in range(POSITION_RESAMPLES)])
+    tail = (1 - LEVEL) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return float(low), float(high)
 
 
-def percent_interval(start: Floats, end: Floats, *, resamples: int = 2000) -> tuple[float, float]:
+def percent_interval(start: Floats, end: Floats) -> tuple[float, float]:
     """95 % bootstrap interval of 100 x mean(end) / mean(start), positions resampled in pairs."""
     rng = np.random.default_rng(0)
-    index = rng.integers(len(start), size=(resamples, len(start)))
+    index = rng.integers(len(start), size=(POSITION_RESAMPLES, len(start)))
     shares = 100 * end[index].mean(1) / start[index].mean(1)
     low, high = np.quantile(shares, [0.025, 0.975])
     return float(low), float(high)
@@ -382,7 +363,6 @@ class Peak:
         level: what the other evaluations predict for it.
         p_value: probability that the best of so many is this far off at least, if the run is at its
             level throughout; corrected for the number of evaluations. 1 where nothing can be said.
-        alpha: error rate of the verdict.
         cannot_be_judged: the others lie exactly on the level and the peak does not: how far one evaluation
             strays from it by luck is unknown then.
     """
@@ -392,18 +372,15 @@ class Peak:
     score: float
     level: float
     p_value: float
-    alpha: float
     cannot_be_judged: bool = False
 
     @property
     def is_noise(self) -> bool:
         """Whether luck explains it: nothing shows that this evaluation's weights are better."""
-        return self.p_value > self.alpha
+        return self.p_value > ALPHA
 
 
-def judge_peak(
-    scores: ArrayLike, *, higher_is_better: bool, trend: bool = False, alpha: float = 0.05
-) -> Peak:
+def judge_peak(scores: ArrayLike, *, higher_is_better: bool, trend: bool = False) -> Peak:
     """The verdict on the best of a run's evaluations `[m]`.
 
     The level is fitted to the others and the peak's distance is in standard errors of prediction
@@ -416,10 +393,9 @@ def judge_peak(
         scores: in the order of the run.
         higher_is_better: whether the peak is the maximum or the minimum.
         trend: fit a line instead of a constant: for a run that is still improving.
-        alpha: error rate.
 
     Raises:
-        ValueError: too few scores, one is not finite, or alpha is no error rate.
+        ValueError: too few scores, or one is not finite.
     """
     from scipy.special import stdtr
 
@@ -427,8 +403,6 @@ def judge_peak(
     found = finite_array(scores, "scores", at_least=fitted + 3)
     if found.ndim != 1:
         raise ValueError(f"scores are shaped {found.shape}: expected one row, [evaluations]")
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha is {alpha}: expected an error rate inside (0, 1), such as 0.05")
     count = len(found)
     index = int(found.argmax() if higher_is_better else found.argmin())
     others = np.delete(np.arange(count), index)
@@ -445,4 +419,4 @@ def judge_peak(
     judged = noise > rounding or ahead <= rounding
     tail = float(stdtr(freedom, -ahead / noise)) if noise > rounding else 1.0
     p_value = min(1.0, count * tail)
-    return Peak(index, count, float(found[index]), level, p_value, alpha, not judged)
+    return Peak(index, count, float(found[index]), level, p_value, not judged)

@@ -42,11 +42,6 @@ def test_variations_and_comments_are_left_out(board: Board) -> None:
     assert answer(board.client, "/api/pgn/read", pgn=text)["moves"] == ["e2e4", "e7e5", "g1f3"]
 
 
-def test_variations_may_be_nested_as_deep_as_the_text_is_long(board: Board) -> None:
-    text = "1. e4 " + "(1. d4 " * 20_000
-    assert answer(board.client, "/api/pgn/read", pgn=text)["moves"] == ["e2e4"]
-
-
 def test_a_game_with_an_illegal_move_is_shown_up_to_there(board: Board) -> None:
     found = answer(board.client, "/api/pgn/read", pgn="1. e4 e5 2. Ke3 Nc6 *")
     assert found["moves"] == ["e2e4", "e7e5"] and "follows ply 2 cannot" in found["note"]

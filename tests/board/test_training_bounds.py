@@ -14,14 +14,12 @@ import pytest
 from algorithms.board import training as training_module
 from algorithms.board.policies import BoardPolicies
 from algorithms.board.training import MOST_STOPS, FollowedRun
-from algorithms.commands import board as command
-from algorithms.evaluation.snapshot_policies import RecordTail, RunFollower, RunSnapshots, Snapshot
+from algorithms.evaluation.snapshot_policies import RecordTail
 from algorithms.playing.position import probe_set
 from algorithms.reports.probe_files import probe_path, read_probe, write_probe
-from chess_env.evaluators import CachedEvaluator, Evaluator
+from chess_env.evaluators import Evaluator
 from chess_env.rules.fen import to_fen
 from tests.board.served import answer, serving, wait_until_loaded
-from tests.commands.lab import chess_lab
 
 RECORDED = 300
 
@@ -85,29 +83,6 @@ def test_a_long_record_is_read_piece_by_piece_and_says_the_same(
     assert pieces.scored_moves == whole.scored_moves and len(pieces.scored_moves) == RECORDED
 
 
-def test_thousands_of_policies_are_compared_without_searching_all_of_them(tmp_path: Path) -> None:
-    compared = 0
-
-    class Counted(Snapshot):
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return super().__eq__(other)
-
-        __hash__ = Snapshot.__hash__
-
-    def every(count: int) -> RunSnapshots:
-        made = (Counted(i, i, tmp_path / str(i), "") for i in range(count))
-        return RunSnapshots(tmp_path, tuple(made), ())
-
-    follower = RunFollower(tmp_path)
-    follower.present = every(1_000)
-    follower._listing.in_order = lambda moves: every(1_001)  # type: ignore[method-assign]
-    news = follower.look()
-    assert [each.update for each in news.snapshots] == [1_000] and news.gone == ()
-    assert compared < 10_000
-
-
 @pytest.mark.usefixtures("looks_at_once")
 def test_a_run_whose_first_snapshot_comes_before_its_first_checkpoint_is_loaded_later(
     trained: tuple[Path, Path], tmp_path: Path
@@ -124,18 +99,3 @@ def test_a_run_whose_first_snapshot_comes_before_its_first_checkpoint_is_loaded_
         answer(client, "/api/training/look", policy=str(run), tag=told["tag"])
         wait_until_loaded(policies)
         assert policies.states()[0]["state"] == "ready"
-
-
-def test_scores_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Evaluator | None] = []
-    load_all = BoardPolicies.load_all
-
-    def seen(self: BoardPolicies) -> None:
-        kept.append(self._evaluator)
-        load_all(self)
-
-    monkeypatch.setattr(BoardPolicies, "load_all", seen)
-    monkeypatch.setattr("algorithms.board.server.serve", lambda app, listening, *, ready: None)
-    assert chess_lab("board", "--no-browser", "--port", "0", "--evaluator", "builtin").code == 0
-    assert isinstance(kept[0], CachedEvaluator)
-    assert kept[0].memory_entries == command.MOST_SCORES < 10**6

@@ -118,11 +118,6 @@ def test_two_missing_values_of_a_column_are_no_gap() -> None:
     assert diagnose(rows).verdict == "healthy"
 
 
-def test_the_number_of_optimizer_steps_is_not_needed() -> None:
-    stepped = [row | ({"train/steps": 8.0} if row["step"] else {}) for row in record()]
-    assert diagnose(stepped).to_dict() == diagnose(record()).to_dict()
-
-
 @pytest.mark.parametrize("case", ["temperature", "the same starts"])
 def test_rows_of_two_runs_are_judged_by_nobody(case: str) -> None:
     for other in (record(), SIGNATURES[case].rows, record()[5:]):

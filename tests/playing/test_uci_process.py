@@ -15,7 +15,6 @@ import chess.engine
 import numpy as np
 import pytest
 
-from algorithms import cli
 from algorithms.playing.conversation import SEED, TEMPERATURE, TOP_K
 from tests.commands.lab import unwrapped
 
@@ -165,41 +164,9 @@ def test_without_options_the_same_game_is_played_every_time_by_the_most_probable
         assert games[0] != twenty_plies(untouched, temperature=100)
 
 
-def seeded_game(engine: chess.engine.SimpleEngine, seed: int) -> list[str]:
-    board, game = chess.Board(), object()
-    while board.ply() < 20 and not board.is_game_over():
-        options = {TEMPERATURE.name: 100, TOP_K.name: 0, SEED.name: seed}
-        result = engine.play(board, chess.engine.Limit(nodes=1), game=game, options=options)
-        board.push(result.move)
-    return [move.uci() for move in board.move_stack]
-
-
-def test_the_same_seed_gives_the_same_game(engine: chess.engine.SimpleEngine) -> None:
-    games = [seeded_game(engine, seed) for seed in (5, 6, 5)]
-    assert games[0] == games[2]
-    assert games[0] != games[1]
-    drawn_anew = [seeded_game(engine, SEED.default) for _ in range(2)]
-    assert drawn_anew[0] != drawn_anew[1]
-
-
 def test_python_chess_takes_none_for_no_move(engine: chess.engine.SimpleEngine) -> None:
     mated = chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1")
     assert engine.play(mated, chess.engine.Limit(depth=1)).move is None
-
-
-def test_a_loaded_engine_exits_within_a_second_of_the_end_of_its_input(run_dir: Path) -> None:
-    process = subprocess.Popen(
-        command(run_dir), cwd=ROOT, env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(b"isready\ngo infinite\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == b"readyok\n"
-    began = time.monotonic()
-    process.stdin.close()
-    assert process.wait(10) == 0
-    assert time.monotonic() - began < 1.0
-    assert process.stdout.read().count(b"bestmove") == 1
 
 
 def test_an_engine_that_is_still_loading_leaves_without_a_crash(run_dir: Path) -> None:
@@ -257,23 +224,3 @@ def test_a_signal_ends_the_engine_quietly(
     process.send_signal(number)
     assert process.wait(30) == code
     assert process.stderr.read() == b""
-
-
-def test_a_checkpoint_that_is_not_there_is_said_to_the_gui_and_to_people(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def leave(code: int) -> None:
-        raise SystemExit(code)
-
-    monkeypatch.setattr(os, "_exit", leave)
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)  # pytest's own stay
-    reading, writing = os.pipe()
-    with os.fdopen(reading) as silent, os.fdopen(writing, "wb"):
-        monkeypatch.setattr(sys, "stdin", silent)
-        with pytest.raises(SystemExit) as left:  # though the input has not ended
-            cli.main(["uci", "nowhere"])
-    assert left.value.code == 1
-    said, error = capsys.readouterr()
-    assert said.startswith("info string 'nowhere' cannot be read")
-    assert error.startswith("chess-lab uci: 'nowhere' cannot be read")
-    assert "Traceback" not in error

@@ -15,10 +15,8 @@ import zstandard
 from algorithms import cli
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.pretraining.label_files import ShardFolder
-from algorithms.pretraining.labels import PgnLabels, games_identity
 from algorithms.pretraining.loop import pretrain
-from algorithms.pretraining.pgn import GameCounts, PgnFile
+from algorithms.pretraining.pgn import PgnFile
 from tests.commands.lab import chess_lab
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels
@@ -123,16 +121,6 @@ def test_a_packed_file_damaged_in_the_middle_is_used_up_to_there(pgn: Path, tmp_
     assert "the .zst is damaged" in why and "".join(found) == raw[:8_000].decode()
 
 
-def test_what_swells_between_two_games_is_read_whole(tmp_path: Path) -> None:
-    path, game = tmp_path / "games.pgn.zst", f"{random_game(1)}\n\n".encode()
-    packer = zstandard.ZstdCompressor().compressobj()
-    pieces = [game, *[b" " * 2**10] * 900, game]
-    path.write_bytes(b"".join(packer.compress(piece) for piece in pieces) + packer.flush())
-    assert path.stat().st_size < 3_000
-    found, said = texts(path)
-    assert len(found) == 2 and said == ""
-
-
 def interrupt_at_once(row: Mapping[str, float]) -> None:
     """Asks for a stop before the labels are made."""
     os.kill(os.getpid(), signal.SIGTERM)
@@ -155,21 +143,6 @@ def test_a_stop_while_games_are_left_out_ends_the_command_as_a_stop(
     arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "3000", "--device", "cpu"]
     assert cli.main([*arguments, "--run-dir", str(tmp_path)]) == 143
     assert len(seen) == at
-
-
-def test_games_that_give_nothing_are_shown_and_end_at_once_at_a_stop(
-    pgn: Path, tmp_path: Path
-) -> None:
-    config = tiny_labels(pgn=pgn, min_rating=3_000)
-    labels = PgnLabels(config, pgn, ShardFolder(tmp_path, games_identity(config, pgn)))
-    reports: list[int] = []
-    counts = GameCounts()
-    file = PgnFile(pgn)
-    found = labels._read(
-        file, counts, lambda done, _: reports.append(done), lambda: len(reports) == 7
-    )
-    file.close()
-    assert found is None and len(reports) == 7 and counts.games == 8
 
 
 def test_after_an_error_of_the_labels_the_run_begins_with_the_settings_that_it_asks_for(

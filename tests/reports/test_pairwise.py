@@ -35,7 +35,7 @@ def test_common_seeds_cancel_what_they_share() -> None:
     (compared,) = compare(columns(8, 0.0, 0.5), higher_is_better=True)
     assert compared.difference == pytest.approx(-0.5, abs=0.15)
     assert compared.interval.high - compared.interval.low < 0.5  # the seeds' own spread is 1
-    assert compared.holds(0.05)
+    assert compared.holds
 
 
 def test_with_too_few_seeds_nothing_may_be_said_however_clear_it_looks() -> None:
@@ -48,9 +48,9 @@ def test_with_too_few_seeds_nothing_may_be_said_however_clear_it_looks() -> None
 
 def test_pairs_chosen_beforehand_need_fewer_seeds() -> None:
     table = columns(6, 0.0, 5.0, 5.0, 5.0)
-    assert not any(each.holds(0.05) for each in compare(table, higher_is_better=True))
+    assert not any(each.holds for each in compare(table, higher_is_better=True))
     (chosen,) = compare(table, higher_is_better=True, pairs=[("c1", "c0")])
-    assert chosen.holds(0.05)
+    assert chosen.holds
     assert chosen.difference > 0
 
 

@@ -138,11 +138,6 @@ def test_groups_that_only_their_start_tells_apart_never_read_the_same() -> None:
     assert len({group.task[START] for group in found}) == len(found)
 
 
-@pytest.mark.parametrize("odd", ["²", -3, 10**400, [], {"a": 1}, True])
-def test_a_budget_that_is_no_number_of_moves_is_told_as_it_is(odd: Any) -> None:
-    assert task_of(record(total_moves=odd))["budget"]
-
-
 def test_runs_without_settings_are_a_group_of_their_own() -> None:
     bare = RunRecord(Path("x"), "x", [row(1)])
     assert start_regret(bare) is None

@@ -14,10 +14,9 @@ from typing import Any
 from algorithms.reports.page.columns import RunGroup
 from algorithms.reports.pairwise import Comparison
 from algorithms.reports.run_files import RunFileError, printable, read_object
-from algorithms.reports.statistics import Interval, minimum_seeds
+from algorithms.reports.statistics import ALPHA, Interval, minimum_seeds
 from algorithms.reports.tasks import differing_parts
 
-ALPHA = 0.05  # as in the sentences below the matrix
 _AT_LEVEL = re.compile(r"(?P<name>.*) \(at (?P<level>\d+) % of the starting regret\)", re.DOTALL)
 
 Mixed = Callable[[str, str], str]
@@ -128,18 +127,18 @@ def _comparison(values: Mapping[str, Any]) -> tuple[Comparison, str]:
 
 def _cell(each: Comparison, level: str, mixed: str) -> MatrixCell:
     interval = f"{_signed(each.interval.low)} to {_signed(each.interval.high)}"
-    claimed = not mixed and each.holds(ALPHA)
+    claimed = not mixed and each.holds
     return MatrixCell(_signed(each.difference), interval, level, _verdict(each, mixed), claimed)
 
 
 def _verdict(each: Comparison, mixed: str) -> str:
     """Which way the difference goes where it may be claimed, otherwise the first reason why it may not."""
-    needed = minimum_seeds(each.family, alpha=ALPHA)
+    needed = minimum_seeds(each.family)
     if mixed:
         return f"not comparable: other {mixed}"
     if each.identical:
         return "identical"
-    if each.holds(ALPHA):
+    if each.holds:
         return "higher" if each.interval.low > 0 else "lower"
     if each.seeds < needed:
         return f"too few seeds: {each.seeds}\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}{needed}"
