@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.distributions import Categorical, kl_divergence
 
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.metrics import legal_entropy
 
 
 def random_case(seed: int, rows: int = 5, slots: int = 9) -> tuple[Tensor, Tensor]:
@@ -19,31 +21,86 @@ def random_case(seed: int, rows: int = 5, slots: int = 9) -> tuple[Tensor, Tenso
     return logits, torch.arange(slots) < num_legal
 
 
-def reference(logits: Tensor, legal: Tensor, temperature: float) -> torch.distributions.Categorical:
-    return torch.distributions.Categorical(
-        logits=(logits / temperature).masked_fill(~legal, -math.inf)
-    )
+MAX_MOVES = 218
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+cases = {
+    "seed": st.integers(0, 10_000),
+    "num_legal": st.integers(1, MAX_MOVES),
+    "padding": st.integers(0, 7),
+    "temperature": st.floats(0.5, 5),
+}
 
 
-@given(seed=st.integers(0, 10_000), temperature=st.floats(0.05, 20))
-@settings(max_examples=60, deadline=None)
-def test_probabilities_entropy_and_kl_agree_with_torch_distributions(
-    seed: int, temperature: float
+def padded_case(
+    seed: int, num_legal: int, padding: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Two sets of logits `[3, L]` with huge numbers on the padding, and the mask."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(2, 3, num_legal + padding, generator=generator, dtype=dtype)
+    legal = torch.arange(num_legal + padding).expand(3, -1) < num_legal
+    logits = logits.masked_fill(~legal, 1e4)
+    return logits[0], logits[1], legal
+
+
+def close(ours: Tensor, theirs: Tensor) -> None:
+    """Fails unless equal to the dtype's tolerance, relative to the largest number or to 1."""
+    tolerance = TOLERANCE[theirs.dtype]
+    scale = max(1.0, float(theirs.detach().abs().max()))
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@given(**cases)
+@settings(max_examples=40, deadline=None)
+def test_entropy_and_its_gradient_are_those_of_torch(
+    dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
 ) -> None:
-    logits, legal = random_case(seed)
-    other_logits, _ = random_case(seed + 1)
+    logits, _, legal = padded_case(seed, num_legal, padding, dtype)
+    logits.requires_grad_()
+    dist = MaskedCategorical(logits, legal, temperature)
+    expected = Categorical(logits=logits[:, :num_legal] / temperature).entropy()
+    close(dist.entropy(), expected)
+    close(legal_entropy(dist.logprobs), expected)
+    (own,) = torch.autograd.grad(dist.entropy().sum(), logits)
+    (theirs,) = torch.autograd.grad(expected.sum(), logits)
+    close(own, theirs)
+    if num_legal > 1:
+        close(dist.normalized_entropy(), expected / math.log(num_legal))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@given(**cases)
+@settings(max_examples=40, deadline=None)
+def test_kl_and_its_gradient_are_those_of_torch(
+    dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
+) -> None:
+    logits, other_logits, legal = padded_case(seed, num_legal, padding, dtype)
+    logits.requires_grad_()
     dist = MaskedCategorical(logits, legal, temperature)
     other = MaskedCategorical(other_logits, legal, temperature)
-    expected = reference(logits, legal, temperature)
-    torch.testing.assert_close(dist.probs, expected.probs)
-    for row, count in enumerate(legal.sum(-1).tolist()):
-        slots = slice(0, count)
-        first = torch.distributions.Categorical(logits=logits[row, slots] / temperature)
-        second = torch.distributions.Categorical(logits=other_logits[row, slots] / temperature)
-        torch.testing.assert_close(dist.entropy()[row], first.entropy())
-        torch.testing.assert_close(
-            dist.kl(other.logprobs)[row], torch.distributions.kl_divergence(first, second)
-        )
+    theirs = kl_divergence(
+        Categorical(logits=logits[:, :num_legal] / temperature),
+        Categorical(logits=other_logits[:, :num_legal] / temperature),
+    )
+    close(dist.kl(other.logprobs), theirs)
+    (own_gradient,) = torch.autograd.grad(dist.kl(other.logprobs).sum(), logits)
+    (their_gradient,) = torch.autograd.grad(theirs.sum(), logits)
+    close(own_gradient, their_gradient)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@given(**cases)
+@settings(max_examples=25, deadline=None)
+def test_log_probabilities_of_sampled_moves_are_those_of_torch(
+    dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
+) -> None:
+    logits, _, legal = padded_case(seed, num_legal, padding, dtype)
+    dist = MaskedCategorical(logits, legal, temperature)
+    slots = dist.sample(4, torch.Generator().manual_seed(seed))
+    assert (slots < num_legal).all()
+    theirs = Categorical(logits=logits[:, :num_legal] / temperature)
+    close(dist.gather(slots), theirs.log_prob(slots.T).T)
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 1e-3, 1.0, 1e3, 1e30]))
@@ -102,15 +159,6 @@ def test_gradients_equal_finite_differences_and_are_zero_on_illegal_slots() -> N
     sum(value.sum() for value in outputs(logits)).backward()
     assert logits.grad is not None
     assert (logits.grad[~legal] == 0).all()
-
-
-def test_the_entropy_gradient_is_minus_p_times_logprob_plus_entropy() -> None:
-    logits, legal = random_case(4)
-    logits.requires_grad_()
-    dist = MaskedCategorical(logits, legal, 1.0)
-    (gradient,) = torch.autograd.grad(dist.entropy().sum(), logits)
-    finite = dist.logprobs.masked_fill(~legal, 0.0)
-    torch.testing.assert_close(gradient, -dist.probs * (finite + dist.entropy()[:, None]))
 
 
 def test_a_row_without_legal_slots_has_entropy_zero_and_no_gradient() -> None:

@@ -10,7 +10,13 @@ import pytest
 import torch
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.metrics import batch_metrics, ratio_metrics, ratio_sums, to_floats
+from algorithms.core.metrics import (
+    add_sums,
+    batch_metrics,
+    ratio_metrics,
+    ratio_sums,
+    to_floats,
+)
 from tests.golden.batches import PATH
 
 PHASES = {0: "opening", 1: "middlegame", 2: "endgame"}
@@ -204,3 +210,17 @@ def test_ratio_metrics_of_a_stored_rollout_equal_the_page_s_formulas() -> None:
     }
     assert to_floats(ratio_metrics(sums)) == pytest.approx(expected, rel=1e-6)
     assert 0 < expected["policy/clip_fraction_low"] < expected["policy/ratio_out_of_range"]
+
+
+def test_sums_of_two_minibatches_equal_those_of_both_together() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logprobs, old, advantages = torch.randn(3, 10, 4, generator=generator)
+    valid = torch.rand(10, 4, generator=generator) < 0.7
+
+    def sums(rows: slice) -> dict[str, torch.Tensor]:
+        return ratio_sums(logprobs[rows], old[rows], advantages[rows], valid[rows], 0.2, 0.3)
+
+    parts = add_sums(add_sums({}, sums(slice(0, 3))), sums(slice(3, 10)))
+    assert to_floats(ratio_metrics(parts)) == pytest.approx(
+        to_floats(ratio_metrics(sums(slice(0, 10))))
+    )

@@ -8,17 +8,23 @@ import torch
 
 from algorithms.networks.build import build_policy
 from algorithms.networks.move_net import MoveNet
+from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from tests.small import CPU
 
 READERS = ("move_net", "transformer")
 
 
-def make(network: str, seed: int = 0, **settings: Any) -> MoveNet:
+def small(network: str, seed: int = 0, **settings: Any) -> PolicyNet:
+    """Any network of this project, with a critic."""
     config = NetworkConfig(
         network=network, **{"channels": 16, "blocks": 1, "head_dim": 8} | settings
     )
-    policy = build_policy(config, seed=seed, device=CPU, critic=True)
+    return build_policy(config, seed=seed, device=CPU, critic=True)
+
+
+def make(network: str, seed: int = 0, **settings: Any) -> MoveNet:
+    policy = small(network, seed, **settings)
     assert isinstance(policy, MoveNet)
     return policy
 

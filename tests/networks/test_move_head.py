@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
 from algorithms.networks.move_net import MoveHead, padded
 from algorithms.testing.network_contract import states
-from chess_env.move_facts import FACT_INDEX, NUM_MOVE_FACTS
+from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, FROM_TO_ACTION
 
 FLOAT = torch.float32
@@ -29,34 +28,6 @@ def squares_of(head: MoveHead, rows: int) -> Tensor:
     generator = torch.Generator().manual_seed(3)
     channels = head.from_features.in_features
     return torch.randn(rows, 64, channels, generator=generator)
-
-
-def test_a_logit_by_hand() -> None:
-    head = MoveHead(1, 2)
-    with torch.no_grad():
-        for parameter in head.parameters():
-            parameter.zero_()
-        head.from_features.weight.copy_(torch.tensor([[1.0], [2.0]]))
-        head.to_features.weight.copy_(torch.tensor([[-1.0], [1.0]]))
-        head.board_features.weight.copy_(torch.tensor([[64.0], [0.0]]))
-        head.board_features.bias.copy_(torch.tensor([0.0, 0.5]))
-        head.score.weight.copy_(torch.tensor([[2.0, -1.0]]))
-        head.from_vector.bias.copy_(torch.tensor([3.0]))
-        head.to_vector.weight.copy_(torch.tensor([[0.1]]))
-        knight, rook = int(FROM_TO_ACTION[A1, B3]), int(FROM_TO_ACTION[A1, H1])
-        head.action_features[knight, 0] = 0.25
-        head.fact_features.weight[1, FACT_INDEX.mover_squares] = 8.0
-        head.action_bias[rook] = -7.0
-    squares = torch.zeros(1, 64, 1)
-    squares[0, A1], squares[0, B3] = 4.0, 1.0
-    facts = torch.zeros(1, 3, NUM_MOVE_FACTS, dtype=torch.uint8)
-    facts[0, 0, FACT_INDEX.mover_squares] = 32  # of 64: half of it
-    found = head(squares, torch.tensor([[knight, rook, -1]]), facts, FLOAT)
-    # Knight: 4 - 1 + 5 + .25 and 8 + 1 + .5 + 4; rook: 4 - 0 + 5 and 8 + 0 + .5.
-    torch.testing.assert_close(found.features, torch.tensor([[8.25, 13.5], [9.0, 8.5]]))
-    expected = [2 * 8.25 - 13.5 + 3 * 0.1, 2 * 9.0 - 8.5 + 0.0 - 7.0, 0.0]
-    torch.testing.assert_close(found.logits, torch.tensor([expected]))
-    assert found.slots.tolist() == [0, 1]
 
 
 def test_every_logit_is_the_formula_written_out() -> None:
@@ -104,20 +75,6 @@ def test_every_column_of_the_facts_is_read() -> None:
             facts.zero_()
             facts[..., column] = 1
             assert not torch.equal(head(squares, ids, facts, FLOAT).logits, without), column
-
-
-@pytest.mark.parametrize("width", [1, 7])
-def test_a_logit_depends_neither_on_its_place_nor_on_padding_in_front_or_behind(width: int) -> None:
-    head, (_, legal_ids, facts) = made(5, 8), states()
-    squares = squares_of(head, len(legal_ids))
-    expected = head(squares, legal_ids, facts, FLOAT).logits
-    order = torch.randperm(legal_ids.shape[1], generator=torch.Generator().manual_seed(width))
-    turned = head(squares, legal_ids[:, order], facts[:, order], FLOAT).logits
-    torch.testing.assert_close(turned, expected[:, order])
-    ids = torch.nn.functional.pad(legal_ids, (width, 2 * width), value=-1)
-    around = torch.nn.functional.pad(facts, (0, 0, width, 2 * width), value=200)
-    logits = head(squares, ids, around, FLOAT).logits[:, width : -2 * width]
-    torch.testing.assert_close(logits, expected)
 
 
 def test_a_row_without_legal_moves_and_a_batch_without_any_are_answered() -> None:

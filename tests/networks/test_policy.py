@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, move_to_action
@@ -64,13 +63,6 @@ def test_under_promotions_can_be_told_from_the_queen() -> None:
     assert rook == pytest.approx(queen)
 
 
-def test_the_first_policy_is_nearly_uniform() -> None:
-    policy = build_policy(NetworkConfig(network="resnet"), seed=0, device=CPU)
-    obs, legal_ids = inputs(FENS)
-    dist = MaskedCategorical(policy(obs, legal_ids), legal_ids >= 0, 1.0)
-    assert (dist.normalized_entropy() > 0.98).all()
-
-
 def test_the_default_network_has_about_three_hundred_thousand_parameters() -> None:
     policy = build_policy(NetworkConfig(network="resnet"), seed=0, device=CPU)
     assert 250_000 < policy.num_parameters < 400_000
@@ -92,42 +84,6 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone() -
     third = build_policy(NetworkConfig(network="resnet", channels=8, blocks=1), seed=6, device=CPU)
     assert torch.equal(first.stem.weight, second.stem.weight)
     assert not torch.equal(first.stem.weight, third.stem.weight)
-
-
-def test_every_parameter_learns_and_the_network_can_memorise_moves() -> None:
-    policy = build_policy(
-        NetworkConfig(network="resnet", channels=16, blocks=2), seed=0, device=CPU
-    )
-    before = {name: value.detach().clone() for name, value in policy.named_parameters()}
-    obs, legal_ids = inputs(FENS)
-    legal = legal_ids >= 0
-    targets = torch.tensor([[3], [7], [2], [11]])
-    optimizer = torch.optim.Adam(policy.parameters(), 1e-2)
-    for _ in range(60):
-        optimizer.zero_grad()
-        dist = MaskedCategorical(policy(obs, legal_ids), legal, 1.0)
-        loss = -dist.gather(targets).mean()
-        loss.backward()
-        optimizer.step()
-    assert loss.item() < 0.1
-    for name, value in policy.named_parameters():
-        assert not torch.equal(before[name], value), f"{name} was never updated"
-
-
-def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first() -> None:
-    config = NetworkConfig(network="resnet", channels=8, blocks=1)
-    plain = build_policy(config, seed=5, device=CPU)
-    with_critic = build_policy(config, seed=5, device=CPU, critic=True)
-    theirs = with_critic.state_dict()
-    assert all(torch.equal(value, theirs[name]) for name, value in plain.state_dict().items())
-    assert set(theirs) - set(plain.state_dict()) == {n for n in theirs if n.startswith("value_")}
-    obs, legal_ids = inputs(FENS)
-    outputs = with_critic.outputs(obs, legal_ids, 1.3)
-    assert outputs.values is not None and outputs.values.tolist() == [0.0] * 4
-    assert torch.equal(outputs.dist.logprobs, plain.outputs(obs, legal_ids, 1.3).dist.logprobs)
-    assert (
-        plain.outputs(obs, legal_ids, 1.3).values is None and plain.values(obs, legal_ids) is None
-    )
 
 
 def test_values_alone_are_those_beside_the_distribution() -> None:
@@ -161,16 +117,6 @@ def test_a_coarse_head_or_softmax_is_a_little_off_and_says_that_it_may_be(dtype:
         assert all(p.grad is not None and p.grad.isfinite().all() for p in coarse.parameters())
 
 
-def test_dropout_acts_in_training_mode_only() -> None:
-    policy = build_policy(
-        NetworkConfig(network="resnet", channels=8, blocks=1, dropout=0.5), seed=0, device=CPU
-    )
-    obs, legal_ids = inputs(FENS)
-    assert not torch.equal(policy(obs, legal_ids), policy(obs, legal_ids))
-    policy.eval()
-    assert torch.equal(policy(obs, legal_ids), policy(obs, legal_ids))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -185,11 +131,6 @@ def test_precision_and_dropout_out_of_range_are_refused(
     make = NetworkConfig if "dropout" in changes else PrecisionConfig
     with pytest.raises(ValueError, match=message):
         make(**changes)
-
-
-def test_only_weights_are_saved() -> None:
-    names = set(make_policy().state_dict())
-    assert names == {name for name, _ in make_policy().named_parameters()}
 
 
 @pytest.mark.parametrize("name", ["channels", "blocks", "head_dim"])

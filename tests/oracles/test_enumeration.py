@@ -19,7 +19,6 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import (
     cispo,
     clipped_ratio,
-    expected_advantage,
     sample_mean,
     score_function,
 )
@@ -93,14 +92,6 @@ def test_the_score_function_has_the_policy_gradient_in_expectation_whatever_the_
     )
     close(gradient, policy_gradient(logits, rewards))
     assert (gradient[MOVES:] == 0).all()
-
-
-def test_the_sum_over_all_moves_has_the_policy_gradient_without_any_sampling() -> None:
-    logits, rewards = make_state(0)
-    slots = torch.arange(MOVES).unsqueeze(0)
-    loss = expected_advantage(policy_of(logits).gather(slots), rewards[slots] - 0.7).sum()
-    (gradient,) = torch.autograd.grad(-loss, logits)
-    close(gradient, policy_gradient(logits, rewards))
 
 
 def shares(advantage: Callable[[Tensor], Tensor], rewards: Tensor) -> Callable[..., Tensor]:

@@ -24,21 +24,11 @@ import pytest
 import torch
 
 from algorithms.core import advantages as adv
-from algorithms.core import losses
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.metrics import ratio_metrics, ratio_sums
 from tests.oracles import vectors
 
 ROOT = Path(__file__).parents[2]
-GRPO_CASES = ("grpo", "dr_grpo", "dapo", "cispo")
-
-
-SURROGATES = {
-    "grpo": (losses.clipped_ratio, "game_mean"),
-    "dr_grpo": (losses.clipped_ratio, "constant_length"),
-    "dapo": (losses.clipped_ratio, "sample_mean"),
-    "cispo": (losses.cispo, "sample_mean"),
-}
 
 
 def test_the_stored_vectors_reach_both_clip_bounds_and_ragged_completions(
@@ -96,43 +86,6 @@ def test_batch_scaled_advantages_differ_from_trl_by_one_factor(
     vectors.close(theirs * (rewards.std() + adv.STD_FLOOR), centred)
     factor = (rewards.std() + adv.STD_FLOOR) / (centred.square().mean().sqrt() + adv.STD_FLOOR)
     vectors.close(adv.group_relative(rewards, everyone, -1, "batch"), theirs * factor)
-
-
-@pytest.mark.parametrize("case", GRPO_CASES)
-def test_surrogates_and_reductions_give_the_loss_and_gradient_of_trl(
-    stored: dict[str, Any], dtype: torch.dtype, case: str
-) -> None:
-    batch, logits = vectors.make_batch(stored, dtype)
-    surrogate, reduction = SURROGATES[case]
-    low, high = vectors.clip_bounds(stored, case)
-    advantages = batch.flatten(vectors.per_ply(vectors.expected(stored, dtype, case, "advantages")))
-    loss, gradient = vectors.loss_and_gradient(
-        batch,
-        logits,
-        lambda dist, flat: surrogate(
-            dist.gather(flat.slots), flat.old_logprobs, advantages, low, high
-        ),
-        losses.reduction_weights(batch, reduction),  # type: ignore[arg-type]
-    )
-    vectors.close(loss, vectors.expected(stored, dtype, case, "loss"))
-    vectors.close(gradient, vectors.expected(stored, dtype, case, "gradient"))
-
-
-def test_the_score_function_has_the_gradient_of_trls_rloo_on_policy(
-    stored: dict[str, Any], dtype: torch.dtype
-) -> None:
-    batch, logits = vectors.make_batch(stored, dtype)
-    advantages = batch.flatten(
-        vectors.per_ply(vectors.expected(stored, dtype, "rloo", "advantages"))
-    )
-    games = batch.valid[..., 0].numel()
-    _, gradient = vectors.loss_and_gradient(
-        batch,
-        logits,
-        lambda dist, flat: losses.score_function(dist.gather(flat.slots), advantages),
-        batch.valid / torch.tensor(float(games)),
-    )
-    vectors.close(gradient, vectors.expected(stored, dtype, "rloo", "gradient"))
 
 
 @pytest.mark.parametrize("case", ["grpo", "dapo"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import ClassVar
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor
 from algorithms.core.advantages import group_relative, outcome, start_sign
 from algorithms.core.algorithm import Controls, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_count
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clipped_ratio, game_mean
 from tests.zoo.plain import Plain
@@ -83,95 +81,3 @@ class Kondo(Plain):
     ) -> Tensor:
         loss = super().policy_loss(dist, batch, advantages, controls)
         return self.gate(dist, batch, advantages) * loss
-
-
-@dataclasses.dataclass(frozen=True)
-class MaxRL(Plain):
-    """MaxRL (arXiv:2602.02710, second-hand): (r - mean) / mean of a success that is 0 or 1.
-
-    A move succeeds if it loses at most `tolerance_cp` centipawns. `keep_failed` gives -1 to the
-    members of a group without any success, where the released code gives 0.
-    """
-
-    name: ClassVar[str] = "maxrl"
-    tolerance_cp: int = 50
-    keep_failed: bool = False
-
-    def advantages(self, batch: RolloutBatch) -> Tensor:
-        if batch.score_cp is None or batch.before_cp is None:
-            raise ValueError("maxrl needs scores in centipawns: give the run an evaluator")
-        before = batch.before_cp
-        before = before.unsqueeze(-1) if batch.form == "positions" else before
-        success = batch.valid & (batch.score_cp - before >= -self.tolerance_cp)
-        axis = batch.group_axis
-        hits = success.double().sum(axis, keepdim=True)
-        mean = hits / batch.valid.sum(axis, keepdim=True).clamp(min=1)
-        ratio = torch.where(hits > 0, success / torch.where(hits > 0, mean, 1.0), 0.0) - 1.0
-        used = batch.valid & ((hits > 0) | self.keep_failed)
-        return torch.where(used, ratio, 0.0).to(batch.rewards.dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class PassAtK(Plain):
-    """Pass@k training (arXiv:2508.10751): the reward is that of the best of k samples, 0 or 1.
-
-    A member's advantage is the mean over the group's k-subsets that it is in, standardised over all
-    k-subsets, in closed form.
-    """
-
-    name: ClassVar[str] = "pass_at_k"
-    k: int = 2
-    threshold: float = -0.02
-    clip_range: float = 0.2
-
-    def __post_init__(self) -> None:
-        require_count("k", self.k, 1, "the best of no sample has no reward")
-        if self.k > self.group_size:
-            raise ValueError(
-                f"k is {self.k} and group_size {self.group_size}: a group has no {self.k} samples; "
-                "set k <= group_size"
-            )
-
-    def controls(self) -> Controls:
-        return clip_controls(self.clip_range, None)
-
-    def advantages(self, batch: RolloutBatch) -> Tensor:
-        choose = torch.tensor(
-            [[math.comb(n, k) for k in range(self.k + 1)] for n in range(self.group_size + 1)],
-            dtype=torch.float64,
-        )
-        axis, success = batch.group_axis, batch.valid & (batch.rewards > self.threshold)
-        total = batch.valid.sum(axis, keepdim=True)
-        failed = total - success.sum(axis, keepdim=True)
-        usable = total >= self.k
-        none = choose[failed, self.k] / choose[total, self.k].clamp(min=1)
-        others = choose[(failed - 1).clamp(min=0), self.k - 1]
-        others = others / choose[(total - 1).clamp(min=0), self.k - 1].clamp(min=1)
-        sigma = ((1 - none) * none).sqrt()
-        centred = torch.where(success, none, none - others)
-        used = batch.valid & usable & (sigma > 0)
-        found = torch.where(used, centred / torch.where(sigma > 0, sigma, 1.0), 0.0)
-        return found.to(batch.rewards.dtype)
-
-    def policy_loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        bounds = controls.clip_low, controls.clip_high
-        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaxAtK(Plain):
-    """The best of a group of k alone is paid, by what it has over the second (arXiv:2503.19595)."""
-
-    name: ClassVar[str] = "max_at_k"
-
-    def needs(self) -> Needs:
-        return Needs(single_step=True)
-
-    def advantages(self, batch: RolloutBatch) -> Tensor:
-        axis = batch.group_axis
-        rewards = batch.rewards.masked_fill(~batch.valid, -torch.inf)
-        first, second = rewards.topk(2, axis).values.split(1, axis)
-        lead = torch.where(second.isfinite(), first - second, 0.0)
-        return torch.where(rewards == first, lead, 0.0)

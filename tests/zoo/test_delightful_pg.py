@@ -101,42 +101,6 @@ def test_the_expected_gradient_is_that_of_the_definition(
     assert found[2] == 0
 
 
-def test_no_gradient_flows_through_the_gate() -> None:
-    """Finite differences: the gradient is that of the loss whose gate is held still, not of the loss."""
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(5, 6, generator=generator, dtype=torch.float64)
-    legal = torch.arange(6) < torch.tensor([[6], [5], [4], [3], [2]])
-    slots = MaskedCategorical(logits, legal, 1.3).sample(SAMPLES, generator)
-    advantages = torch.randn(5, SAMPLES, generator=generator, dtype=torch.float64)
-    algorithm, batch = DelightfulPG(), flat_batch(logits, legal, slots, temperature=1.3)
-    learner = logits.clone().requires_grad_()
-
-    def loss(z: torch.Tensor) -> torch.Tensor:
-        dist = MaskedCategorical(z, legal, 1.3)
-        return algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).sum()
-
-    gate = algorithm.gate(MaskedCategorical(logits, legal, 1.3), batch, advantages)
-    assert not algorithm.gate(
-        MaskedCategorical(learner, legal, 1.3), batch, advantages
-    ).requires_grad
-
-    def frozen(z: torch.Tensor) -> torch.Tensor:
-        return -(gate * advantages * MaskedCategorical(z, legal, 1.3).gather(slots)).sum()
-
-    def differences(function: object) -> torch.Tensor:
-        assert callable(function)
-        step, found = 1e-6, torch.zeros_like(logits)
-        for row, column in itertools.product(range(5), range(6)):
-            nudge = torch.zeros_like(logits)
-            nudge[row, column] = step
-            found[row, column] = (function(logits + nudge) - function(logits - nudge)) / (2 * step)
-        return found
-
-    (gradient,) = torch.autograd.grad(loss(learner), learner)
-    torch.testing.assert_close(gradient, differences(frozen), rtol=1e-6, atol=1e-8)
-    assert (gradient - differences(loss)).abs().max() > 0.05
-
-
 def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None:
     logits = torch.zeros(1, 2, dtype=torch.float64)
     legal = torch.ones(1, 2, dtype=torch.bool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from algorithms import ALGORITHMS
 from algorithms.config.run import RolloutConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reports.run_files import read_metrics
@@ -30,14 +28,11 @@ from tests.small import make_batch, make_policy, make_vec
 from tests.training.runs import Watcher, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import flat_weights
-from tests.zoo.later_algorithms import GSPO, Kondo, MaxAtK, MaxRL, PassAtK
+from tests.zoo.later_algorithms import GSPO, Kondo
 
 LATER: tuple[Algorithm, ...] = (
     GSPO(clip_range=0.2, clip_range_high=0.3),
     Kondo(),
-    MaxRL(),
-    PassAtK(),
-    MaxAtK(),
 )
 GAMES = RolloutConfig(form="games", num_envs=4, num_plies=4, train_sides="start")
 names = pytest.mark.parametrize("algorithm", LATER, ids=lambda algorithm: algorithm.name)
@@ -166,71 +161,6 @@ def test_kondo_s_step_is_the_score_function_of_the_moves_that_passed_its_gate() 
     assert 5 < len(passed) < 43
     torch.testing.assert_close(moved, gradient, rtol=1e-3, atol=1e-5 * float(gradient.abs().max()))
     assert metrics["policy/gate_mean"] == pytest.approx(len(passed) / 48)
-
-
-def test_kondo_s_mean_over_all_draws_is_the_gate_of_delight() -> None:
-    flat = make_batch().flat()
-    dist = MaskedCategorical(flat.old_legal_logprobs, flat.legal, 1.0)
-    advantages = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
-    draws = 1000
-    total = torch.zeros(12, 4)
-    for i in range(draws):
-        uniforms = torch.full((12, 4), (i + 0.5) / draws)
-        given = dataclasses.replace(flat, uniforms=uniforms)
-        total += Kondo(rho=0.25, eta=0.5).gate(dist, given, advantages)
-    delight = (-advantages * flat.old_logprobs).double().numpy()
-    odds = 1 / (1 + np.exp(-(delight - np.quantile(delight, 0.75)) / 0.5))
-    assert np.abs(total.numpy() / draws - odds).max() <= 1 / draws
-
-
-# Advantages of one's own ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("algorithm", [MaxRL(), PassAtK(), MaxAtK()], ids=lambda a: a.name)
-def test_an_advantage_of_one_s_own_moves_the_network_by_its_definition(
-    algorithm: Algorithm,
-) -> None:
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randint(-100, 0, (4, 3, 4), generator=generator, dtype=torch.int32)
-    before = torch.randint(-50, 50, (4, 3), generator=generator, dtype=torch.int32)
-    rewards_ = torch.randn(4, 3, 4, generator=generator)
-    batch = dataclasses.replace(make_batch(), score_cp=scores, before_cp=before, rewards=rewards_)
-    lost = (before.unsqueeze(-1) - scores).reshape(12, 4).numpy()
-    rewards = batch.rewards.reshape(12, 4).double().numpy()
-    old = batch.old_logprobs.reshape(12, 4)
-    wanted = np.zeros((12, 4))
-    for i in range(12):
-        good = lost[i] <= 50
-        if algorithm.name == "maxrl" and good.any():
-            wanted[i] = good / good.mean() - 1
-        if algorithm.name == "max_at_k":
-            others = [np.delete(rewards[i], j).max() for j in range(4)]
-            wanted[i] = np.maximum(rewards[i] - others, 0)
-        pairs = list(itertools.combinations(range(4), 2))
-        best = np.array([max(rewards[i][list(pair)] > -0.02) for pair in pairs], float)
-        if algorithm.name == "pass_at_k" and best.std() > 0:
-            mine = [
-                np.mean([b for b, pair in zip(best, pairs, strict=True) if j in pair])
-                for j in range(4)
-            ]
-            wanted[i] = (np.array(mine) - best.mean()) / best.std()
-    assert (wanted != 0).any()
-
-    def loss(logprobs: list[list[Tensor]]) -> Tensor:
-        total = torch.zeros(())
-        for i, j in itertools.product(range(12), range(4)):
-            a, logprob = float(wanted[i, j]), logprobs[i][j]
-            if algorithm.name == "pass_at_k":
-                ratio = (logprob - old[i, j]).exp()
-                total = total - torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a) / 48
-            else:
-                total = total - a * logprob / 48
-        return total
-
-    gradient, value = by_hand(batch, loss)
-    moved, metrics = step(algorithm, batch)
-    torch.testing.assert_close(moved, gradient, rtol=1e-3, atol=1e-5 * float(gradient.abs().max()))
-    assert metrics["train/policy_loss"] == pytest.approx(value, rel=1e-4, abs=1e-6)
 
 
 # Whole runs --------------------------------------------------------------------------------------

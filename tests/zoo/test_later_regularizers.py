@@ -19,19 +19,15 @@ from torch import Tensor
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
-from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig, Signals
 from algorithms.reports.run_files import read_metrics
-from algorithms.rollouts.collect import start_rollout
-from algorithms.rollouts.worker import reference_logprobs
 from algorithms.run_folder import checkpoint
 from algorithms.training import session as session_module
 from algorithms.training.trainer import train
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
-from tests.rollouts.play import play_positions
-from tests.small import make_batch, make_policy, make_vec
+from tests.small import make_batch, make_policy
 from tests.training.runs import Watcher, rows_without_time, stopped_and_straight, tiny
 from tests.updates.learners import learner_of
 
@@ -135,33 +131,6 @@ def test_the_loss_is_clipped_where_adapo_s_controller_put_the_bound() -> None:
     assert loss == pytest.approx(float(wanted), rel=1e-4)
     configured = -torch.minimum(ratio * each, ratio.clamp(0.8, 1.2) * each).mean()
     assert loss != pytest.approx(float(configured), rel=1e-2)
-
-
-def test_mara_s_reward_makes_all_good_moves_equally_likely_at_the_optimum() -> None:
-    vec, beta, tau = make_vec(6), 0.2, -0.01
-    every_move: dict[str, Any] = {"num_plies": 2, "group_size": None}
-    batch, _ = play_positions(vec, make_policy(), start_rollout(vec, 0), **every_move)
-    vec.close()
-    batch = batch.with_reference(reference_logprobs(make_policy(seed=1), batch, minibatch_size=100))
-    hook: Any = functools.partial(mara, tau=tau, beta=beta)
-    optima = {}
-    for name, shape in (("mara", hook), ("plain", None)):
-        extended: Any = Extended(RegularizerConfig(), batch.temperature, shape=shape)
-        advantages = make_targets(Exact(), extended, batch).advantages
-        assert batch.ref_legal_logprobs is not None
-        # pi* is proportional to ref exp(r / beta), and A is r less a number for each position.
-        unnormalised = batch.ref_legal_logprobs.double() + advantages.double() / beta
-        optima[name] = unnormalised.masked_fill(~batch.valid, -torch.inf).log_softmax(-1)
-    good = batch.valid & (batch.rewards >= tau)
-    several = good.sum(-1) >= 3
-    assert several.sum() >= 6
-
-    def spread(logprobs: Tensor) -> Tensor:
-        high = logprobs.masked_fill(~good, -torch.inf).amax(-1)
-        return (high - logprobs.masked_fill(~good, torch.inf).amin(-1))[several]
-
-    assert spread(optima["mara"]).max() < 1e-5
-    assert spread(optima["plain"]).min() > 0.5
 
 
 def test_a_run_shaped_by_mara_trains_and_logs_the_raw_rewards(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio, score_function
+from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig
 from tests.regularization.regularizer_cases import flat_batch
 
@@ -91,35 +91,6 @@ def test_rewarding_what_is_likely_lowers_entropy_and_what_is_unlikely_raises_it(
         step = 1e-3 * policy_gradient(dist, sign * surprise)
         after = MaskedCategorical(logits + step, legal, 1.0)
         assert sign * float(after.entropy() - dist.entropy()) > 0
-
-
-def surrogate_loss(name: str, logprobs: Tensor, advantages: Tensor) -> Tensor:
-    losses = {
-        "score_function": lambda: score_function(logprobs, advantages),
-        "clipped_ratio": lambda: clipped_ratio(logprobs, logprobs.detach(), advantages, 0.2, 0.2),
-    }
-    return losses[name]()
-
-
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("num_legal", NUM_LEGAL)
-@pytest.mark.parametrize("name", ["score_function", "clipped_ratio"])
-def test_the_surrogates_of_the_zoo_take_the_step_that_the_theory_speaks_of(
-    name: str, num_legal: int, temperature: float
-) -> None:
-    logits, legal, returns = random_state(num_legal, seed=1)
-    logits.requires_grad_()
-    dist = MaskedCategorical(logits, legal, temperature)
-    moves = torch.arange(num_legal)[None]
-    advantages = centred(dist, returns).detach()[:, :num_legal]
-    per_move = surrogate_loss(name, dist.gather(moves), advantages)
-    loss = (dist.probs.detach()[:, :num_legal] * per_move).sum()
-    (gradient,) = torch.autograd.grad(loss, logits)
-    torch.testing.assert_close(-gradient, policy_gradient(dist, returns), rtol=1e-10, atol=1e-15)
-    assert (gradient[~legal] == 0).all()
-    start = logits.detach()
-    errors = [error(start, legal, temperature, -eta * gradient) for eta in (0.1, 0.01)]
-    assert 80 < errors[0] / errors[1] < 120
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)

@@ -1,4 +1,4 @@
-"""MoveNet and the transformer: facts in, logits and values out, from the first weights on."""
+"""The networks of this project: planes and facts in, logits and values out, from the first weights on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.move_net import AttentionBlock, MixerBlock
 from algorithms.networks.settings import SIZES, NetworkConfig, PrecisionConfig
 from algorithms.testing.network_contract import states
-from tests.networks.readers import READERS, make, shaken
+from tests.networks.readers import READERS, make, shaken, small
 from tests.small import CPU
+
+EVERY = ("resnet", *READERS)
 
 
 @pytest.mark.parametrize("size", SIZES["move_net"])
-@pytest.mark.parametrize("network", READERS)
+@pytest.mark.parametrize("network", EVERY)
 def test_the_first_policy_is_nearly_uniform_and_not_quite(network: str, size: Any) -> None:
     obs, legal_ids, facts = states()
     spreads = []
@@ -29,13 +31,15 @@ def test_the_first_policy_is_nearly_uniform_and_not_quite(network: str, size: An
         logits = policy(obs, legal_ids, facts)
         dist = MaskedCategorical(logits, legal_ids >= 0, 1.0)
         assert (dist.normalized_entropy() > 0.97).all()
-        spreads += [float(row[ids >= 0].std()) for row, ids in zip(logits, legal_ids, strict=True)]
+        spreads += [
+            float(row[ids >= 0].detach().std()) for row, ids in zip(logits, legal_ids, strict=True)
+        ]
     assert 0.08 < sum(spreads) / len(spreads) < 0.3
 
 
-@pytest.mark.parametrize("network", READERS)
+@pytest.mark.parametrize("network", EVERY)
 def test_every_parameter_learns_and_the_network_can_memorise_moves(network: str) -> None:
-    policy = make(network)
+    policy = small(network)
     before = {name: value.detach().clone() for name, value in policy.named_parameters()}
     obs, legal_ids, facts = states()
     targets = torch.tensor([[3], [7], [2], [11]])
@@ -54,7 +58,7 @@ def test_every_parameter_learns_and_the_network_can_memorise_moves(network: str)
         assert not torch.equal(before[name], value), f"{name} was never updated"
 
 
-@pytest.mark.parametrize("network", READERS)
+@pytest.mark.parametrize("network", EVERY)
 def test_a_critic_leaves_the_policy_s_weights_alone_and_says_zero_at_first(network: str) -> None:
     config = NetworkConfig(network=network, channels=16, blocks=1, head_dim=8)
     plain = build_policy(config, seed=5, device=CPU)
@@ -139,9 +143,9 @@ def test_a_block_is_the_identity_at_first_and_mixes_squares_later(
     assert (gap[0] > 0).all() and not gap[1].any()
 
 
-@pytest.mark.parametrize("network", READERS)
+@pytest.mark.parametrize("network", EVERY)
 def test_dropout_acts_in_training_mode_only(network: str) -> None:
-    policy = make(network, dropout=0.5)
+    policy = small(network, dropout=0.5)
     obs, legal_ids, facts = states()
     assert not torch.equal(policy(obs, legal_ids, facts), policy(obs, legal_ids, facts))
     policy.eval()
