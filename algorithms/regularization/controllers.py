@@ -237,9 +237,9 @@ class State:
         return {**self.coefs, **values, "said": list(self.said)}
 
     def from_dict(self, values: Mapping[str, Any]) -> State:
-        """The state that `to_dict` wrote, of a regulariser with these same weights."""
-        rest = {name: value for name, value in values.items() if name not in self.coefs}
-        coefs = {name: values[name] for name in self.coefs}
+        """The state that `to_dict` wrote; what is not among the values stays as it is here."""
+        rest = {**self.to_dict(), **values}
+        coefs = {name: rest.pop(name) for name in self.coefs}
         return State(coefs, **{**rest, "said": tuple(rest["said"])})
 
 
