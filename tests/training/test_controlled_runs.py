@@ -11,7 +11,7 @@ import torch
 
 from algorithms import ALGORITHMS, PRESETS
 from algorithms.config import files as config_file
-from algorithms.config.run import OptimizerConfig, RolloutConfig, smoke
+from algorithms.config.run import OptimizerConfig, RolloutConfig
 from algorithms.core.metrics import policy_metrics
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
@@ -247,14 +247,3 @@ def test_every_preset_survives_its_configuration_file(tmp_path: Path, name: str)
     assert loaded == config and loaded.label == name
     config_file.check_resumable(loaded, config)
     assert type(loaded.algorithm) is ALGORITHMS[algorithm.name]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_makes_a_smoke_run(tmp_path: Path, name: str) -> None:
-    algorithm, regularizer = PRESETS[name]
-    config = tiny(tmp_path, algorithm=algorithm, regularizer=regularizer, preset=name)
-    result = train(smoke(config), display=Watcher())
-    assert result.updates >= 2 and result.stopped_by is None
-    for row in read_metrics(tmp_path)[1:]:
-        assert row["train/skipped_steps"] == 0 and row["ratio/mismatch"] < 1e-4

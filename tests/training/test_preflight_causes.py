@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -68,20 +69,18 @@ def test_a_healthy_start_has_no_finding(preset: str, form: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", [0.0, CONFIDENT])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_named_in_20_of_20_trials(name: str, spread: float) -> None:
+def test_a_fault_is_named_in_12_of_12_trials(name: str) -> None:
     fault = FAULTS[name]
-    said = [
-        look_at(fault, 100 + seed, spread, ("positions", "games")[seed % 2]) for seed in range(20)
-    ]
+    kinds = itertools.product(range(100, 103), (0.0, CONFIDENT), ("positions", "games"))
+    said = [look_at(fault, seed, spread, form) for seed, spread, form in kinds]
     assert all(re.search(fault.says, each) for each in said), said
 
 
 @pytest.mark.slow
-def test_nothing_is_found_in_100_healthy_starts() -> None:
+def test_nothing_is_found_in_60_healthy_starts() -> None:
     alarms = Counter[str]()
-    for seed in range(100):
+    for seed in range(60):
         preset, form = STARTS[seed % len(STARTS)]
         spread, temperature = (0.0, CONFIDENT)[seed % 2], (1.0, 1.3, 0.7)[seed % 3]
         for finding in healthy(preset, form, 1000 + seed, spread, temperature):
