@@ -15,7 +15,6 @@ from algorithms.doctor.metric_rows import (
     UNKNOWN,
     WORSE,
     MetricRows,
-    Rows,
     RunOutcome,
     outcome_of,
 )
@@ -25,7 +24,7 @@ from algorithms.doctor.sample_rules import (
     SIGNAL_RULES,
 )
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
-from algorithms.reports.run_files import read_rows
+from algorithms.reports.run_files import Rows, read_rows
 from algorithms.reports.statistics import judge_peak
 
 RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from algorithms.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
-from algorithms.doctor.metric_rows import NOT_LEARNING, Rows
+from algorithms.doctor.metric_rows import NOT_LEARNING
+from algorithms.reports.run_files import Rows
 
 _FIRST, _NEWEST = 256, 1_792
 

@@ -77,7 +77,7 @@ class Panel:
         return policy_picture(chess.Board(self.fen), legal_ids, logprobs, update, most_moves)
 
 
-def animate(panels: Sequence[Panel], path: Path, seconds: float = SECONDS) -> Path:
+def animate(panels: Sequence[Panel], path: Path) -> Path:
     """`path`, to which the SVG of the panels side by side was written, whole or not at all.
 
     The runs are aligned by scored moves: one cursor goes over all of them at an even pace, and starts again.
@@ -85,34 +85,31 @@ def animate(panels: Sequence[Panel], path: Path, seconds: float = SECONDS) -> Pa
     Args:
         panels: one for each run, at least one.
         path: of the file; one that is there is replaced.
-        seconds: for the whole of it.
 
     Raises:
-        ValueError: there is no panel, one is not of one position, or `seconds` is not above 0.
+        ValueError: there is no panel, or one is not of one position.
         OSError: the file cannot be written.
     """
-    replace_file(path, str(animation_svg(panels, seconds)).encode())
+    replace_file(path, str(animation_svg(panels)).encode())
     return path
 
 
-def animation_svg(panels: Sequence[Panel], seconds: float = SECONDS) -> Markup:
+def animation_svg(panels: Sequence[Panel]) -> Markup:
     """The SVG of `animate`.
 
     Raises:
-        ValueError: there is no panel, one is not of one position, or `seconds` is not above 0.
+        ValueError: there is no panel, or one is not of one position.
     """
     for panel in panels:
         if len(panel.curves.at) != 1:
             raise ValueError(
                 f"{panel.name!r} has {len(panel.curves.at)} positions: choose one, curves.only(row)"
             )
-    if not panels or not 0 < seconds < math.inf:
-        raise ValueError(
-            f"{len(panels)} panels in {seconds} seconds: give at least one panel and some time"
-        )
+    if not panels:
+        raise ValueError("0 panels: give at least one")
     frames = aligned(*(panel.curves.scored_moves.tolist() for panel in panels))
     cursors = [cursor for cursor, _ in frames]
-    clock = _Clock(cursors[0], cursors[-1], seconds)
+    clock = _Clock(cursors[0], cursors[-1])
     drawn = []
     for number, panel in enumerate(panels):
         places = [(cursor, places[number]) for cursor, places in frames]
@@ -144,12 +141,10 @@ class _Clock:
     Attributes:
         first: scored moves at the beginning.
         last: scored moves at the end, where the cursor stays for a while.
-        seconds: for the whole.
     """
 
     first: int
     last: int
-    seconds: float
 
     def share(self, moves: int) -> float:
         """Share of the time after which the cursor has come to that many scored moves."""
@@ -184,7 +179,7 @@ class _Clock:
 
     @property
     def _repeated(self) -> dict[str, str]:
-        return {"dur": f"{self.seconds:g}s", "repeatCount": "indefinite"}
+        return {"dur": f"{SECONDS:g}s", "repeatCount": "indefinite"}
 
 
 def _panel(panel: Panel, places: Sequence[tuple[int, int | None]], clock: _Clock) -> list[Markup]:

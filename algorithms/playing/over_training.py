@@ -74,12 +74,6 @@ class OverTraining:
         return (self.probs * self.at.regret_cp).sum(-1)
 
     @property
-    def chosen_regret_cp(self) -> Floats:
-        """float64 `[S, M]` regret of the most probable move, centipawns; NaN where no score is known."""
-        regret = np.broadcast_to(self.at.regret_cp, self.logprobs.shape)
-        return np.take_along_axis(regret, self._slots, -1)[..., 0]
-
-    @property
     def change(self) -> Floats:
         """float64 `[M]` total variation between the first policy and the last, 0 to 1."""
         first, last = np.exp(self.logprobs[0]), np.exp(self.logprobs[-1])

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,7 +187,7 @@ _ENDS_BYTES = 2**20
 
 @dataclasses.dataclass
 class PgnLabels:
-    """Positions of games, labelled by the move played; `Labels`.
+    """Positions of games, labelled by the move played.
 
     Where shards are missing the file is read from its beginning again: a packed file cannot be read
     from its middle.
@@ -208,7 +208,7 @@ class PgnLabels:
         return f"games of {self.path.name}, both players rated {self.config.min_rating} or more"
 
     def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
-        """See `Labels.make`.
+        """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for.
 
         Raises:
             ValueError: the file cannot be read, or holds no usable game.
@@ -300,7 +300,7 @@ class PgnLabels:
         return GameCounts(**self.folder.notes["games"]) if self.folder.notes else GameCounts()
 
     def sizes(self) -> list[int]:
-        """See `Labels.sizes`."""
+        """Positions in each shard that is learned from."""
         return self.folder.sizes()
 
 
@@ -335,36 +335,9 @@ def games_identity(config: LabelConfig, path: Path) -> dict[str, Any]:
 LOCK_POLL_S = 0.5
 
 
-class Labels(Protocol):
-    """A source of labelled positions.
-
-    Attributes:
-        folder: the shards.
-    """
-
-    folder: ShardFolder
-
-    @property
-    def name(self) -> str:
-        """Name of the evaluator or file that gave the labels."""
-        ...
-
-    def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
-        """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
-        ...
-
-    def sizes(self) -> list[int]:
-        """Positions in each shard that is learned from."""
-        ...
-
-    def games(self) -> GameCounts:
-        """Counts of a file of games; all 0 without one."""
-        ...
-
-
 @dataclasses.dataclass
 class EvaluatorLabels:
-    """Positions from walks, their legal moves scored by an evaluator; `Labels`.
+    """Positions from walks, their legal moves scored by an evaluator.
 
     Attributes:
         config: the settings.
@@ -374,8 +347,8 @@ class EvaluatorLabels:
     """
 
     config: LabelConfig
-    evaluator: Any
-    source: Any
+    evaluator: Evaluator
+    source: StartPositions
     folder: ShardFolder
 
     @property
@@ -384,7 +357,7 @@ class EvaluatorLabels:
         return str(self.evaluator.id)
 
     def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
-        """See `Labels.make`."""
+        """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
         total = self.config.num_shards * self.config.shard_size
         with display.labelling("labelling positions", total) as bar:
             return make_shards(
@@ -397,12 +370,15 @@ class EvaluatorLabels:
             )
 
     def sizes(self) -> list[int]:
-        """See `Labels.sizes`."""
+        """Positions in each shard that is learned from."""
         return self.folder.sizes()[: self.config.num_shards]
 
     def games(self) -> GameCounts:
-        """See `Labels.games`."""
+        """Counts of a file of games: all 0, there is none."""
         return GameCounts()
+
+
+Labels = EvaluatorLabels | PgnLabels
 
 
 @contextmanager

@@ -221,7 +221,7 @@ def _text(path: Path, read: Callable[[Path], bytes]) -> str:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
 
-def _rows(path: Path, *, begun: bool = True) -> tuple[Rows, list[str]]:
+def _rows(path: Path, *, begun: bool = True) -> tuple[ReadRows, list[str]]:
     """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
     text = _text(path, read_lines)
     try:

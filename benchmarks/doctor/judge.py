@@ -27,7 +27,8 @@ from scipy.special import stdtrit
 from algorithms import doctor
 from algorithms.doctor import Diagnosis, diagnose
 from algorithms.doctor.findings import Named, Untold
-from algorithms.doctor.metric_rows import MetricRows, Rows
+from algorithms.doctor.metric_rows import MetricRows
+from algorithms.reports.run_files import Rows
 from benchmarks.doctor import packed
 from benchmarks.doctor.cells import cells
 from benchmarks.doctor.rates import by_rule, calibration, rates, table

@@ -67,26 +67,24 @@ def test_text_and_attributes_are_escaped_and_markup_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "zero", "expected"),
+    ("low", "high", "expected"),
     [
-        (0.0, 400.0, True, (0.0, 400.0)),
-        (130.0, 385.0, True, (0.0, 400.0)),
-        (130.0, 385.0, False, (100.0, 400.0)),
-        (-0.6, -0.1, True, (-0.6, 0.0)),
-        (0.0, 0.0, True, (0.0, 1.0)),
-        (0.25, 0.25, True, (0.0, 0.25)),
-        (5.0, 5.0, False, (4.4, 5.6)),
+        (0.0, 400.0, (0.0, 400.0)),
+        (130.0, 385.0, (0.0, 400.0)),
+        (-0.6, -0.1, (-0.6, 0.0)),
+        (0.0, 0.0, (0.0, 1.0)),
+        (0.25, 0.25, (0.0, 0.25)),
     ],
 )
 def test_axes_end_on_round_numbers_around_the_values(
-    low: float, high: float, zero: bool, expected: tuple[float, float]
+    low: float, high: float, expected: tuple[float, float]
 ) -> None:
-    assert bounds(np.array([low, NAN, high]), zero) == pytest.approx(expected)
+    assert bounds(np.array([low, NAN, high])) == pytest.approx(expected)
 
 
 def test_an_axis_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="no finite value"):
-        bounds(np.array([NAN, np.inf]), True)
+        bounds(np.array([NAN, np.inf]))
     with pytest.raises(ValueError, match="no finite value"):
         line_chart(AXES, [line([NAN, NAN])])
 

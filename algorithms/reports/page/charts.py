@@ -55,23 +55,23 @@ class Scale:
         """Pixels of one value."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
-    def ticks(self, wanted: int = 5) -> list[float]:
-        """About `wanted` round values within the scale."""
-        step = tick_step(self.high - self.low, wanted)
+    def ticks(self) -> list[float]:
+        """About five round values within the scale."""
+        step = tick_step(self.high - self.low)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [i * step for i in range(first, last + 1)]
 
 
-def tick_step(width: float, wanted: int = 5) -> float:
-    """The round step (1, 2 or 5 times a power of ten) that cuts `width` into about `wanted` parts."""
-    rough = width / max(wanted, 1)
+def tick_step(width: float) -> float:
+    """The round step (1, 2 or 5 times a power of ten) that cuts `width` into about five parts."""
+    rough = width / 5
     power = 10.0 ** math.floor(math.log10(rough))
     return next(power * k for k in (1.0, 2.0, 5.0, 10.0) if power * k >= rough * 0.999)
 
 
-def bounds(values: NDArray[np.float64], include_zero: bool) -> tuple[float, float]:
-    """(low, high) of an axis that shows all finite `values`, ends on round numbers.
+def bounds(values: NDArray[np.float64]) -> tuple[float, float]:
+    """(low, high) of an axis that shows 0 and all finite `values`, and ends on round numbers.
 
     Raises:
         ValueError: no value is finite: there is nothing to draw.
@@ -79,13 +79,9 @@ def bounds(values: NDArray[np.float64], include_zero: bool) -> tuple[float, floa
     finite = values[np.isfinite(values)]
     if not len(finite):
         raise ValueError("no finite value to draw: say so in a sentence instead of a chart")
-    low, high = float(finite.min()), float(finite.max())
-    if include_zero:
-        low, high = min(low, 0.0), max(high, 0.0)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        # A constant gets an axis around it; of a constant 0 it is 0 to 1.
-        low, high = (low - abs(low) * 0.1, high + abs(high) * 0.1) if high or low else (0.0, 1.0)
-        low = 0.0 if include_zero and low > 0 else low
+    low, high = min(float(finite.min()), 0.0), max(float(finite.max()), 0.0)
+    if high == low:
+        high = 1.0
     step = tick_step(high - low)
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
@@ -155,22 +151,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Axes:
-    """Titles and labels of a chart's axes.
+    """Titles and labels of a chart's axes, which include 0.
 
     Attributes:
         title: the chart's name, for readers that do not see it.
         x_label: quantity and unit.
         y_label: quantity and unit.
-        x_zero: whether the x axis includes 0.
-        y_zero: whether the y axis includes 0.
         x_reach: a value that the x axis includes too, so that all charts over time are equally long.
     """
 
     title: str
     x_label: str
     y_label: str
-    x_zero: bool = True
-    y_zero: bool = True
     x_reach: float = 0.0
 
 
@@ -221,7 +213,7 @@ def scatter_chart(axes: Axes, clouds: Sequence[Line], identity: bool) -> Markup:
     """
     if identity:
         both = np.concatenate([np.concatenate([cloud.x, cloud.y]) for cloud in clouds])
-        low, high = bounds(both, True)
+        low, high = bounds(both)
         x_scale, y_scale = Scale(low, high, LEFT, RIGHT), Scale(low, high, BOTTOM, TOP)
     else:
         x_scale, y_scale = _scales(axes, clouds)
@@ -242,7 +234,7 @@ def stack_chart(axes: Axes, layers: Sequence[Line]) -> Markup:
         ValueError: the layers are empty or hold nothing finite.
     """
     x = layers[0].x
-    bounds(np.concatenate([layer.y for layer in layers]), True)
+    bounds(np.concatenate([layer.y for layer in layers]))
     x_low, x_high = _x_bounds(axes, x)
     x_scale, y_scale = Scale(x_low, x_high, LEFT, RIGHT), Scale(0.0, 1.0, BOTTOM, TOP)
     centres = np.array([x_scale(value) for value in x])
@@ -272,7 +264,7 @@ def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line])
         ValueError: no line has a finite value.
     """
     values = [edge for line in lines for edge in (line.y, line.low, line.high) if edge is not None]
-    low, high = bounds(np.concatenate(values), axes.y_zero)
+    low, high = bounds(np.concatenate(values))
     y_scale = Scale(low, high, BOTTOM, TOP)
     x_scale = Scale(-0.5, len(categories) - 0.5, LEFT, RIGHT)
     parts = [*_frame(axes, x_scale, y_scale, categories)]
@@ -297,13 +289,13 @@ def _scales(axes: Axes, lines: Sequence[Line]) -> tuple[Scale, Scale]:
     # Where y is a gap, x has nothing to show either.
     drawn = np.concatenate([line.x[np.isfinite(line.y)] for line in lines])
     x_low, x_high = _x_bounds(axes, drawn)
-    y_low, y_high = bounds(np.concatenate(edges), axes.y_zero)
+    y_low, y_high = bounds(np.concatenate(edges))
     return Scale(x_low, x_high, LEFT, RIGHT), Scale(y_low, y_high, BOTTOM, TOP)
 
 
 def _x_bounds(axes: Axes, x: NDArray[np.float64]) -> tuple[float, float]:
     reach = [axes.x_reach] if axes.x_reach else []
-    return bounds(np.concatenate([x, reach]), axes.x_zero)
+    return bounds(np.concatenate([x, reach]))
 
 
 def _svg(axes: Axes, parts: Sequence[Markup]) -> Markup:
