@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.distribution import MaskedCategorical
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
@@ -48,25 +47,6 @@ def test_away_from_the_policy_that_moved_it_is_still_the_gradient_of_the_expecte
     (gradient,) = torch.autograd.grad(mean_loss(case, moved), moved)
     (policy_gradient,) = torch.autograd.grad(expected_reward(case, moved), moved)
     torch.testing.assert_close(gradient, -policy_gradient, rtol=1e-10, atol=1e-14)
-
-
-def test_a_long_sampled_group_approaches_it() -> None:
-    """REINFORCE over 60,000 samples of a state agrees within its standard error."""
-    exact = random_case(Exact(), seed=2, dtype=torch.float64, temperature=1.0)
-    state = int(exact.flat.legal.sum(-1).argmax())
-    legal, logits = exact.flat.legal[state : state + 1], exact.logits[state : state + 1]
-    table = exact.batch.flatten(exact.batch.rewards)[state]
-    generator = torch.Generator().manual_seed(0)
-    slots = MaskedCategorical(logits, legal, 1.0).sample(60_000, generator)
-    learner = logits.clone().requires_grad_()
-    logprobs = MaskedCategorical(learner, legal, 1.0).gather(slots)
-    rewards = table[slots]
-    centred = rewards - rewards.mean()
-    (sampled,) = torch.autograd.grad(-(centred * logprobs).mean(), learner)
-    error = float(centred.std()) / 60_000**0.5
-    per_state = exact.gradient()[state] * exact.flat.num_states
-    assert int(legal.sum()) > 2
-    torch.testing.assert_close(sampled[0], per_state, rtol=0, atol=4 * error)
 
 
 def test_an_incomplete_list_of_moves_is_refused() -> None:
@@ -118,10 +98,3 @@ def test_equal_rewards_teach_nothing(scale: str) -> None:
     equal = torch.where(case.batch.valid, 0.3, 0.0).double()
     advantages = case.algorithm.advantages(dataclasses.replace(case.batch, rewards=equal))
     assert float(advantages.abs().max()) < 1e-9
-
-
-def test_what_exact_asks_the_loop_for() -> None:
-    assert Exact().needs().all_moves
-    assert Exact(update_epochs=3).update_epochs == 3
-    with pytest.raises(ValueError, match="update_epochs is 0"):
-        Exact(update_epochs=0)

@@ -137,20 +137,6 @@ def test_the_estimators_values_are_unbiased_on_policy(name: str) -> None:
     torch.testing.assert_close(value, dist.kl(to_reference(batch))[0], rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("name", ["k1", "k3", "weighted_k3"])
-def test_the_estimate_from_drawn_moves_lies_within_four_standard_errors(name: str) -> None:
-    learner, elsewhere, ref = policies(1)
-    old = elsewhere if name == "weighted_k3" else learner  # it alone is unbiased off-policy
-    count, row = 20_000, LEGAL[:1].expand(20_000, SLOTS)
-    sampler = MaskedCategorical(old[None], LEGAL[:1], TEMPERATURE)
-    slots = sampler.sample(count, torch.Generator().manual_seed(2)).T
-    batch = flat_batch(old.expand_as(row), row, slots, ref_logits=ref.expand_as(row))
-    dist = MaskedCategorical(learner.expand_as(row), row, TEMPERATURE)
-    draws = entropy_and_kl.KL[name](dist, batch, to_reference(batch))
-    exact = dist.kl(to_reference(batch))[0]
-    assert (draws.mean() - exact).abs() < 4 * draws.std() / count**0.5
-
-
 def regularizer_loss(**settings: object) -> Loss:
     regularizer = Regularizer(RegularizerConfig(**settings), TEMPERATURE)  # type: ignore[arg-type]
     zeros = torch.zeros(NUM_LEGAL, 1, dtype=torch.float64)
