@@ -35,11 +35,11 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse import CAUSES
-    from algorithms.comparison.cluster import ClusterError
     from algorithms.comparison.compare import StoppedError, compare
     from algorithms.comparison.grid import GridError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
+    from algorithms.comparison.ray_executor import ClusterError
     from algorithms.comparison.tuning import TuningError
     from algorithms.config.names import NAMES
     from chess_env.evaluators import EngineError

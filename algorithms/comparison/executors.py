@@ -1,4 +1,4 @@
-"""Who runs the cells of a grid: the processes of this machine, or the nodes of a Ray cluster (`cluster`)."""
+"""Who runs the cells of a grid: the processes of this machine, or the nodes of a Ray cluster (`ray_executor`)."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def open_executor(
         f"jobs is {jobs}: set it to the number of cells at a time, at least 1",
     )
     if ray:
-        from algorithms.comparison.cluster import ray_cluster
+        from algorithms.comparison.ray_executor import ray_cluster
 
         cpus = 1 if cell_cpus is None else cell_cpus
         require(cpus >= 1, f"--cell-cpus is {cpus}: set it to the CPUs of each cell, at least 1")

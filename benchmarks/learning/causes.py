@@ -25,10 +25,10 @@ from typing import Any
 
 from algorithms.collapse import CAUSES, COMPOSITES
 from algorithms.collapse.cause import ARCHITECTURES, FIRST
-from algorithms.comparison.cluster import ClusterError
 from algorithms.comparison.executors import add_options, jobs_of, open_executor
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
+from algorithms.comparison.ray_executor import ClusterError
 from algorithms.run_folder.files import read_json, replace_json
 from benchmarks.records import causes as causes_record
 from benchmarks.records.report import machine, print_table

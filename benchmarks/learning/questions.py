@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.cluster import ClusterError
 from algorithms.comparison.compare import StoppedError, compare
 from algorithms.comparison.executors import add_options, jobs_of
 from algorithms.comparison.grid import GridError
 from algorithms.comparison.plan import Plan, Treatment
+from algorithms.comparison.ray_executor import ClusterError
 from benchmarks.records.causes import write
 from benchmarks.records.questions import answer
 from benchmarks.records.report import machine

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from algorithms.comparison.cluster import ClusterError
 from algorithms.comparison.executors import open_executor
+from algorithms.comparison.ray_executor import ClusterError
 from algorithms.run_folder.files import read_json
 
 ROOT = Path(__file__).parents[2]

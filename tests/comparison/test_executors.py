@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from algorithms.commands import compare
-from algorithms.comparison.cluster import ClusterError, Wanted, had, look
 from algorithms.comparison.executors import (
     Ended,
     Event,
@@ -22,6 +21,7 @@ from algorithms.comparison.executors import (
 )
 from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridRun
+from algorithms.comparison.ray_executor import ClusterError, Wanted, had, look
 from tests.comparison.test_grid import FAKE, grid_runs, quiet, starts
 
 
