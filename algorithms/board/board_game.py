@@ -15,7 +15,6 @@ from algorithms.core.checks import shown
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.view import PositionView
 from algorithms.reports.page.diagrams import MoveChance, position_svg
-from algorithms.run_folder.reading import cut
 from chess_env.games.reference_game import status
 from chess_env.matches.match_result import one_line
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
@@ -145,7 +144,7 @@ def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> BoardGame:
         position = reached(fen, moves[:at])
         root = reached(fen, ()).board
     except ValueError as error:
-        raise BadRequestError(cut(error)) from error
+        raise BadRequestError(str(error)) from error
     board, sans = root.copy(), []
     there = board.copy()
     for number, text in enumerate(moves, 1):
