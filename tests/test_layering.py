@@ -27,6 +27,8 @@ FORBIDDEN: dict[str, set[str]] = {
     "algorithms.doctor": {"torch"},
     "algorithms.run_folder": {"torch"},
     "algorithms.run_folder.checkpoint": set(),
+    "algorithms.run_folder.recorded_state": set(),
+    "algorithms.run_folder.snapshots": set(),
     "algorithms.run_folder.trackers": set(),  # TensorBoard's writer is torch's
     "algorithms.cli": set(),
 }
@@ -137,7 +139,7 @@ def test_imports_go_one_way_and_stay_out_of_forbidden_packages() -> None:
         ("algorithms.grpo", "import chess"),
         ("algorithms.grpo", "from algorithms.regularization import Regularizer"),
         ("algorithms.regularization", "from chess_env.moves import NUM_ACTIONS"),
-        ("algorithms.run_folder.log", "import torch"),
+        ("algorithms.run_folder.run_log", "import torch"),
         ("algorithms.rollouts.collect", "from algorithms.updates.update import update"),
         ("algorithms.training.trainer", "from algorithms import cli"),
         ("algorithms.training.trainer", "from algorithms.playing import uci_threads"),

@@ -21,8 +21,7 @@ from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.reading import cut
+from algorithms.run_folder.atomic_files import UntrustedError, cut
 from chess_env.evaluators import EngineError, Evaluator
 
 MOST_WAITING = 32

@@ -45,9 +45,8 @@ from algorithms.playing.over_training import (
 from algorithms.playing.position import PositionSet, heldout_sets, one_position, probe_set
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of_recorded
+from algorithms.run_folder.atomic_files import UntrustedError, cut
 from algorithms.run_folder.console import number
-from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.reading import cut
 from chess_env.rules.fen import pack_board, to_fen
 
 LOOK_INTERVAL_S = 1.0

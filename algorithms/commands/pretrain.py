@@ -13,7 +13,7 @@ from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
 from algorithms.core.checks import complain
-from algorithms.run_folder.files import CONFIG_FILE
+from algorithms.run_folder.atomic_files import CONFIG_FILE
 
 if TYPE_CHECKING:
     from algorithms.pretraining.config import PretrainConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser
 from algorithms.core.checks import complain
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.atomic_files import replace_file
 
 if TYPE_CHECKING:
     from algorithms.reports.page import Claims, RunGroup

@@ -15,7 +15,7 @@ from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import code_of, end_of_run
 from algorithms.core.checks import canonical, complain
-from algorithms.run_folder.files import CONFIG_FILE
+from algorithms.run_folder.atomic_files import CONFIG_FILE
 
 if TYPE_CHECKING:
     from algorithms.config.run import TrainConfig

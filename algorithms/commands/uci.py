@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
 from algorithms.core.checks import complain, nearest
-from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from algorithms.comparison.readings import (
 from algorithms.reports import Comparison, Scores, claims, compare, difference_interval
 from algorithms.reports import interquartile_mean as iqm
 from algorithms.reports.run_files import RunRecord
-from algorithms.run_folder.rows import MAX_STEP
+from algorithms.run_folder.run_log import MAX_STEP
 
 MATCHED = "held-out entropy (nats)"
 FINAL = "final held-out regret (% of the start)"

@@ -25,7 +25,7 @@ from algorithms.comparison.readings import RunSummary, mixed_readings
 from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.run_folder import environment
-from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.atomic_files import replace_json
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"

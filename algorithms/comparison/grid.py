@@ -25,7 +25,7 @@ from algorithms.comparison.grid_runs import (
     last_lines,
     state_after,
 )
-from algorithms.run_folder.files import lock_folder, read_json, replace_json
+from algorithms.run_folder.atomic_files import lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
 CELLS_FILE = "cells.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from algorithms.networks.settings import DEFAULT_NETWORK, NetworkConfig
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 from algorithms.run_folder.stopping import SIGNALS
 
 RESULT_FILE = "result.json"

@@ -14,7 +14,7 @@ from algorithms.comparison.plan import Plan
 from algorithms.comparison.readings import RunSummary, UnreadableError, read_run
 from algorithms.comparison.variants import CONTROL, Variant, foreign_arguments, train_arguments
 from algorithms.config.run import TrainConfig
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 
 CONTROL_SEEDS = 2
 """Seeds of the controls: they are checked one by one, and not by statistics."""

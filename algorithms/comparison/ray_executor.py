@@ -30,7 +30,7 @@ from algorithms.comparison.executors import (
 )
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.run_folder import environment
-from algorithms.run_folder.files import lock_folder
+from algorithms.run_folder.atomic_files import lock_folder
 from chess_env.evaluators import EngineError
 from chess_env.evaluators.cluster import connect, disconnect, source_hash
 

@@ -14,7 +14,7 @@ from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.tasks import START_TOLERANCE
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 
 LEVELS = (70, 60, 50, 40, 35)
 """Percentages of the starting regret at which runs are matched; the deepest that all reach counts."""

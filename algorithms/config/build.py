@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union
 
 from algorithms.core.checks import shown
-from algorithms.run_folder.reading import cut
+from algorithms.run_folder.atomic_files import cut
 
 _EXPECTED: dict[Any, str] = {
     bool: "true or false",

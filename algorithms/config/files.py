@@ -12,8 +12,14 @@ from algorithms.config.foreign import ALGORITHM, NO_TRUST, Trust, foreign_names,
 from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.checks import shown
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from algorithms.run_folder.files import CHECKSUM, closed_object, object_intact, replace_file
-from algorithms.run_folder.reading import CONFIG_LIMITS, parse_json, read_file
+from algorithms.run_folder.atomic_files import (
+    CHECKSUM,
+    closed_object,
+    object_intact,
+    parse_json,
+    read_file,
+    replace_file,
+)
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""
@@ -87,8 +93,8 @@ def read_settings(path: Path) -> dict[str, Any]:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
     """
     try:
-        data = read_file(path, CONFIG_LIMITS.most_bytes)
-        values = parse_json(data, CONFIG_LIMITS)
+        data = read_file(path)
+        values = parse_json(data)
         if not isinstance(values, dict):
             raise ValueError(f"it holds a {type(values).__name__}, an object is expected")
         if object_intact(data) is False:

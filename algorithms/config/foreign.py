@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from algorithms.core.checks import WIDTH, shown
-from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.atomic_files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
 from chess_env.positions.start_positions import foreign_sources

@@ -18,7 +18,7 @@ from algorithms.networks.build import (
 )
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
-from algorithms.run_folder.reading import cut
+from algorithms.run_folder.atomic_files import cut
 
 
 def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:

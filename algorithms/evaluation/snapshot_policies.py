@@ -17,7 +17,8 @@ from typing import TypeVar
 from algorithms.config.foreign import NO_TRUST, Trust
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.run_folder.checkpoint.manifest import (
+from algorithms.run_folder.atomic_files import METRICS_FILE, PARTIAL, open_file
+from algorithms.run_folder.checkpoint import (
     WEIGHTS_FILE,
     CheckpointError,
     directories,
@@ -25,10 +26,8 @@ from algorithms.run_folder.checkpoint.manifest import (
     read_manifest,
     update_of,
 )
-from algorithms.run_folder.checkpoint.snapshots import SNAPSHOTS, scored_moves_of
-from algorithms.run_folder.files import METRICS_FILE, PARTIAL
-from algorithms.run_folder.reading import open_file
-from algorithms.run_folder.rows import checked_row, rows_of
+from algorithms.run_folder.run_log import checked_row, rows_of
+from algorithms.run_folder.snapshots import SNAPSHOTS, scored_moves_of
 
 Row = dict[str, float | None]
 
@@ -102,7 +101,7 @@ class RecordTail:
                 f"{name}, is no UTF-8 text (byte {error.start}): it is damaged"
             ) from None
         found, last_step = [], self._last_step
-        for number, row in enumerate(rows_of(text, name).values, start=1):
+        for number, (row, _) in enumerate(rows_of(text, name), start=1):
             found.append(checked_row(row, last_step, f"{name}, line {number}"))
             last_step = int(found[-1]["step"] or 0)
         return found

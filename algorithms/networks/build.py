@@ -26,7 +26,7 @@ from algorithms.networks.settings import (
     PrecisionConfig,
 )
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.reading import cut, read_file
+from algorithms.run_folder.atomic_files import cut, read_file
 from chess_env.observation import NUM_PLANES
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -207,7 +207,6 @@ SHIPPED = Path(__file__).with_name("shipped")
 """Policies that come with the project: NAME.safetensors and its SHA-256 in NAME.sha256."""
 
 _CRITIC = "value_head."
-_MOST_RECORD_BYTES = 4096
 
 
 class _Told(NamedTuple):
@@ -283,11 +282,7 @@ def read_weights(source: str) -> dict[str, Tensor]:
         if (path / "checkpoints").is_dir():
             return checkpoint.load_newest(path / "checkpoints").weights
         in_checkpoint = path.name in checkpoint.FILES and (path.parent / "manifest.json").exists()
-        raw = (
-            checkpoint.read_verified(path)
-            if in_checkpoint
-            else read_file(path, checkpoint.MOST_BYTES)
-        )
+        raw = checkpoint.read_verified(path) if in_checkpoint else read_file(path)
         record = path.with_suffix(".sha256")
         digest = hashlib.sha256(raw).hexdigest()
         if record.exists() and not _names(record, digest):
@@ -311,7 +306,7 @@ def _why(error: Exception) -> str:
 
 def _names(record: Path, digest: str) -> bool:
     """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
-    return read_file(record, _MOST_RECORD_BYTES).split()[:1] == [digest.encode()]
+    return read_file(record).split()[:1] == [digest.encode()]
 
 
 def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:

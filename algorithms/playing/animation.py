@@ -27,7 +27,7 @@ from algorithms.reports.page.diagrams import (
     position_elements,
 )
 from algorithms.reports.run_files import printable
-from algorithms.run_folder.files import replace_file
+from algorithms.run_folder.atomic_files import replace_file
 from chess_env.rules.fen import to_fen
 
 ARROWS = 6

@@ -28,8 +28,7 @@ from algorithms.playing.policy_moves import seen_by
 from algorithms.playing.position import GamePosition
 from algorithms.regularization import Regularizer
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import UntrustedError
-from algorithms.run_folder.reading import cut
+from algorithms.run_folder.atomic_files import UntrustedError, cut
 
 
 class NoOptimumError(ValueError):

@@ -15,7 +15,7 @@ from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_tr
 from algorithms.config.run import OptimizerConfig
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
-from algorithms.run_folder.files import closed_object, replace_file
+from algorithms.run_folder.atomic_files import closed_object, replace_file
 
 LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0

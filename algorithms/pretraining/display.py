@@ -12,8 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from algorithms.core.checks import message_lines
 from algorithms.core.terminal import print_visibly
-from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, number
-from algorithms.run_folder.output import make_console
+from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, make_console, number
 
 
 class Bar:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.run_folder.files import replace_file, replace_json
-from algorithms.run_folder.reading import load_json
+from algorithms.run_folder.atomic_files import load_json, replace_file, replace_json
 from chess_env.rules.packed import Positions
 from chess_env.rules.validity import playable_batch
 

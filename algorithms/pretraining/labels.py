@@ -22,7 +22,7 @@ from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.display import PretrainDisplay
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
-from algorithms.run_folder.files import RunFolderError, lock_folder
+from algorithms.run_folder.atomic_files import RunFolderError, lock_folder
 from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.positions.heldout import heldout_hashes

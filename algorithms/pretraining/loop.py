@@ -22,9 +22,9 @@ from algorithms.pretraining.labels import Labels, opened, prepare
 from algorithms.pretraining.supervised import Pretraining, StepMeans, Stream
 from algorithms.reports.statistics import bootstrap_interval
 from algorithms.run_folder import checkpoint, environment
+from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import duration, policy_fact
-from algorithms.run_folder.going_on import newest_checkpoint
-from algorithms.run_folder.log import ANEW, RunLog
+from algorithms.run_folder.run_log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.observer import RunObserver
 from algorithms.training.result import learned

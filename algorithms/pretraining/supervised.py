@@ -21,8 +21,8 @@ from algorithms.networks.build import build_policy, choose_device, initialise, t
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
-from algorithms.run_folder.checkpoint.recorded_state import not_ours, state_of_run
 from algorithms.run_folder.progress import Progress
+from algorithms.run_folder.recorded_state import not_ours, state_of_run
 from algorithms.updates.learner import NonFiniteGuard, make_optimizer
 from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch

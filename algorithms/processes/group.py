@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from algorithms.run_folder.checkpoint.packing import pack, unpack
+from algorithms.run_folder.checkpoint import pack, unpack
 
 _SKELETON = "$skeleton"
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +21,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from algorithms.run_folder.files import replace_file
-from algorithms.run_folder.reading import parse_arrays, read_file
+from algorithms.run_folder.atomic_files import read_file, replace_file
 
 FOLDER = "probes"
 _NAME = re.compile(r"(\d{8,})\.npz")
 _ARRAYS = ("update", "temperature", "logprobs", "kinds", "legal_ids", "positions", "set_sha256")
-_MOST_BYTES = 2**20  # the probe of 26 positions has 35,000 unpacked
-_MOST_POSITIONS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +116,8 @@ def read_probe(path: Path) -> Probes:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: this run wrote no probe there")
     try:
-        file = parse_arrays(read_file(path, _MOST_BYTES), _ARRAYS, _MOST_BYTES)
+        with np.load(io.BytesIO(read_file(path)), allow_pickle=False) as stored:
+            file = {name: stored[name] for name in _ARRAYS}
         probes = Probes(
             updates=file["update"].reshape(1),
             logprobs=file["logprobs"][None],
@@ -129,14 +129,21 @@ def read_probe(path: Path) -> Probes:
                 set_sha256=str(file["set_sha256"]),
             ),
         )
-    except (OSError, ValueError, TypeError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise ValueError(
             f"{path} cannot be read ({error}): delete it to go on without this update"
         ) from error
     sheet, rows = probes.sheet, len(probes.sheet.kinds)
     consistent = (
-        rows <= _MOST_POSITIONS
-        and sheet.positions.shape == (rows, 8)
+        sheet.positions.shape == (rows, 8)
         and sheet.legal_ids.shape[:1] == (rows,)
         and probes.logprobs.shape[1:] == sheet.legal_ids.shape
         and np.array_equal(

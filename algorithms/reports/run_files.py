@@ -17,23 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.run_folder.files import (
+from algorithms.run_folder.atomic_files import (
     CHECKSUM,
     CONFIG_FILE,
     ENVIRONMENT_FILE,
     METRICS_FILE,
-    settings_intact,
-)
-from algorithms.run_folder.reading import (
-    CONFIG_LIMITS,
-    JSON_LIMITS,
-    JsonLimits,
     parse_json,
     read_file,
-    read_lines,
+    settings_intact,
 )
-from algorithms.run_folder.rows import LARGEST_VALUE, checked_row, rows_of
-from algorithms.run_folder.rows import Rows as ReadRows
+from algorithms.run_folder.run_log import LARGEST_VALUE, checked_row, rows_of
 
 
 class RunFileError(ValueError):
@@ -143,23 +136,18 @@ def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float |
         begun: a record without a complete row is an error.
 
     Raises:
-        RunFileError: it is missing, holds no complete row, is damaged before its last line, or a row is not what
-            was written.
+        RunFileError: it is missing, holds no complete row, or is damaged before its last line.
     """
-    rows, _ = _rows(run_dir / METRICS_FILE, begun=begun)
-    if rows.altered:
-        raise RunFileError(rows.alteration(run_dir / METRICS_FILE))
-    return rows.values
+    return _rows(run_dir / METRICS_FILE, begun=begun)[0]
 
 
 def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
-    """(rows as of `read_metrics`, those that are not what was written included; notes on their checksums).
+    """(rows as of `read_metrics`, notes on the settings beside them).
 
     Raises:
         RunFileError: there is no record, or it cannot be read.
     """
-    rows, _ = _rows(run_dir / METRICS_FILE)
-    return rows.values, _doubts(run_dir, rows)
+    return read_metrics(run_dir), _doubts(run_dir)
 
 
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
@@ -174,27 +162,27 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
     """
     rows, notes = _rows(folder / METRICS_FILE)
     config = _settings(folder / CONFIG_FILE, notes)
-    notes += _doubts(folder, rows)
+    notes += _doubts(folder)
     if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
     return RunRecord(
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
-        rows=rows.values,
+        rows=rows,
         config=config,
         environment=_read_or_note(folder / ENVIRONMENT_FILE, notes),
         notes=tuple(notes),
     )
 
 
-def read_object(path: Path, limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        RunFileError: it is missing, a symbolic link, too large, damaged, or holds no object.
+        RunFileError: it is missing, a symbolic link, damaged, or holds no object.
     """
     try:
-        values = parse_json(_text(path, lambda file: read_file(file, limits.most_bytes)), limits)
+        values = parse_json(_text(path))
     except RunFileError:
         raise
     except ValueError as error:
@@ -208,11 +196,11 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _text(path: Path, read: Callable[[Path], bytes]) -> str:
+def _text(path: Path) -> str:
     try:
         if path.is_symlink():
             raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
-        return read(path).decode("utf-8", errors="strict")
+        return read_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise RunFileError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
     except ValueError as error:
@@ -221,26 +209,27 @@ def _text(path: Path, read: Callable[[Path], bytes]) -> str:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
 
-def _rows(path: Path, *, begun: bool = True) -> tuple[ReadRows, list[str]]:
+def _rows(path: Path, *, begun: bool = True) -> tuple[list[dict[str, float | None]], list[str]]:
     """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
-    text = _text(path, read_lines)
+    text = _text(path)
     try:
-        rows = rows_of(text, str(path))
+        found = rows_of(text, str(path))
+        if begun and not found:
+            raise RunFileError(f"{path} holds no complete row yet: let the run go on")
+        rows: list[dict[str, float | None]] = []
+        last_step, nulls, beyond = -1, 0, 0
+        for number, (row, _) in enumerate(found, start=1):
+            clean = checked_row(row, last_step, f"{path}, line {number}")
+            rows.append(clean)
+            last_step = int(clean["step"] or 0)
+            nulls += sum(value is None for value in row.values())
+            beyond += sum(value is None and row[key] is not None for key, value in clean.items())
+    except RunFileError:
+        raise
     except ValueError as error:
         raise RunFileError(str(error)) from None
-    if begun and not rows.values:
-        raise RunFileError(f"{path} holds no complete row yet: let the run go on")
-    last_step, nulls, beyond = -1, 0, 0
-    for at, row in enumerate(rows.values):
-        try:
-            rows.values[at] = clean = checked_row(row, last_step, f"{path}, line {at + 1}")
-        except ValueError as error:
-            raise RunFileError(str(error)) from None
-        last_step = int(clean["step"] or 0)
-        nulls += sum(value is None for value in row.values())
-        beyond += sum(value is None and row[key] is not None for key, value in clean.items())
     notes = []
-    if len(rows.lines) < len(text.splitlines()):
+    if len(rows) < len(text.splitlines()):
         notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
     if nulls:
         notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")
@@ -254,26 +243,25 @@ def _rows(path: Path, *, begun: bool = True) -> tuple[ReadRows, list[str]]:
 
 def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
-        return _read_or_note(path, notes, CONFIG_LIMITS)
+        return _read_or_note(path, notes)
     except RunFileError:
         raise
     except ValueError as error:
         raise RunFileError(f"{path} is damaged ({error})") from None
 
 
-def _read_or_note(path: Path, notes: list[str], limits: JsonLimits = JSON_LIMITS) -> dict[str, Any]:
+def _read_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
     if path.exists() or path.is_symlink():
-        return read_object(path, limits)
+        return read_object(path)
     notes.append(f"{path.name} is missing.")
     return {}
 
 
-def _doubts(run_dir: Path, rows: ReadRows) -> list[str]:
-    """Notes on the checksums of a run."""
-    found = rows.doubts(METRICS_FILE)
+def _doubts(run_dir: Path) -> list[str]:
+    """Notes on the checksum of a run's settings."""
     if settings_intact(run_dir) is False:
-        found.append(f"{CONFIG_FILE} does not match its checksum: it was damaged or edited.")
-    return found
+        return [f"{CONFIG_FILE} does not match its checksum: it was damaged or edited."]
+    return []
 
 
 # Where `chess-lab compare` keeps the runs on its tuning seeds.

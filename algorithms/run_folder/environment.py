@@ -14,8 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.files import replace_json
-from algorithms.run_folder.reading import load_json
+from algorithms.run_folder.atomic_files import load_json, replace_json
 from chess_env.custom_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "rich")

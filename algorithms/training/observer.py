@@ -21,10 +21,10 @@ from algorithms.evaluation.strength import MatchPlay
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder import checkpoint, environment
-from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
 from algorithms.run_folder.console import Display
-from algorithms.run_folder.log import RunLog
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.run_folder.run_log import RunLog
+from algorithms.run_folder.snapshots import Schedule, Snapshots
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.updates.learner import Learner, NonFiniteDump
 from algorithms.updates.training_batch import Targets

@@ -32,13 +32,13 @@ from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.collect import Collected
 from algorithms.rollouts.worker import RolloutWorker, Shard
-from algorithms.run_folder.checkpoint.recorded_state import (
+from algorithms.run_folder.atomic_files import cut
+from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.run_folder.recorded_state import (
     check_temperature,
     not_ours,
     state_of_run,
 )
-from algorithms.run_folder.progress import EvaluatorUsage, Progress
-from algorithms.run_folder.reading import cut
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.updates.learner import Learner, ShardedPasses, WholePasses, make_optimizer
 from chess_env.evaluators import make_evaluator

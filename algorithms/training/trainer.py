@@ -15,9 +15,9 @@ from algorithms.core.metrics import policy_metrics, sample_metrics
 from algorithms.networks.build import out_of_memory
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected
+from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import Display, make_display
-from algorithms.run_folder.going_on import newest_checkpoint
-from algorithms.run_folder.log import ANEW
+from algorithms.run_folder.run_log import ANEW
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.observer import (
     RowReader,

@@ -29,7 +29,7 @@ from algorithms.comparison.executors import add_options, jobs_of, open_executor
 from algorithms.comparison.grid import GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.ray_executor import ClusterError
-from algorithms.run_folder.files import read_json, replace_json
+from algorithms.run_folder.atomic_files import read_json, replace_json
 from benchmarks.records import causes as causes_record
 from benchmarks.records.report import machine, print_table
 

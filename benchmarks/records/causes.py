@@ -13,7 +13,7 @@ from algorithms.collapse import COMPOSITES
 from algorithms.collapse.cause import Cause
 from algorithms.comparison.grid_runs import Outcome
 from algorithms.reports.run_files import read_metrics
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 
 Result = Mapping[str, Any] | None
 """What `chess-lab causes run --json` wrote, and the curve; None where the run is broken."""

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from algorithms.board import training as training_module
 from algorithms.board.policies import BoardPolicies
-from algorithms.run_folder.checkpoint import manifest
+from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator, make_evaluator
 from tests.board.browser import Tab, chromium, tab
@@ -63,7 +63,7 @@ def board(tmp_path_factory: pytest.TempPathFactory, builtin: Evaluator) -> Itera
         "newer": str(folder / "newer"),
     }
     with pytest.MonkeyPatch.context() as later:
-        later.setattr(manifest, "FORMAT", manifest.FORMAT + 1)
+        later.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
         saved_run(folder / "newer", 3)
     Path(names["empty"], "checkpoints").mkdir(parents=True)
     weights = folder / "damaged" / "checkpoints" / "update-00000001" / "model.safetensors"

@@ -15,7 +15,7 @@ from algorithms.comparison.executors import Executor
 from algorithms.comparison.grid_runs import GridResult, GridRun, Outcome
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.run_folder.files import replace_json
+from algorithms.run_folder.atomic_files import replace_json
 
 Curve = Sequence[tuple[float, float]]
 """(held-out regret, held-out entropy) at each evaluation."""

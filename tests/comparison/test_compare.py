@@ -16,7 +16,7 @@ from algorithms.comparison.plan import TRIED_RATES, Plan
 from algorithms.comparison.tuning import TuningError
 from algorithms.config.run import TrainConfig
 from algorithms.networks.settings import DEFAULT_NETWORK, LEARNING_RATES, SIZES
-from algorithms.run_folder.files import closed_object
+from algorithms.run_folder.atomic_files import closed_object
 from tests.comparison.fake_grid import Curve, FakeGrid
 
 BROADER = {"delightful_pg": 1.0}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = (

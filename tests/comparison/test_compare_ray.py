@@ -17,7 +17,7 @@ import pytest
 
 from algorithms.comparison.executors import open_executor
 from algorithms.comparison.ray_executor import ClusterError
-from algorithms.run_folder.files import read_json
+from algorithms.run_folder.atomic_files import read_json
 
 ROOT = Path(__file__).parents[2]
 ENV = {"PYTHONPATH": str(ROOT)}

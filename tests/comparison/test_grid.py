@@ -16,7 +16,7 @@ import pytest
 from algorithms.comparison.executors import LocalProcesses
 from algorithms.comparison.grid import GridError, lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
-from algorithms.run_folder.files import read_json, replace_json
+from algorithms.run_folder.atomic_files import read_json, replace_json
 
 ROOT = Path(__file__).parents[2]
 FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))

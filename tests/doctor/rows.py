@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from algorithms.run_folder.rows import closed_row
 
 UPDATES, EVAL_INTERVAL = 16, 4
 
@@ -108,5 +107,5 @@ def without(rows: Rows, *metrics: str, null: bool = False) -> Rows:
 def write(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """The folder, made, with the rows as its metrics.jsonl."""
     folder.mkdir(parents=True)
-    (folder / "metrics.jsonl").write_bytes(b"".join(closed_row(row) for row in rows))
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder

@@ -20,7 +20,6 @@ from algorithms.evaluation.snapshot_policies import (
     snapshots,
 )
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.checkpoint import manifest
 from algorithms.training.trainer import train
 from tests.training.runs import Watcher, tiny
 
@@ -103,7 +102,7 @@ def test_damaged_and_foreign_ones_are_left_out_with_a_sentence(run_dir: Path) ->
 
 def test_another_version_says_which(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(run_dir / "checkpoints")
-    monkeypatch.setattr(manifest, "FORMAT", 99)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
     with pytest.raises(ValueError, match="holds no policy that can be read.*this version reads 99"):
         snapshots(run_dir)
 

@@ -22,7 +22,7 @@ from algorithms.pretraining.loop import pretrain
 from algorithms.pretraining.supervised import Minibatch, Plateau, Pretraining, StepMeans, Stream
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import RunFolderError, lock_folder
+from algorithms.run_folder.atomic_files import RunFolderError, lock_folder
 from algorithms.updates.learner import NonFiniteError
 from chess_env.observation import NUM_PLANES
 from tests.pretraining.runs import SMALL, Quiet, tiny, tiny_labels

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.reports.run_files import RunRecord, read_run
-from algorithms.run_folder.files import closed_object
-from algorithms.run_folder.rows import closed_row
+from algorithms.run_folder.atomic_files import closed_object
 
 ENVIRONMENT = {
     "started": "2026-11-20T20:00:00+00:00",
@@ -58,8 +57,8 @@ def write_run(
 ) -> Path:
     """The folder, made, with its three files."""
     folder.mkdir(parents=True)
-    lines = [closed_row(values) for values in (learning_rows() if rows is None else rows)]
-    (folder / "metrics.jsonl").write_bytes(b"".join(lines))
+    lines = [f"{json.dumps(values)}\n" for values in (learning_rows() if rows is None else rows)]
+    (folder / "metrics.jsonl").write_text("".join(lines))
     if config is not None:
         (folder / "config.json").write_bytes(closed_object(config))
     (folder / "environment.json").write_text(json.dumps(ENVIRONMENT | dict(environment or {})))

@@ -24,9 +24,6 @@ from algorithms.run_folder.checkpoint import (
     CheckpointError,
     load,
     load_newest,
-    manifest,
-    packing,
-    resumable,
     save,
 )
 
@@ -98,8 +95,8 @@ def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_any_nested_state_survives_packing(value: object) -> None:
     tensors: dict[str, torch.Tensor] = {}
-    packed = packing.pack({"x": value}, tensors)
-    np.testing.assert_equal(packing.unpack(packed, tensors), {"x": value})
+    packed = checkpoint.pack({"x": value}, tensors)
+    np.testing.assert_equal(checkpoint.unpack(packed, tensors), {"x": value})
 
 
 def test_an_object_in_the_state_is_refused_by_its_path(tmp_path: Path) -> None:
@@ -149,7 +146,7 @@ def test_a_damaged_newest_checkpoint_falls_back_with_a_warning(tmp_path: Path) -
 def test_a_newer_format_is_refused_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "FORMAT", 99)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
     path = _save(tmp_path, 1)
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="format 99, this version reads 2"):
@@ -177,7 +174,7 @@ def test_a_pickle_in_place_of_a_file_never_runs(tmp_path: Path) -> None:
         contents[name] = pickle.dumps(Payload())
         (path / name).write_bytes(contents[name])
         # The attacker also rewrites the manifest, so that only the parser stands in the way.
-        (path / "manifest.json").write_bytes(manifest.manifest(contents, update=1, best=False))
+        (path / "manifest.json").write_bytes(checkpoint.manifest(contents, update=1, best=False))
         with pytest.raises(CheckpointError, match="not written by this program"):
             load(path)
     assert not sentinel.exists()
@@ -189,8 +186,41 @@ def test_a_header_that_claims_a_terabyte_is_refused(tmp_path: Path) -> None:
     header = b'{"w":{"dtype":"F32","shape":[250000000000],"data_offsets":[0,1000000000000]}}'
     contents["model.safetensors"] = len(header).to_bytes(8, "little") + header
     (path / "model.safetensors").write_bytes(contents["model.safetensors"])
-    (path / "manifest.json").write_bytes(manifest.manifest(contents, update=1, best=False))
+    (path / "manifest.json").write_bytes(checkpoint.manifest(contents, update=1, best=False))
     with pytest.raises(CheckpointError, match="not written by this program"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"format": 2},
+        {"format": 2, "files": []},
+        {"format": 2, "files": {"model.safetensors": None}},
+        {"format": 2, "files": {"model.safetensors": {"bytes": "3", "sha256": "0"}}},
+    ],
+)
+def test_a_manifest_that_fits_itself_and_says_nothing_of_the_files_is_refused(
+    tmp_path: Path, values: dict[str, object]
+) -> None:
+    path = _save(tmp_path, 1)
+    (path / "manifest.json").write_bytes(checkpoint.closed(values))
+    with pytest.raises(CheckpointError, match="manifest.json"):
+        load(path)
+
+
+@pytest.mark.parametrize("state", [b"[]", b"3", b'{"$tuple": []}'])
+def test_a_state_that_is_no_object_was_not_written_by_this_program(
+    tmp_path: Path, state: bytes
+) -> None:
+    path = _save(tmp_path, 1)
+    contents = {name: (path / name).read_bytes() for name in checkpoint.FILES} | {
+        "state.json": state
+    }
+    (path / "state.json").write_bytes(state)
+    (path / "manifest.json").write_bytes(checkpoint.manifest(contents, update=1, best=False))
+    with pytest.raises(CheckpointError, match="was not written by this program"):
         load(path)
 
 
@@ -260,7 +290,7 @@ def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on
         save(tmp_path, update, weights={}, state={}, best=update == 1)
     process = os.fork()
     if process == 0:
-        monkeypatch.setattr(resumable, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(checkpoint, "point", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         save(tmp_path, 3, weights={}, state={}, best=True)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL

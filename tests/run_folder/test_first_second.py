@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from algorithms.run_folder.files import METRICS_FILE
+from algorithms.run_folder.atomic_files import METRICS_FILE
 from algorithms.run_folder.forks import Forks
 from tests.training.runs import assert_same, final_state, rows_without_time
 

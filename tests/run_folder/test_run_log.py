@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from algorithms.reports.run_files import read_metrics
-from algorithms.run_folder import environment, trackers
-from algorithms.run_folder import log as run_log
-from algorithms.run_folder.files import RunFolderError
-from algorithms.run_folder.log import RunLog
+from algorithms.run_folder import environment, run_log
+from algorithms.run_folder.atomic_files import RunFolderError
+from algorithms.run_folder.run_log import RunLog
 
 
 def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None:
@@ -28,7 +27,7 @@ def test_every_row_is_on_disk_before_the_next_is_written(tmp_path: Path) -> None
     log.write({"step": 1, "policy/entropy": float("nan")})
     text = (tmp_path / "metrics.jsonl").read_text()
     row = json.loads(text.splitlines()[1])
-    assert row.pop("crc32") and row == {"step": 1, "policy/entropy": None}
+    assert row == {"step": 1, "policy/entropy": None}
     log.close()
 
 
@@ -68,7 +67,7 @@ def test_a_second_writer_is_refused_with_the_process_of_the_first(tmp_path: Path
     log = RunLog(tmp_path)
     pid = multiprocessing.current_process().pid
     code = (
-        "import sys; from pathlib import Path; from algorithms.run_folder.log import RunLog\n"
+        "import sys; from pathlib import Path; from algorithms.run_folder.run_log import RunLog\n"
         "RunLog(Path(sys.argv[1]), resume_at=0)"
     )
     root = Path(__file__).parents[2]
@@ -146,7 +145,7 @@ def test_a_tracker_that_hangs_is_left_with_a_warning_and_the_record_is_whole(
     tracker = Recording(lambda _: never.wait())
     monkeypatch.setattr(run_log, "make_tracker", lambda *_: tracker)
     monkeypatch.setattr(
-        run_log, "Mirror", functools.partial(trackers.Mirror, most_waiting=4, most_s=0.2)
+        run_log, "Mirror", functools.partial(run_log.Mirror, most_waiting=4, most_s=0.2)
     )
     log = RunLog(tmp_path, track="wandb")
     why = "4 rows wait for it" if rows == 9 else r"did not end within 0\.2 s"

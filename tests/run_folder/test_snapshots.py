@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from algorithms.reports.page import group_runs
 from algorithms.reports.run_files import read_run
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.checkpoint.manifest import directories, read_manifest
-from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
-from algorithms.run_folder.files import RunFolderError
+from algorithms.run_folder.atomic_files import RunFolderError
+from algorithms.run_folder.checkpoint import directories, read_manifest
+from algorithms.run_folder.snapshots import Schedule, Snapshots
 from algorithms.training.trainer import train
 from tests.run_folder.test_full_disk import files_up_to
 from tests.training.runs import (
@@ -186,7 +186,7 @@ def test_another_value_is_refused_by_name(tmp_path: Path, value: object) -> None
 WRITER = """
 import sys, torch
 from pathlib import Path
-from algorithms.run_folder.checkpoint.snapshots import Schedule, Snapshots
+from algorithms.run_folder.snapshots import Schedule, Snapshots
 snapshots = Snapshots(Path(sys.argv[1]), Schedule(10, 1_000_000))
 for update in range(100_000):
     snapshots.write(update, update, {"w": torch.full((200_000,), float(update))})

@@ -24,7 +24,7 @@ from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import percent_interval
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.files import RunFolderError
+from algorithms.run_folder.atomic_files import RunFolderError
 from algorithms.training.trainer import train
 from tests.training.runs import (
     MOVES_PER_UPDATE,

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.run_folder.files import RunFolderError, refuse_ways_out
+from algorithms.config.files import read_settings
+from algorithms.networks.build import read_weights
+from algorithms.run_folder.atomic_files import RunFolderError, refuse_ways_out
+from algorithms.run_folder.run_log import read_record
 from chess_env.evaluators import make_evaluator
 from tests.commands.lab import Answer, chess_lab
 from tests.trust.stranger import Stranger, follow
@@ -239,3 +242,20 @@ def test_ways_out_are_found_at_any_depth(tmp_path: Path) -> None:
     (deep / "up").symlink_to("../" * 61)  # to what the folder lies in
     with pytest.raises(RunFolderError, match="is a symbolic link to"):
         refuse_ways_out(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "weights.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_nobody_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    readers: dict[str, Callable[[], object]] = {
+        "config.json": lambda: read_settings(path),
+        "metrics.jsonl": lambda: read_record(path),
+        "weights.safetensors": lambda: read_weights(str(path)),
+    }
+    with pytest.raises(ValueError, match="is a pipe or a device|is no file"):
+        readers[name]()

@@ -19,11 +19,11 @@ from algorithms.commands import uci
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.readings import read_run
 from algorithms.config import files as config_file
-from algorithms.config.foreign import LEADING_OUT, Trust
+from algorithms.config.foreign import LEADING_OUT, NO_TRUST, ForeignName, Trust, require_trust
 from algorithms.config.run import TrainConfig
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.run_folder.files import UntrustedError
+from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.training.trainer import train
 from tests.commands.lab import ENV, chess_lab, wrapped_answer
 from tests.trust.stranger import Stranger, follow, offered
@@ -261,3 +261,10 @@ HARMLESS = {
 def test_of_every_setting_that_holds_text_it_is_known_whether_it_leads_out() -> None:
     found = {*texts(TrainConfig(*PRESETS["grpo"])), *texts(PretrainConfig())}
     assert found | {"algorithm.name"} == {*LEADING_OUT, *HARMLESS}
+
+
+def test_of_many_names_from_outside_ten_are_listed() -> None:
+    names = [ForeignName("match.opponents", f"module_{i}:Name", "imports") for i in range(1000)]
+    with pytest.raises(UntrustedError, match="and 990 more names") as refused:
+        require_trust(Path("config.json"), names, NO_TRUST)
+    assert "module_9:Name" in str(refused.value) and len(str(refused.value)) < 1000

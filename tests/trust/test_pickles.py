@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pickle
 import shutil
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from algorithms.config.files import load
@@ -22,7 +26,52 @@ from algorithms.run_folder import checkpoint
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.heldout import read_heldout
 from chess_env.positions.start_positions import read_fens
-from tests.trust.bombs import in_zip, pickled, pickled_array, put_in
+
+
+class _Leaves:
+    """What writes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self.mark), "w")
+
+
+def pickled(mark: Path) -> bytes:
+    """A pickle that makes the file `mark` as soon as it is read."""
+    return pickle.dumps(_Leaves(mark))
+
+
+def in_zip(entries: Mapping[str, bytes]) -> bytes:
+    """A zip archive, packed."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def pickled_array(mark: Path) -> bytes:
+    """An .npy file of Python objects, which is a pickle behind a header."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.array([_Leaves(mark)], object), allow_pickle=True)
+    return file.getvalue()
+
+
+def put_in(checkpoint: Path, name: str, data: bytes) -> None:
+    """None; replaces a file of a checkpoint and makes its manifest fit."""
+    (checkpoint / name).write_bytes(data)
+    values = json.loads((checkpoint / "manifest.json").read_text())
+    del values["sha256"]
+    values["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    values["sha256"] = hashlib.sha256(_canonical(values)).hexdigest()
+    (checkpoint / "manifest.json").write_bytes(_canonical(values))
+
+
+def _canonical(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
+
 
 ARRAYS = ("positions", "offsets", "child_score_cp", "played", "kinds", "legal_ids", "logprobs",
           "update", "temperature", "set_sha256", "slice_of", "slice_names", "evaluator_id", "sha256")  # fmt: skip

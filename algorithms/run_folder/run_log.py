@@ -5,6 +5,7 @@ Every metric name is defined in docs/metrics.md; a test compares that page with 
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import warnings
@@ -12,15 +13,100 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.files import (
+from algorithms.run_folder.atomic_files import (
     METRICS_FILE,
     RunFolderError,
     lock_folder,
-    read_record,
+    parse_json,
+    read_file,
     replace_file,
 )
-from algorithms.run_folder.rows import closed_row, rows_of
 from algorithms.run_folder.trackers import Mirror, make_tracker
+
+MAX_STEP = 2**53  # floats count no further
+# Squares and sums of what is smaller stay finite; no quantity of a run comes near it.
+LARGEST_VALUE = 1e100
+
+
+def read_record(path: Path) -> str:
+    """The text of a file of JSON lines; "" where it is missing.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8, or is no file; the message names it.
+    """
+    try:
+        return read_file(path).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+
+
+def rows_of(text: str, name: str) -> list[tuple[Any, str]]:
+    """(row, its line) for each line of a record; a last line cut by a kill is left out.
+
+    Args:
+        text: of the file, each line a flat object.
+        name: of the file, for messages.
+
+    Raises:
+        ValueError: another line is not JSON; the message names its number.
+    """
+    lines, found = text.splitlines(keepends=True), []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append((_row(line), line))
+        except ValueError:
+            # A part of a flat object has no brace at its end.
+            if number == len(lines) and not line.endswith("\n") and "}" not in line:
+                break
+            raise ValueError(
+                f"{name}, line {number} is damaged: {line[:80]!r}; take the line out"
+            ) from None
+    return found
+
+
+def _row(line: str) -> Any:
+    """The values in a line; older versions wrote a checksum at its end."""
+    row = parse_json(line)
+    if isinstance(row, dict):
+        row.pop("crc32", None)
+    return row
+
+
+def checked_row(row: object, last_step: int, where: str) -> dict[str, float | None]:
+    """The row, its values float, or None for null and beyond `LARGEST_VALUE`.
+
+    Args:
+        row: from `rows_of`.
+        last_step: of the row before it; -1 for the first.
+        where: file and line, for messages.
+
+    Raises:
+        ValueError: it is no flat object of numbers, or not later than the last.
+    """
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
+    for name, value in row.items():
+        if value is not None and not isinstance(value, int | float):
+            raise ValueError(
+                f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
+            )
+    step = row.get("step")
+    number = _finite(step)
+    if number is None or not last_step < number < MAX_STEP or number != int(number):
+        raise ValueError(
+            f"{where}: step is {str(step)[:40]}, expected a whole number above {last_step}: "
+            "were two runs written into one file?"
+        )
+    return {key: _finite(value) for key, value in row.items()}
+
+
+def _finite(value: float | None) -> float | None:
+    # Compared as it is: a whole number may be too long for a float.
+    return float(value) if value is not None and abs(value) <= LARGEST_VALUE else None
+
 
 ANEW = -1
 """The `resume_at` of a run that starts again in its folder: no row is kept."""
@@ -74,13 +160,13 @@ class RunLog:
             raise
 
     def write(self, row: Mapping[str, float]) -> None:
-        """Appends one row with its checksum; NaN and infinity are written as null, which JSON can hold.
+        """Appends one row; NaN and infinity are written as null, which JSON can hold.
 
         Raises:
             RunFolderError: it could not be written whole; the run can go on from its last checkpoint.
         """
         clean = {k: v if math.isfinite(v) else None for k, v in row.items()}
-        self._append(closed_row(clean))
+        self._append(f"{json.dumps(clean)}\n".encode())
         if self._mirror is not None:
             self._mirror.write({k: v for k, v in clean.items() if v is not None})
             self._say_trouble()
@@ -131,8 +217,6 @@ def _holds_a_run(record: Path) -> bool:
 def _cut(path: Path, step: int) -> None:
     """Drops the rows after `step`."""
     rows = rows_of(read_record(path), str(path))
-    if rows.altered:
-        raise RunFolderError(rows.alteration(path))
-    kept = [line for row, line in zip(rows.values, rows.lines, strict=True) if row["step"] <= step]
+    kept = [line for row, line in rows if row["step"] <= step]
     # A full disk may have refused the last line its end.
     replace_file(path, "".join(line.removesuffix("\n") + "\n" for line in kept).encode())

@@ -9,19 +9,10 @@ import os
 import re
 import shutil
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
-
-from algorithms.run_folder.reading import (
-    CONFIG_LIMITS,
-    LONGEST_LINE_BYTES,
-    JsonLimits,
-    load_json,
-    parse_json,
-    read_file,
-    read_lines,
-)
 
 # What lies in every run folder.
 METRICS_FILE = "metrics.jsonl"
@@ -35,7 +26,7 @@ PARTIAL = "partial-"
 _HEAD_BYTES = 82  # with the bracket before it
 # What is left of the head where any one bit of it was flipped.
 _HEAD_TRACE = re.compile(rb'"sha256": "|[0-9a-f]{64}')
-_ROW_LIMITS = JsonLimits(LONGEST_LINE_BYTES, 2)  # who reads a row names a list in place of a number
+_SHOWN = 200
 
 
 class RunFolderError(RuntimeError):
@@ -138,7 +129,7 @@ def object_intact(data: bytes) -> bool | None:
 def settings_intact(run_dir: Path) -> bool | None:
     """`object_intact` of a run's config.json; None also where it is missing or cannot be read."""
     try:
-        return object_intact(read_file(run_dir / CONFIG_FILE, CONFIG_LIMITS.most_bytes))
+        return object_intact(read_file(run_dir / CONFIG_FILE))
     except (OSError, ValueError):
         return None
 
@@ -222,47 +213,66 @@ def lock_folder(
     return file
 
 
-def json_lines(text: str, name: str) -> list[tuple[Any, str]]:
-    """(value, line) for each line of JSON; a last line cut by a kill is left out.
+def cut(text: object) -> str:
+    """`str(text)`, cut behind 200 characters: what messages repeat of an input."""
+    said = str(text)
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}..."
 
-    Args:
-        text: of the file, each line a flat object.
-        name: of the file, for messages.
+
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[IO[bytes]]:
+    """The file, open for reading.
 
     Raises:
-        ValueError: another line is not JSON; the message names its number.
+        OSError: it cannot be opened.
+        ValueError: it is a pipe or a device, from which one might read for ever.
     """
-    lines, found = text.splitlines(keepends=True), []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append((parse_json(line, _ROW_LIMITS), line))
-        except ValueError:
-            # A part of a flat object has no brace at its end.
-            if number == len(lines) and not line.endswith("\n") and "}" not in line:
-                break
-            raise ValueError(
-                f"{name}, line {number} is damaged: {line[:80]!r}; take the line out"
-            ) from None
-    return found
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{cut(path)} is a pipe or a device, a file is needed")
+        yield file
 
 
-def read_record(path: Path) -> str:
-    """The text of a file of JSON lines; "" where it is missing.
+def _without_waiting(path: str, flags: int) -> int:
+    # A pipe would wait for somebody to write into it.
+    return os.open(path, flags | (os.O_NONBLOCK if os.name == "posix" else 0))
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no UTF-8, has a line longer than a mebibyte, or is no file; the message names it.
+        ValueError: it is no file.
+    """
+    with open_file(path) as file:
+        return file.read()
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The values in JSON text; bytes are UTF-8.
+
+    Raises:
+        ValueError: it is no JSON, or nested more deeply than Python reads.
     """
     try:
-        return read_lines(path).decode("utf-8")
-    except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+        return json.loads(data if isinstance(data, str) else data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("values are nested too deeply") from None
+
+
+def load_json(path: Path) -> Any:
+    """The values in a JSON file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON.
+    """
+    return parse_json(read_file(path))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where it is missing, cut by a kill, too large, or no object."""
+    """The object in a file; empty where it is missing, cut by a kill, or no object."""
     try:
         values = load_json(path)
     except (OSError, ValueError):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from algorithms.run_folder.going_on import completed, say_defaults
-from algorithms.run_folder.reading import cut
+from algorithms.run_folder.atomic_files import cut
+from algorithms.run_folder.checkpoint import completed, say_defaults
 
 NEEDED = frozenset(
     {

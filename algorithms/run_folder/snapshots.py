@@ -17,17 +17,17 @@ from typing import Any
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from algorithms.run_folder.checkpoint.manifest import (
+from algorithms.run_folder.atomic_files import remove_whole
+from algorithms.run_folder.checkpoint import (
     WEIGHTS_FILE,
     CheckpointError,
     directories,
     directory_of,
+    plain,
     read_manifest,
     update_of,
     write_directory,
 )
-from algorithms.run_folder.checkpoint.packing import plain
-from algorithms.run_folder.files import remove_whole
 
 SNAPSHOTS = "snapshots"
 """Name of their folder in a run folder."""
