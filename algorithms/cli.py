@@ -15,9 +15,9 @@ from typing import Any
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
 from algorithms.core.checks import canonical, complain, nearest
-from algorithms.core.terminal import printing_visibly
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
+from algorithms.run_folder.terminal import printing_visibly
 
 USAGE = """usage: chess-lab COMMAND [options]
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.core.checks import message_lines
-from algorithms.core.terminal import print_visibly
 from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, make_console, number
+from algorithms.run_folder.terminal import print_visibly
 
 
 class Bar:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from algorithms.core.checks import WIDTH, message_lines
-from algorithms.core.terminal import VisibleText, print_visibly, visible
+from algorithms.run_folder.terminal import VisibleText, print_visibly, visible
 
 Row = Mapping[str, float]
 HISTORY = 8  # evaluations shown in the live table

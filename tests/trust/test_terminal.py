@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.core.terminal import visible
+from algorithms.run_folder.terminal import visible
 from tests.commands.lab import ENV, chess_lab
 from tests.trust.stranger import Stranger
 
