@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from algorithms.config.run import TrainConfig
-from algorithms.run_folder.forks import Forks, kept_forks
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.evaluation.policies import saved_run
+from tests.forks import Forks
 from tests.small import VecOf, make_vec
 
 
@@ -67,10 +67,9 @@ def one_torch_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
     """A process that runs commands of `chess-lab` one after the other, on Linux."""
-    with kept_forks(True) as kept:
-        assert kept is not None
-        kept.append(Forks())
-        yield kept[0]
+    made = Forks()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require
-from algorithms.run_folder.forks import environment_of_runs, launcher
+from algorithms.run_folder.child_processes import environment_of_runs, launcher
 
 WAIT_S = 0.1
 """Longest wait for an event, so that a signal is passed on soon."""

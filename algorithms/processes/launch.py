@@ -26,7 +26,7 @@ import torch
 
 from algorithms.core.checks import complain
 from algorithms.processes.group import Alone, Group, Processes
-from algorithms.run_folder.forks import environment_of_runs, launcher
+from algorithms.run_folder.child_processes import environment_of_runs, launcher
 from algorithms.run_folder.stopping import SIGNALS
 
 FOLDER = "CHESS_LAB_PROCESSES"

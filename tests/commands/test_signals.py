@@ -15,9 +15,9 @@ import pytest
 
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
-from algorithms.run_folder.forks import Forks
 from algorithms.run_folder.stopping import raise_outside_imports, stop_on_signal
 from tests.commands.lab import ENV
+from tests.forks import Forks
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
 ROOT = Path(__file__).parents[2]

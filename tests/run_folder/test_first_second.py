@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from algorithms.run_folder.atomic_files import METRICS_FILE
-from algorithms.run_folder.forks import Forks
+from tests.forks import Forks
 from tests.training.runs import assert_same, final_state, rows_without_time
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")

@@ -1,10 +1,9 @@
-"""Short runs without a slow start: a process that has loaded everything forks itself for each.
+"""Short runs without a slow start, for tests: a process that has loaded everything forks itself for each.
 
-    python -P -m algorithms.run_folder.forks      reads {"arguments": [...], "log": path}, a line each, and answers
-                                                  each with the exit code of `chess-lab ARGUMENTS`
+    python -P -m tests.forks      reads {"arguments": [...], "log": path}, a line each, and answers each with the exit
+                                  code of `chess-lab ARGUMENTS`
 
-For `chess-lab compare --smoke`, whose time would go into importing torch. Linux alone: elsewhere the libraries
-do not survive a fork.
+Linux alone: elsewhere the libraries do not survive a fork.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
+from algorithms.run_folder.child_processes import environment_of_runs, launcher
 
 _CLI = "algorithms.cli"
 _LOADED = (
@@ -35,37 +36,6 @@ _LOADED = (
 )
 _PR_SET_PDEATHSIG = 1
 
-# Pools of libraries, which would have a thread for each core of the machine in every run. The network's threads are
-# a setting of the run, because their number decides how sums are rounded.
-_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-# A grid that is killed outright cannot tell its children, so the kernel does (Linux only; elsewhere
-# they train on to their end, and the lock of their run folder keeps a second process out). It is set
-# in a process between, because code run between fork and exec of a threaded process may hang.
-_DIES_WITH_PARENT = """
-import ctypes, os, signal, sys
-if sys.platform.startswith("linux"):
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
-    if os.getppid() != int(sys.argv[1]):
-        sys.exit(1)  # the grid was gone before
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-def launcher() -> list[str]:
-    """First words of a command whose process shall end with this one."""
-    return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid())]
-
-
-def environment_of_runs() -> dict[str, str]:
-    """Environment variables of the runs, which find this package wherever the grid was started.
-
-    Each pool of a library has one thread, unless its variable is set.
-    """
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**dict.fromkeys(_POOLS, "1"), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
 
 class Forks:
     """Takes the place of `subprocess.Popen`, for one run after the other."""
@@ -73,7 +43,7 @@ class Forks:
     def __init__(self) -> None:
         # PASSIVE as in `chess-lab train`: torch reads it when it is imported.
         self._process = subprocess.Popen(
-            [*launcher(), sys.executable, "-P", "-m", "algorithms.run_folder.forks"],
+            [*launcher(), sys.executable, "-P", "-m", "tests.forks"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
             env={"OMP_WAIT_POLICY": "PASSIVE", **environment_of_runs()},
         )  # fmt: skip
@@ -109,17 +79,6 @@ class Forks:
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
-
-
-@contextlib.contextmanager
-def kept_forks(wanted: bool) -> Iterator[list[Forks] | None]:
-    """A list for `run_grid`, empty at first, whose processes end with the context; None where they are not wanted."""
-    forks: list[Forks] = []
-    try:
-        yield forks if wanted and sys.platform.startswith("linux") else None
-    finally:
-        for each in forks:
-            each.close()
 
 
 def serve() -> None:
