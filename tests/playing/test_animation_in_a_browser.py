@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from algorithms.playing.animation import HOLD, animation_svg
+from algorithms.playing.animation import HOLD, SECONDS, animation_svg
 from tests.playing.test_animation import collapsing
 
 pytestmark = [pytest.mark.slow, pytest.mark.chromium]
@@ -40,11 +40,10 @@ document.body.innerHTML = `<pre id="found">${JSON.stringify(found)}</pre>`;
 def test_the_policies_of_each_time_are_visible_and_no_others(tmp_path: Path) -> None:
     faulty = collapsing([0, 500, 1000], [0.0, 2.0, 6.0])
     cured = collapsing([0, 250], [0.0, 0.1], "cured")
-    seconds = 10.0
-    times = [0.1, 1.9, 2.1, 3.9, 4.1, 7.9, 8.1, 9.9]
+    times = [share * SECONDS for share in (0.01, 0.19, 0.21, 0.39, 0.41, 0.79, 0.81, 0.99)]
     script = LOOK.replace("TIMES", json.dumps(times))
     page = tmp_path / "page.html"
-    svg = animation_svg([faulty, cured], seconds)
+    svg = animation_svg([faulty, cured])
     page.write_text(f"<!doctype html><body>{svg}<script>{script}</script>", encoding="utf-8")
     done = subprocess.run(
         [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000",
@@ -55,7 +54,7 @@ def test_the_policies_of_each_time_are_visible_and_no_others(tmp_path: Path) -> 
     assert match, done.stdout[:2000]
     found = json.loads(match[1])
     for time in times:
-        cursor = min(1.0, time / seconds / (1 - HOLD)) * 1000
+        cursor = min(1.0, time / SECONDS / (1 - HOLD)) * 1000
         shown = [text for text in found[str(time)]["texts"] if "after" in text]
         first = max(moves for moves in (0, 500, 1000) if moves <= cursor)
         second = max(moves for moves in (0, 250) if moves <= cursor)
