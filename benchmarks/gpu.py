@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import dataclasses
 import os
 import statistics
@@ -185,8 +186,8 @@ class Training:
     def flop_of_update(self) -> float:
         """Floating-point operations of one update, by torch's counter; nothing is trained."""
         batch, targets = self.rollout()
-        learner = self.session.learner.copy()  # never compiled: the counter does not see inside
-        learner.behaviour = learner.policy
+        # A copy is never compiled: the counter does not see inside.
+        learner = copy.deepcopy(self.session.learner)
         with FlopCounterMode(display=False) as counter:
             update(learner, batch, targets)
         return float(counter.get_total_flops())
