@@ -68,7 +68,7 @@ class LabelConfig:
         shard_size: positions in one file.
         label_seed: seeds starts and walks; runs that share it can share `labels_dir`.
         labels_dir: folder of the shards; None means `labels` in the run folder.
-        pgn: a file of games (.pgn or .pgn.zst) to learn from in place of an evaluator.
+        pgn: a file of games (.pgn; packed as .zst, .gz, .bz2 or .xz) to learn from in place of an evaluator.
         min_rating: games in which either player has a lower rating, or none, are left out; 0 takes all.
         skip_plies: plies at the start of each game that are not learned from.
     """

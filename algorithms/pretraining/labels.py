@@ -262,10 +262,13 @@ class PgnLabels:
         if stopped():  # perhaps before the first usable position, which is no fault of the file
             return None
         if total == 0:
+            remedy = (
+                "lower --min-rating or --skip-plies" if games.low_rated else "lower --skip-plies"
+            )
             raise ValueError(
-                f"{self.path} holds no usable position ({games.line() or 'it is empty'}"
-                f"{'; ' + file.ended_early if file.ended_early else ''}): lower --min-rating or "
-                "--skip-plies, or give another file"
+                f"{self.path} holds no usable position ({games.line() or 'no game is in it'}"
+                f"{'; ' + file.ended_early if file.ended_early else ''}): "
+                f"{remedy + ', or ' if games.games else ''}give another file"
             )
         if held:
             self._put(index, waiting, held, counts)
@@ -319,7 +322,7 @@ def games_identity(config: LabelConfig, path: Path) -> dict[str, Any]:
             tail = file.read()
     except OSError as error:
         raise ValueError(
-            f"games {str(path)!r} cannot be read ({error.strerror}): give a .pgn or .pgn.zst file"
+            f"games {str(path)!r} cannot be read ({error.strerror}): give a .pgn file, plain or packed"
         ) from error
     return {
         "kind": "pgn",

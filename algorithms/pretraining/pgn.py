@@ -1,49 +1,47 @@
-"""Positions and the moves played in them, from a .pgn or .pgn.zst file of any size, read once.
+"""Positions and the moves played in them, from a file of games of any size, read once.
 
 The file is cut into games line by line. A comment may hold anything, a line that looks like a header among it; so
 what is open is followed. Damage stays where it is: a game's text ends where the next one begins, whatever stands
-before it. (`chess.pgn` alone reads a game in German notation wrongly, and without an error.) Games are filtered by
-rating, and all damage is counted.
+before it. A word is understood as a whole or ends its game (`chess.pgn` finds the pawn move f3 in `Sf3`). Games are
+filtered by rating, and all damage is counted.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import chess
 import chess.pgn
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.moves import move_to_action
 from chess_env.positions.heldout import heldout_hashes
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
-from chess_env.rules.rules import (
-    ONGOING,
-    apply_batch,
-    hash_batch,
-    legal_actions_batch,
-    status_batch,
-)
+from chess_env.rules.rules import ONGOING, hash_batch, legal_actions_batch, status_batch
+from chess_env.rules.san import ENGLISH, encoded, letters_of, read_moves
 
 Place = Literal["this game", "another game", "no game"]
 _HEADER = re.compile(r"\[\s*([A-Za-z0-9]\w*)")  # not "[%clk ...", which belongs to a comment
 _WHOLE_HEADER = re.compile(r'\[\s*([A-Za-z0-9]\w*)\s+".*"\s*\]\s*$')
 _COMMENT = re.compile(r"\{[^}]*\}")
 _ANY_COMMENT = re.compile(r"(\{)[^}]*(\}?)|;.*", re.DOTALL)
-_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_RESULTS = frozenset(["1-0", "0-1", "1/2-1/2", "*", "1/2", "1:0", "0:1", "1/2:1/2"])
+# Other signs for the same, and signs without width.
+_PLAIN = str.maketrans(
+    {**dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"), "×": "x", "х": "x", "½": "1/2", "…": "...",
+     **dict.fromkeys("\ufe0e\ufe0f\u200b\u2060\ufeff")}
+)  # fmt: skip
 _FIRST_MOVE = re.compile(r"\s*1\s*\.(?!\s*[.\d])")  # not "1... e5", which goes on after a comment
-_SAN = r"[NBKRQ]?[a-h]?[1-8]?[-x]?[a-h][1-8]|O-O|0-0"
-_ANY_MOVE = re.compile(rf"\b(?:{_SAN})")
+_SAN = r"(?:[^\W\d_a-z]{1,2}|[♔-♟]\ufe0e?)?[a-h]?[1-8]?[-x:]?[a-h][1-8]|O-O|0-0"
+_ANY_MOVE = re.compile(rf"(?<!\w)(?:{_SAN})")
 _MOVE = re.compile(rf"\s*(?:\d+\s*\.|{_SAN})")
-_CHUNK_BYTES = 1 << 16
 _BYTE_ORDER_MARK = "\ufeff"  # also in the middle, of files that were put one behind the other
 
 
@@ -103,16 +101,19 @@ class GameLines:
         if not text or text.isspace():
             self._behind_headers |= self._headers and not line.isspace()
             return False
+        if not (self._headers or self._moves or _MOVE.match(text)):
+            return False  # words in front of the first game
         begins = self._depth == 0 and self._moves_begin(text)
         if begins:
             self._begin()
         self._behind_headers = self._moves = True
-        self._played = self._played or _ANY_MOVE.search(text) is not None
+        main_line = re.sub(r"\([^()]*\)", " ", text) if "(" in text else text
+        self._played = self._played or _ANY_MOVE.search(main_line) is not None
         self._after_blank = False
         if "(" in text or ")" in text:
             for bracket in re.findall("[()]", text):
                 self._depth = max(0, self._depth + (1 if bracket == "(" else -1))
-        self._over = self._depth == 0 and text.rsplit(None, 1)[-1] in _RESULTS
+        self._over = self._depth == 0 and text.rsplit(None, 1)[-1].translate(_PLAIN) in _RESULTS
         return begins
 
     def _moves_begin(self, text: str) -> bool:
@@ -144,43 +145,33 @@ class PgnFile:
     """A file of games, from its beginning to its end or to where it is damaged.
 
     Args:
-        path: .pgn, or .pgn.zst.
+        path: of the file, plain or packed; its first bytes say which.
 
     Raises:
-        ValueError: it cannot be opened.
-        ModuleNotFoundError: .zst without the package zstandard; the message says how to install it.
-
-    Attributes:
-        size_bytes: of the file on disk.
-        ended_early: why the file could not be read to its end; "" where it could.
+        ValueError: it cannot be opened, or is no text.
+        ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
     """
 
     def __init__(self, path: Path) -> None:
-        self.ended_early = ""
-        try:
-            self._file = path.open("rb")
-        except OSError as error:
-            raise ValueError(
-                f"games {str(path)!r} cannot be read ({error.strerror}): give a .pgn or .pgn.zst file"
-            ) from error
-        self.size_bytes = os.fstat(self._file.fileno()).st_size
-        try:
-            raw: Any = _Unzst(self._file, path, self) if path.suffix == ".zst" else self._file
-        except BaseException:
-            self._file.close()
-            raise
-        self._text = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", errors="replace")
+        self._file = TextFile(path, "games")
+        self.size_bytes = self._file.size_bytes
+        self.close = self._file.close
+
+    @property
+    def ended_early(self) -> str:
+        """Why the file could not be read to its end; "" where it could."""
+        return self._file.ended_early
 
     @property
     def bytes_read(self) -> int:
         """How far the file on disk has been read."""
-        return self._file.tell()
+        return self._file.bytes_read
 
     def games(self) -> Iterator[str]:
         """The text of each game: its headers and what follows up to the next game."""
         lines: list[str] = []
         where = GameLines()
-        for raw in self._text:
+        for raw in self._file:
             line = raw.removeprefix(_BYTE_ORDER_MARK)
             place = where.place(line)
             if place == "no game":
@@ -192,74 +183,11 @@ class PgnFile:
         if lines:
             yield "".join(lines)
 
-    def close(self) -> None:
-        """Closes the file."""
-        self._text.close()
-        self._file.close()
-
-
-class _Unzst(io.RawIOBase):
-    """The unpacked bytes of a zstd file; what is readable of a damaged one, and why it ended."""
-
-    def __init__(self, file: Any, path: Path, owner: PgnFile) -> None:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise ModuleNotFoundError(
-                f"{str(path)!r} is packed, and reading it needs the package zstandard ({error}): "
-                'run pip install -e ".[pgn]" in the clone, or unpack the file'
-            ) from error
-        self._unpacker, self._error = zstandard.ZstdDecompressor(), zstandard.ZstdError
-        self._file, self._path, self._owner = file, path, owner
-        self._frame: Any = None
-        self._packed, self._unpacked = b"", memoryview(b"")
-        self._began = False
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Number of bytes put into `buffer`; 0 at the end.
-
-        Raises:
-            ValueError: zstd cannot unpack the file from its beginning.
-        """
-        while not self._unpacked and not self._owner.ended_early:
-            self._packed = self._packed or self._file.read(_CHUNK_BYTES)
-            if not self._packed:
-                if self._frame is not None:
-                    self._owner.ended_early = "the .zst ends in the middle of a frame"
-                break
-            self._unpack()
-        piece = self._unpacked[: len(buffer)]
-        buffer[: len(piece)] = piece
-        self._unpacked = self._unpacked[len(piece) :]
-        return len(piece)
-
-    def _unpack(self) -> None:
-        self._frame = self._frame or self._unpacker.decompressobj()
-        try:
-            self._unpacked = memoryview(self._frame.decompress(self._packed))
-        except self._error as error:
-            if not self._began:
-                raise ValueError(
-                    f"games {str(self._path)!r} cannot be unpacked by zstd ({error}): name a plain file .pgn, fetch "
-                    "a damaged one again, and unpack one that wants more memory with `zstd --long=31 -d`"
-                ) from error
-            self._owner.ended_early = f"the .zst is damaged ({error})"
-            return
-        self._began = self._began or len(self._unpacked) > 0
-        # Files may be several frames, one behind the other.
-        at_end = self._frame.eof
-        self._packed = self._frame.unused_data if at_end else b""
-        self._frame = None if at_end else self._frame
-
 
 _DECIDES_START = re.compile(r"\[\s*(FEN|SetUp|Variant)\b", re.IGNORECASE)
 _LATER_MOVE = re.compile(r"\s*(?!0*1\s*\.)\d+\s*\.")
 
-_STANDARD = {name.lower() for name in chess.Board.aliases}
+_STANDARD = {"", "?", "-", *(name.lower() for name in chess.Board.aliases)}
 
 
 @dataclasses.dataclass
@@ -272,12 +200,14 @@ class GameCounts:
         low_rated: left out, because a player's rating is below the limit or not given.
         variants: left out, because they are not standard chess.
         bad_starts: left out, because their start position is damaged, missing or illegal.
-        illegal_moves: games with a move that is illegal or no move; what is before it is used.
+        illegal_moves: games with a move that is illegal, or may be two; what is before it is used.
         after_result: games with moves behind their result in the same line; what is before is used.
         truncated: games without a result at their end; all but their last move, which may be cut, is
             used.
         broken_headers: header lines that are damaged.
-        unreadable: games that the parser gave up; the part that it had read is used.
+        unreadable: games with a word that is not understood as a whole; what is before it is used.
+        unknown_letters: games of these, in which that word may be a move in piece letters of another language.
+        other_letters: games that are read in piece letters of another language than English.
         held_out: positions left out, because they are in the held-out table.
         ended_early: 1 where the file itself is damaged or cut; what is before that is used.
     """
@@ -292,96 +222,111 @@ class GameCounts:
     truncated: int = 0
     broken_headers: int = 0
     unreadable: int = 0
+    unknown_letters: int = 0
+    other_letters: int = 0
     held_out: int = 0
     ended_early: int = 0
 
     def line(self) -> str:
         """The counts that are not 0, for people."""
         found = {name: count for name, count in dataclasses.asdict(self).items() if count}
-        return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.items())
+        text = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.items())
+        return f"{text} (piece letters of another language?)" if self.unknown_letters else text
 
 
-class _Moves(chess.pgn.BaseVisitor[None]):
-    """Collects the main line of one game.
+class Movetext(NamedTuple):
+    """The main line of a game as it is written.
 
     Attributes:
-        start: the board before the first move; None where the game is left out.
-        actions: of the moves, up to the first that cannot be read.
-        broken: whether there was such a one.
+        words: its moves, each understood as far as that it is one.
         ended: whether a result was read.
         goes_on: whether moves stand behind it.
+        unreadable: whether the line is cut at a word that is not understood.
     """
 
-    def __init__(self, min_rating: int, counts: GameCounts, *, bad_start: bool) -> None:
-        self._min_rating, self._counts, self._bad_start = min_rating, counts, bad_start
-        self._headers = chess.pgn.Headers({})
-        self.start: chess.Board | None = None
-        self.actions: list[int] = []
-        self.broken = self.ended = self.goes_on = False
+    words: list[str]
+    ended: bool
+    goes_on: bool
+    unreadable: bool
 
-    def begin_headers(self) -> chess.pgn.Headers:
-        """The headers, kept for `end_headers`."""
-        return self._headers
 
-    def visit_header(self, tagname: str, tagvalue: str) -> None:
-        """Keeps a header; a name that python-chess refuses is none that is read here."""
-        self._headers[tagname] = tagvalue
+_TOKEN = re.compile(
+    r"\{[^}]*(?:\}|\Z)|;[^\n]*|\[[^\]\n]*\]?|[()]|\n[ \t]*(?=\n)|\d+\s*\.+"
+    r"|[^\s(){};\[]+(?:(?<=[a-h][18])\([^\W\d_]\)[^\s(){};\[]*)?"
+)
+_SKIPPED = re.compile(r"[^\w]+|\d+|\$\d{1,3}|N|D|e\.?p\.?")
 
-    def end_headers(self) -> chess.pgn.SkipType | None:
-        """SKIP where the game is not wanted."""
-        counts, headers = self._counts, self._headers
-        if headers.get("Variant", "Standard").lower() not in _STANDARD:
-            counts.variants += 1
-        elif self._bad_start or (headers.get("SetUp") == "1" and "FEN" not in headers):
-            counts.bad_starts += 1
-        elif not self._rated():
-            counts.low_rated += 1
-        else:
-            return None
-        return chess.pgn.SKIP
 
-    def _rated(self) -> bool:
-        for name in ("WhiteElo", "BlackElo"):
-            text = self._headers.get(name, "").strip()
-            rating = int(text) if re.fullmatch(r"[0-9]{1,5}", text) else -1
-            if self._min_rating > 0 and rating < self._min_rating:
-                return False
-        return True
+def read_movetext(text: str) -> Movetext:
+    """The main line in what stands behind a game's headers: no comments, no variations.
 
-    def visit_board(self, board: chess.Board) -> None:
-        """Keeps the start."""
-        if self.start is None:
-            self.start = board.copy()
+    Behind an empty line it goes on where the next word is the number of the move that is due.
+    """
+    if not text.isascii():
+        text = text.translate(_PLAIN)
+    words: list[str] = []
+    depth = plies = before = (
+        0  # plies: by the last number that was read, with `before` words before it
+    )
+    ended = after_blank = False
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        first = token[0]
+        if first in "{;[":
+            continue
+        if first == "(":
+            depth += 1
+        elif first == ")":
+            depth = max(0, depth - 1)
+        elif first == "\n":
+            if depth:
+                break
+            after_blank = len(words) > 0
+        elif depth:
+            continue
+        elif token[-1] == "." and first.isdecimal():
+            number = token.rstrip(". \t\n")
+            at = 2 * int(number[-4:]) + (token.count(".") > 1)
+            if after_blank and at != plies + len(words) - before:
+                break
+            plies, before, after_blank = at, len(words), False
+        elif token in _RESULTS:
+            ended = True
+        elif letters_of(token) is not None:
+            if ended or after_blank:
+                return Movetext(words, ended, goes_on=ended, unreadable=False)
+            words.append(token)
+        elif not ended and not _SKIPPED.fullmatch(token):
+            # The last word of a file that is cut may be half a move.
+            return Movetext(words, ended, False, unreadable=found.end() < len(text.rstrip()))
+    return Movetext(words, ended, goes_on=False, unreadable=False)
 
-    def visit_move(self, board: chess.Board, move: chess.Move) -> None:
-        """Keeps a move of the main line: variations are skipped."""
-        if self.ended:  # of another game, whose beginning was not seen
-            self.goes_on = True
-            return
-        if self.broken:  # a stray bracket makes the parser go on behind an illegal move
-            return
-        if not move:  # a null move leaves no game to go on with
-            self.broken = True
-            return
-        self.actions.append(move_to_action(move, board.turn))
 
-    def begin_variation(self) -> chess.pgn.SkipType:
-        """SKIP."""
-        return chess.pgn.SKIP
+_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"((?:[^"\\]|\\.)*)"\s*\]\s*')
 
-    def visit_result(self, result: str) -> None:
-        """Notes that the game is whole."""
-        self.ended = True
 
-    def handle_error(self, error: Exception) -> None:
-        """Ends the main line, without a message for each of millions of games."""
-        if self.ended:
-            self.goes_on = True
-        else:
-            self.broken = True
-
-    def result(self) -> None:
-        """Nothing; the attributes are the result."""
+def read_headers(lines: list[str]) -> tuple[dict[str, str], int, list[str]]:
+    """(values by name in lower case, number of lines that they take, lines that begin as headers and are none)."""
+    headers: dict[str, str] = {}
+    broken, count = [], 0
+    for line in lines:
+        if line.strip() and not line.startswith(("[", ";", "%")):
+            break
+        count += 1
+        if line.startswith("["):
+            at = 0
+            while tag := _TAG.match(line, at):
+                headers[tag[1].lower()] = tag[2]
+                at = tag.end()
+            if at == len(line) or line[at] == ";":
+                continue
+            # A quotation mark in a name is no harm, unless there are several headers.
+            loose = chess.pgn.TAG_REGEX.match(line)
+            if loose is None or _HEADER.search(loose[2]):
+                broken.append(line)
+            else:
+                headers[loose[1].lower()] = loose[2]
+    return headers, count, broken
 
 
 def read_positions(
@@ -398,17 +343,15 @@ def read_positions(
         skip_plies: at the beginning of each game.
         counts: the games are added to it.
     """
-    held_out = np.fromiter(heldout_hashes(), np.uint64)
+    held_out = heldout_hashes()
     for text in file.games():
         counts.games += 1
         game = _parse(text, min_rating, counts)
         if game is None:
             yield np.zeros((0, 8), np.uint64), np.zeros(0, np.int16)
             continue
-        start, actions = game
-        path = _path(start, actions)
-        positions, played = path[skip_plies:], np.array(actions, np.int16)[skip_plies:]
-        known = np.isin(hash_batch(positions), held_out)
+        positions, played = (row[skip_plies:] for row in game)
+        known = np.array([key in held_out for key in hash_batch(positions).tolist()], bool)
         counts.held_out += int(known.sum())
         _, num_legal = legal_actions_batch(positions)
         wanted = ~known & (num_legal >= 2) & (status_batch(positions) == ONGOING)
@@ -417,55 +360,61 @@ def read_positions(
     counts.ended_early = int(bool(file.ended_early))
 
 
-def _path(start: Positions, actions: list[int]) -> Positions:
-    """uint64 `[n, 8]`: the positions in which the actions were played."""
-    path = np.empty((len(actions), 8), np.uint64)
-    path[0] = start
-    for ply, action in enumerate(actions[:-1]):
-        path[ply + 1] = apply_batch(path[ply : ply + 1], np.array([action]))[0]
-    return path
-
-
-def _parse(text: str, min_rating: int, counts: GameCounts) -> tuple[Positions, list[int]] | None:
-    """(start, actions of the main line) of a game, or None where it is left out or has no move."""
-    broken_headers = _broken_headers(text)
-    counts.broken_headers += len(broken_headers)
-    bad_start = any(_DECIDES_START.match(line) for line in broken_headers)
-    bad_start |= _LATER_MOVE.match(text) is not None  # the end of a game whose beginning is lost
-    moves = _Moves(min_rating, counts, bad_start=bad_start)
-    try:
-        chess.pgn.read_game(io.StringIO(text), Visitor=lambda: moves)
-    except ValueError:  # such as a comment mark of thousands of digits
-        counts.unreadable += 1
-        moves.ended = True
-    if moves.start is None:
-        # Wanted by its headers, and yet without a board: the parser refused the start position.
-        counts.bad_starts += moves.broken
-        return None
-    if moves.start.chess960:
+def _parse(
+    text: str, min_rating: int, counts: GameCounts
+) -> tuple[Positions, NDArray[np.int16]] | None:
+    """(positions, actions of the main line) of a game, or None where it is left out or has no move."""
+    lines = text.splitlines(keepends=True)
+    headers, behind, broken = read_headers(lines)
+    counts.broken_headers += len(broken)
+    if headers.get("variant", "").strip().lower() not in _STANDARD:
         counts.variants += 1
         return None
+    bad_start = any(_DECIDES_START.match(line) for line in broken)
+    bad_start |= _LATER_MOVE.match(text) is not None  # the end of a game whose beginning is lost
+    if bad_start or (headers.get("setup") == "1" and "fen" not in headers):
+        counts.bad_starts += 1
+        return None
+    if not _rated(headers, min_rating):
+        counts.low_rated += 1
+        return None
     try:
-        start = parse_fen(moves.start.fen())
+        start = _start(headers.get("fen", chess.STARTING_FEN))
     except ValueError:
         counts.bad_starts += 1
         return None
-    counts.illegal_moves += moves.broken
-    counts.after_result += moves.goes_on
-    if not (moves.broken or moves.ended):
+    if start is None:
+        counts.variants += 1
+        return None
+    written = read_movetext("".join(lines[behind:]))
+    read = read_moves(start, written.words)
+    num_moves = len(read.actions)
+    counts.other_letters += read.letters not in (None, ENGLISH)
+    counts.after_result += written.goes_on
+    if num_moves < len(written.words):
+        not_understood = read.letters is None or encoded(written.words[num_moves], ENGLISH) is None
+        counts.unreadable += not_understood
+        counts.unknown_letters += not_understood
+        counts.illegal_moves += not not_understood
+    elif written.unreadable:
+        counts.unreadable += 1
+    elif not written.ended:
         counts.truncated += 1
-        moves.actions = moves.actions[:-1]
-    return (start, moves.actions) if moves.actions else None
+        num_moves -= 1
+    return (read.positions[:num_moves], read.actions[:num_moves]) if num_moves > 0 else None
 
 
-def _broken_headers(text: str) -> list[str]:
-    """Lines in front of the moves that begin as headers and are none."""
-    broken = []
-    for line in text.splitlines():
-        if line.isspace() or not line:
-            continue
-        if not line.startswith("["):
-            break
-        if not chess.pgn.TAG_REGEX.match(line):
-            broken.append(line)
-    return broken
+@lru_cache(maxsize=64)
+def _start(fen: str) -> Positions | None:
+    """uint64 [8]: the position, without castling rights that cannot be; None where it is one of Chess960."""
+    board = chess.Board(fen)
+    return None if board.has_chess960_castling_rights() else parse_fen(board.fen())
+
+
+def _rated(headers: dict[str, str], min_rating: int) -> bool:
+    for name in ("whiteelo", "blackelo"):
+        text = headers.get(name, "").strip()
+        rating = int(text) if re.fullmatch(r"[0-9]{1,5}", text) else -1
+        if min_rating > 0 and rating < min_rating:
+            return False
+    return True

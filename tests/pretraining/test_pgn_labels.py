@@ -175,10 +175,13 @@ def test_a_file_in_the_place_of_the_labels_is_named_before_any_work(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("g.pgn", b"", "holds no usable position \\(it is empty\\)"),
+        ("g.pgn", b"", "\\(no game is in it\\): give another file"),
         ("g.pgn", b"\xff\xfe\x00 no games here", "holds no usable position"),
         ("g.pgn", str(random_game(1, ratings=("900", "900"))).encode(), "low rated 1"),
-        ("g.pgn.zst", b"1. e4 e5 1-0\n", "cannot be unpacked by zstd"),
+        ("g.pgn.zst", zstandard.compress(b"x")[:4] + b"\xff" * 20, "cannot be unpacked as .zst"),
+        ("g.pgn", b"PK\x03\x04" + b"x" * 99, "is a .zip file: unpack it"),
+        ("g.pgn", bytes(range(99)), "is no text file"),
+        ("g.pgn", b"Dear reader,\n\nno game is here\n", "no game is in it"),
         ("g.pgn.zst", zstandard.compress(b"x" * 1_000)[:9], "ends in the middle of a frame"),
     ],
 )
@@ -212,6 +215,6 @@ def test_without_zstandard_a_packed_file_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    (tmp_path / "g.pgn.zst").write_bytes(b"")
+    (tmp_path / "g.pgn.zst").write_bytes(zstandard.compress(b"1. e4"))
     with pytest.raises(ModuleNotFoundError, match=r'pip install -e "\.\[pgn\]"'):
         PgnFile(tmp_path / "g.pgn.zst")
