@@ -10,7 +10,7 @@ A source is named by a spec, `make_start_positions(spec)`:
                            decided positions on purpose (`phase_mix.py`)
 `decided`                  one side is far ahead, up to a bare king against several queens
                            (`phase_mix.py`)
-`fens:PATH`                a text file, one FEN a line (blank lines and lines starting with # skipped)
+`fens:PATH`                a text file, one FEN or EPD a line (blank lines and lines of comments, # or ;, skipped)
 `module:Name`              a class of your own with `sample(rng)`, made without arguments
 `0.7*SPEC+0.3*SPEC`        a mixture: each position comes from the first source with a chance of .7
 =========================  ==========================================================================
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -34,6 +35,7 @@ from chess_env.evaluators import Evaluator
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import DecidedPositions, PhaseMix
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.random_play import random_walk
@@ -178,30 +180,49 @@ def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
     return PositionList(name, np.array(list(positions.values()), np.uint64))
 
 
+_FEN = re.compile(r"(\S+\s+[wb]\s+\S+?\s+[-a-h1-8]+)(?:\s+(\d+)(?:\s+(\d+))?)?(?=[\s;,]|$)\s*(.*)")
+_COMMENT_SIGNS = ("#", ";", "%", "//")
+_QUOTED = re.compile(r'"[^"]*"?')
+
+
 def read_fens(path: str | Path) -> Positions:
-    """uint64 [K, 8]: the positions of a file with one FEN a line, without those of the held-out table.
+    """uint64 [K, 8]: the positions of a file with one FEN or EPD a line, without those of the held-out table.
+
+    Of the operations of an EPD hmvc and fmvn give the clocks, and the others are passed over.
 
     Raises:
         ValueError: Unreadable file, an illegal or finished position (names the line), or nothing left.
     """
     path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise ValueError(
-            f"cannot read position file {shown(str(path))} ({why}); give a UTF-8 text file with one FEN a line"
-        ) from error
-    fens = ((number, line.strip()) for number, line in enumerate(lines, start=1))
+    with closing(TextFile(path, "position file")) as file:
+        lines = [line.strip(" \t\r\n\x1a\ufeff") for line in file]
+        if file.ended_early:
+            raise ValueError(f"position file {shown(str(path))}: {file.ended_early}")
     positions = [
-        _position(fen, f"{path}, line {number}")
-        for number, fen in fens
-        if fen and not fen.startswith("#")
+        _position(_as_fen(line), f"{path}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line and not line.startswith(_COMMENT_SIGNS)
     ]
     positions = [position for position in positions if not is_heldout(position)]
     if not positions:
-        raise ValueError(f"{path} holds no usable position: expected one FEN a line")
+        raise ValueError(f"{path} holds no usable position: expected one FEN or EPD a line")
     return np.stack(positions)
+
+
+def _as_fen(line: str) -> str:
+    """The FEN in a line of a position file; the line itself where it is neither FEN nor EPD."""
+    found = _FEN.fullmatch(line)
+    if found is None:
+        return line
+    position, halfmove, fullmove, rest = found.groups()
+    operations = [each.split() for each in _QUOTED.sub('""', rest).split(";")]
+    # What stands there is an operation or a note; "moves e2e4 e7e5" would make it another position.
+    first = next(iter(operations[0]), "#")
+    if first == "moves" or not (first[0].isalpha() or first[0] in "#[|,"):
+        return line
+    clocks = {words[0]: words[1] for words in operations if len(words) == 2}
+    halfmove, fullmove = clocks.get("hmvc", halfmove or "0"), clocks.get("fmvn", fullmove or "1")
+    return f"{' '.join(position.split())} {halfmove} {fullmove}"
 
 
 def _position(fen: str, where: str) -> Positions:

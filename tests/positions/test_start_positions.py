@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -173,16 +175,52 @@ def test_a_fen_file_is_read_with_comments_and_without_held_out_positions(tmp_pat
     assert len({to_fen(position) for position in draw(f"fens:{path}@fixed=1,seed=0", 20)}) == 1
 
 
+BOOK = (
+    ("2rr3k/pp3pp1/1nnqbN1p/3pN3/2pP4/2P3Q1/PPB4P/R4RK1 w - -", 'bm Qg6; id "made.001";', "0 1"),
+    ("rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq -", 'c0 "a; hmvc 9; b";', "0 1"),
+    ("4k3/8/8/8/8/8/4P3/4K3 b - -", 'hmvc 3; fmvn 17; c1 "x;"', "3 17"),
+    ("4k3/8/8/8/8/8/4P3/3K4 w - -", "7 21 ; acd 12", "7 21"),
+    ("4k3/8/8/8/8/8/4P3/2K5 w - -", "", "0 1"),
+    ("4k3/8/8/8/8/8/4P3/1K6 w - -", "0 1;", "0 1"),
+    ("4k3/8/8/8/8/8/4P2P/1K6 w - -", "0 1 [0.5]", "0 1"),
+    ("4k3/8/8/8/8/8/4P1P1/1K6  w\t-  -", "ce 12 # won", "0 1"),
+)
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda text: text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode("utf-8-sig"),
+        lambda text: text.encode("latin-1"),
+        lambda text: text.encode("utf-16"),
+        lambda text: gzip.compress(text.encode()),
+    ],
+)
+def test_an_epd_book_is_read_and_its_clocks_are_used(
+    tmp_path: Path, encode: Callable[[str], bytes]
+) -> None:
+    lines = [f"{position} {operations}" for position, operations, _ in BOOK]
+    path = tmp_path / "book.epd"
+    path.write_bytes(encode("; by Müller\n% a line\n// another\n\n" + "\n".join(lines) + "\n"))
+    fens = {to_fen(position) for position in draw(f"fens:{path}", 300)}
+    assert fens == {f"{' '.join(position.split())} {clocks}" for position, _, clocks in BOOK}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (chess.STARTING_FEN + " moves e2e4\n", "line 1: illegal FEN"),
         (chess.STARTING_FEN + "\n4k3/8/8/8/8/8/8/8 w - - 0 1\n", "line 2: illegal FEN"),
         (
             "4k3/8/8/8/8/8/8/4K3 w - - 0 1\n",
             "line 1: the game is already over.*insufficient_material",
         ),
         ("# nothing\n", "holds no usable position"),
-        (b"\xff\xfe\x00", "cannot read position file"),
+        (b"\xff\xfe\x00", "line 1: illegal FEN"),
+        (bytes(range(99)), "is no text file"),
+        (chess.STARTING_FEN.replace(" 0 1", " hmvc x;") + "\n", "line 1: .*whole numbers"),
+        (chess.STARTING_FEN.replace("KQkq", "KQkq e4 e5") + "\n", "line 1: illegal FEN"),
     ],
 )
 def test_a_bad_fen_file_is_an_error_that_names_the_line(
@@ -195,7 +233,7 @@ def test_a_bad_fen_file_is_an_error_that_names_the_line(
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot read position file .*none.txt"):
+    with pytest.raises(ValueError, match=r"position file .*none.txt. cannot be read"):
         make_start_positions(f"fens:{tmp_path / 'none.txt'}")
 
 
