@@ -55,14 +55,23 @@ _KNOWN = ("auto", "stockfish", "builtin", "ray")
 _said: set[str] = set()
 
 
+# A comma ends a value only before another setting, so that a path may hold both; quotes hold any value together.
+_SETTING = re.compile(
+    rf"""\s*(?P<key>\w+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>.*?))\s*"""
+    rf"""(?:,(?=\s*(?:{"|".join(_KINDS)})\s*=)|$)""",
+    re.DOTALL,
+)
+
+
 def _parse_settings(name: str, text: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    for item in re.split(r",(?=\s*\w+=)", text) if text else []:
-        key, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or key not in _KINDS:
-            raise ValueError(
-                f"evaluator {shown(name)}: unknown setting {shown(item)}; expected {', '.join(_KINDS)}, as in {_NAMES}"
-            )
+    at = 0
+    while at < len(text):
+        found = _SETTING.match(text, at)
+        if found is None or found["key"] not in _KINDS:
+            raise _unknown(name, text[at:])
+        at = found.end()
+        key, value = found["key"], found["double"] or found["single"] or found["bare"] or ""
         if key in settings:
             raise ValueError(f"evaluator {shown(name)}: {key} is given twice")
         kind = _KINDS[key]
@@ -71,11 +80,20 @@ def _parse_settings(name: str, text: str) -> dict[str, Any]:
                 {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
             )
         except (ValueError, KeyError):
+            if re.search(r",\s*\w+\s*=", value):
+                raise _unknown(name, value.partition(",")[2]) from None
             wanted = "True or False" if kind is bool else "a number"
             raise ValueError(
                 f"evaluator {shown(name)}: {key} is {shown(value)}, expected {wanted}"
             ) from None
     return settings
+
+
+def _unknown(name: str, setting: str) -> ValueError:
+    return ValueError(
+        f"evaluator {shown(name)}: unknown setting {shown(setting.strip())}; expected {', '.join(_KINDS)}, as in "
+        f'{_NAMES}; a value with commas stands in quotes: path="/a, b=c/stockfish", or in STOCKFISH_PATH'
+    )
 
 
 def _make_builtin(num_threads: int) -> Evaluator:
@@ -103,7 +121,8 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
 
     Args:
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
-            "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s; or
+            "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s (in quotes
+            where a value has commas); or
             "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments. "ray:"
             before any but "auto" spreads the positions over a Ray cluster (`chess_env.evaluators.cluster`).
         num_engines: Stockfish processes, or threads of the built-in evaluator; with "ray:" on the whole cluster.

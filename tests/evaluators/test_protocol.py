@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -113,6 +114,9 @@ def test_what_is_no_position_is_refused_by_index(
         ("builtin:depth=4", "unknown"),
         ("stockfish:deep=4", "unknown setting 'deep=4'"),
         ("stockfish:depth", "unknown setting 'depth'"),
+        ("stockfish:depth=4,dept=5", "unknown setting 'dept=5'.*in quotes.*STOCKFISH_PATH"),
+        ("stockfish:dept=5,depth=4", "unknown setting 'dept=5,depth=4'"),
+        ("stockfish:depth=4 nodes=5", "depth is '4 nodes=5', expected a number"),
         ("stockfish:depth=four", "depth is 'four', expected a number"),
         ("stockfish:pure=maybe", "expected True or False"),
         ("stockfish:depth=4,depth=5", "twice"),
@@ -142,9 +146,23 @@ def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
         assert make_evaluator("auto").id == "builtin-v1", "said once"
 
 
-def test_a_path_with_commas_is_understood(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="a,b c/stockfish"):
-        make_evaluator(f"stockfish:depth=4,path={tmp_path}/a,b c/stockfish")
+@pytest.mark.parametrize(
+    ("folder", "form"),
+    [
+        ("a,b c", "stockfish:depth=4,path={}"),
+        ("my engine, v=1", "stockfish:path={},depth=4"),
+        ("my engine, v=1", 'stockfish:path="{}", depth=4'),
+        ("it's 1, depth=4", 'ray:stockfish:nodes=9,path="{}"'),
+        ('say "a", hash_mb=4', "stockfish:path='{}'"),
+    ],
+)
+def test_a_path_with_separators_is_understood(folder: str, form: str) -> None:
+    path = f"/x/{folder}/stockfish"
+    text = form.format(path).removeprefix("ray:").partition(":")[2]
+    assert evaluators._parse_settings(form, text)["path"] == path
+    if not form.startswith("ray:"):
+        with pytest.raises(EngineError, match=re.escape(path)):
+            make_evaluator(form.format(path))
 
 
 @pytest.mark.stockfish
