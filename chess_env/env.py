@@ -19,6 +19,7 @@ from chess_env.games.arguments import (
     checked_action,
     checked_options,
     checked_render_mode,
+    checked_seed,
     checked_start,
     illegal_action_error,
     make_settings,
@@ -156,11 +157,11 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             options: {"fen": FEN} starts there instead of at a drawn position.
 
         Raises:
-            ValueError: Unknown option, illegal FEN, or a start where the game is over; the old game
+            ValueError: Unknown option, no seed, illegal FEN, or a start where the game is over; the old game
                 goes on. Also when the opponent's first move ends the game from a given FEN.
             RuntimeError: That happens from 100 drawn starts in a row.
         """
-        fen = checked_options(options, "fen")
+        seed, fen = checked_seed(seed), checked_options(options, "fen")
         given = None
         if fen is not None:
             given = checked_start(parse_fen(fen), self.settings.fifty_move, "reset option 'fen'")

@@ -157,7 +157,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         """(observations [N, ...], info) of new games on all boards, or where `reset_mask` is True.
 
         Raises:
-            ValueError: unknown options, a wrong number of seeds or FENs, an illegal or already decided start;
+            ValueError: unknown options, wrong seeds or number of FENs, an illegal or already decided start;
                 nothing has changed then. Also when the opponent's first move ends the game from a given FEN,
                 or an evaluator fails; then all boards need a reset.
         """

@@ -6,6 +6,7 @@ states are checked.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -222,14 +223,20 @@ def checked_options(options: Mapping[str, Any] | None, allowed: str) -> Any:
     """The value of the one allowed reset option, or None.
 
     Raises:
-        ValueError: Another key.
+        ValueError: Another key, or no mapping.
     """
-    for key in options or ():
+    for key in _options(options):
         if key != allowed:
             raise ValueError(
-                f"reset option {key!r} is unknown: expected {{{allowed!r}: ...}} or None"
+                f"reset option {shown(key)} is unknown: expected {{{allowed!r}: ...}} or None"
             )
-    return (options or {}).get(allowed)
+    return _options(options).get(allowed)
+
+
+def _options(options: Any) -> dict[Any, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"reset options are {shown(options)}: expected a dictionary or None")
+    return dict(options or {})
 
 
 def checked_action(action: Any) -> int:
@@ -286,12 +293,12 @@ def checked_reset_options(
     Raises:
         ValueError: an unknown option, a mask that is not bool [N], or another number of FENs than boards.
     """
-    options = dict(options or {})
+    options = _options(options)
     mask = options.pop("reset_mask", None)
     fens = options.pop("fens", None)
     if options:
         raise ValueError(
-            f"reset options {sorted(options)} are unknown: expected 'fens' or 'reset_mask'"
+            f"reset options {list(options)} are unknown: expected 'fens' or 'reset_mask'"
         )
     index = np.arange(num_envs)
     if mask is not None:
@@ -312,23 +319,39 @@ def checked_reset_options(
     return index, fens
 
 
-def checked_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
+def checked_seed(seed: Any, wanted: str = "a whole number") -> int | None:
+    """The seed of one board as a Python int, also from NumPy's or torch's integers; None stays None.
+
+    Raises:
+        ValueError: not a whole number, or below 0.
+    """
+    if seed is None:
+        return None
+    try:
+        number = operator.index(seed)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0 or isinstance(seed, bool):
+        raise ValueError(f"seed is {shown(seed)}: expected {wanted} from 0 on, or None")
+    return number
+
+
+def checked_seeds(seed: Any, num_envs: int) -> list[int | None]:
     """One seed per board: s, s + 1, ... for a number; None keeps the generator a board has.
 
     Raises:
-        ValueError: a sequence of another length.
+        ValueError: neither a whole number nor one of them or None for each board.
     """
-    if seed is None:
-        return [None] * num_envs
-    if isinstance(seed, int | np.integer):
-        return [int(seed) + row for row in range(num_envs)]
-    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
-        raise ValueError(f"seed is {seed!r}: expected a whole number or {num_envs} of them")
-    if len(seed) != num_envs:
-        raise ValueError(
-            f"{len(seed)} seeds for {num_envs} boards: give one number or one seed per board"
-        )
-    return list(seed)
+    wanted = f"a whole number, or a list of {num_envs},"
+    is_list = isinstance(seed, Sequence) and not isinstance(seed, str | bytes)
+    if is_list or getattr(seed, "ndim", 0) == 1:
+        if len(seed) != num_envs:
+            raise ValueError(
+                f"{len(seed)} seeds for {num_envs} boards: give one number or one seed per board"
+            )
+        return [checked_seed(one, wanted) for one in seed]
+    first = checked_seed(seed, wanted)
+    return [None if first is None else first + row for row in range(num_envs)]
 
 
 def checked_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from chess_env.moves import NUM_ACTIONS
+from tests.env import vector_play
 from tests.env.material import MaterialEvaluator
 from tests.env.playing import ILLEGAL, make
 
@@ -91,6 +92,55 @@ def test_a_start_that_cannot_be_played_is_an_error_and_the_old_game_goes_on(
 def test_an_unknown_reset_option_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"'fens' is unknown.*'fen'"):
         make().reset(options={"fens": []})
+
+
+@pytest.mark.parametrize("options", ["fen", 5, {None: 1, "a": 2}])
+def test_what_is_no_reset_option_is_an_error_in_both_environments(options: Any) -> None:
+    for env in (make(), vector_play.make()):
+        with pytest.raises(ValueError, match="reset option"):
+            env.reset(options=options)
+
+
+@pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7), np.array(7)], ids=repr)
+def test_any_kind_of_whole_number_is_a_seed(seed: Any) -> None:
+    env = make(start_positions="random_plies:2-40")
+    fen = env.reset(seed=7)[1]["fen"]
+    assert env.reset(seed=seed)[1]["fen"] == fen
+    vec = vector_play.make(start_positions="random_plies:2-40")
+    vec.reset(seed=seed)
+    assert vec.fens()[0] == fen
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [(7, None, 9), [np.int64(7), None, np.int16(9)], range(7, 10), np.array([7, 8, 9])],
+    ids=repr,
+)
+def test_each_board_has_the_seed_that_is_given_to_it(seeds: Any) -> None:
+    vec = vector_play.make(start_positions="random_plies:2-40", num_envs=3)
+    vec.reset(seed=7)
+    first, _, third = vec.fens()
+    vec.reset(seed=seeds)
+    assert (vec.fens()[0], vec.fens()[2]) == (first, third)
+
+
+@pytest.mark.parametrize(
+    "seed", [-1, np.int64(-1), True, 1.0, float("nan"), "7", [7], {7}], ids=repr
+)
+def test_what_is_no_seed_is_an_error_and_the_old_games_go_on(seed: Any) -> None:
+    env, vec = make(), vector_play.make()
+    _, info = env.reset(seed=1)
+    vec.reset(seed=1)
+    state = env.get_state()
+    for wrong in ([1, *[seed] * (vector_play.NUM_ENVS - 1)], seed):
+        before = vec.get_state()
+        with pytest.raises(ValueError, match=r"seed(s for| is )"):
+            vec.reset(seed=wrong)
+        np.testing.assert_equal(vec.get_state(), before)
+    with pytest.raises(ValueError, match=r"seed is .* expected a whole number"):
+        env.reset(seed=seed)
+    assert env.get_state() == state
+    assert env.step(int(info["legal_ids"][0]))[4]["ply"] == 1
 
 
 @pytest.mark.parametrize(
