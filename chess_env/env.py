@@ -14,6 +14,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from chess_env.evaluators.protocol import move_scores_of, scores_of
 from chess_env.games.arguments import (
     EnvArguments,
     checked_action,
@@ -277,13 +278,13 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             return 0
         if self._game.status != ONGOING:
             return int(terminal_score_cp(self._game.status))
-        return int(self.evaluator.evaluate(self._game.packed())[0])
+        return int(scores_of(self.evaluator, self._game.packed())[0])
 
     def _move_scores(self, legal: NDArray[np.int16], action: int) -> Any:
         if not self.settings.reward.needs_move_scores:
             return None
         assert self.evaluator is not None
-        scores_cp = self.evaluator.score_moves(self._game.packed())[0]
+        scores_cp = move_scores_of(self.evaluator, self._game.packed())[0]
         return [scores_cp.max()], [scores_cp[np.searchsorted(legal, action)]]
 
     def _info(

@@ -105,7 +105,10 @@ def _check_members(evaluator: Any) -> None:
 def _check_scores(evaluator: Evaluator, positions: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The scores, once dtype, shape, range and the caller's array are right."""
     given = positions.copy()
-    scores = evaluator.evaluate(given)
+    try:
+        scores = evaluator.evaluate(given)
+    except ValueError as error:  # as of RuleAwareEvaluator, which checks what its subclass gives
+        raise ContractError(str(error)) from error
     rule(_equal(given, positions), "evaluate must leave the caller's array as it was")
     _check_array(scores, len(positions), "evaluate")
     rule(

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import SLICE_NAMES, Heldout, load_heldout
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.movegen import MAX_LEGAL
@@ -180,7 +181,7 @@ def rebuild(path: Path, *, evaluator_name: str) -> None:
 
 def _child_scores_cp(position: Positions, evaluator: Evaluator) -> NDArray[np.int16]:
     """int16 `[L]`: the children's scores from the mover's view, in the order of the legal actions."""
-    return (-evaluator.evaluate(children(position)[0])).astype(np.int16)
+    return (-scores_of(evaluator, children(position)[0])).astype(np.int16)
 
 
 def _contents(

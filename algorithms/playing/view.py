@@ -17,7 +17,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.policy_moves import Seen, seen_by
 from algorithms.playing.position import GamePosition
 from algorithms.playing.pull import Pull
-from chess_env.evaluators.protocol import Evaluator
+from chess_env.evaluators.protocol import Evaluator, scores_of
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.rules.fen import pack_board
@@ -171,7 +171,7 @@ def _scored(position: GamePosition, seen: Seen, evaluator: Evaluator) -> Heldout
         name="board",
         obs=observation(position.board, position.repetitions)[None],
         legal_ids=seen.actions[None],
-        child_score_cp=-evaluator.evaluate(after).astype(np.float64)[None],
+        child_score_cp=-scores_of(evaluator, after).astype(np.float64)[None],
         num_legal=np.array([len(seen.actions)]),
         positions=packed[None],
     )

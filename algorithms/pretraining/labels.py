@@ -25,6 +25,7 @@ from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
 from algorithms.run_folder.atomic_files import RunFolderError, lock_folder
 from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators.protocol import move_scores_of
 from chess_env.positions.heldout import heldout_hashes
 from chess_env.positions.start_positions import StartPositions, make_start_positions
 from chess_env.rules.packed import Positions
@@ -97,7 +98,7 @@ def label_shard(
         if stopped():
             return None
         legal_ids, num_legal = legal_actions_batch(boards)
-        move_scores = evaluator.score_moves(boards)
+        move_scores = move_scores_of(evaluator, boards)
         free = np.flatnonzero(num_legal >= 2)
         kept.append(boards[free])
         scores += [move_scores[row] for row in free]

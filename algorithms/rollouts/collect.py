@@ -24,7 +24,8 @@ from algorithms.rollouts.sampling import (
 )
 
 if TYPE_CHECKING:
-    from chess_env.vector_env import ChessSelfPlayVectorEnv
+    from chess_env.evaluators.protocol import move_scores_of
+from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 
 def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> VecState:
@@ -181,7 +182,7 @@ def _teach(
     if len(rows) == 0:
         return {}
     assert vec.evaluator is not None  # see _check_games
-    scores = vec.evaluator.score_moves(state.positions[rows])
+    scores = move_scores_of(vec.evaluator, state.positions[rows])
     return {int(row): int(score.argmax()) for row, score in zip(rows, scores, strict=True)}
 
 

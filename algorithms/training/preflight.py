@@ -25,6 +25,7 @@ from algorithms.networks.settings import DTYPES
 from algorithms.rollouts.sampling import positions_of
 from algorithms.training.session import Session
 from chess_env.evaluators import CachedEvaluator, Evaluator
+from chess_env.evaluators.protocol import scores_of
 from chess_env.rules.rules import hash_batch
 
 RESCORED_POSITIONS = 32
@@ -215,9 +216,9 @@ def _rescored(batch: RolloutBatch, evaluator: Evaluator) -> dict[str, float]:
     count = min(RESCORED_POSITIONS, len(different))
     chosen = different[np.linspace(0, len(different) - 1, count).astype(int)]
     asked = evaluator.inner if isinstance(evaluator, CachedEvaluator) else evaluator
-    backwards = asked.evaluate(positions[chosen[::-1]])[::-1]
+    backwards = scores_of(asked, positions[chosen[::-1]])[::-1]
     halves = [half for half in np.array_split(chosen, 2) if len(half)]
-    forwards = np.concatenate([asked.evaluate(positions[half]) for half in halves])
+    forwards = np.concatenate([scores_of(asked, positions[half]) for half in halves])
     gaps = [np.abs(scores - recorded[chosen]).max() for scores in (backwards, forwards)]
     return {
         "step0/rescore_error_cp": float(max(gaps)),

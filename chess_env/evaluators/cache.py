@@ -26,7 +26,14 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.protocol import Evaluator, Positions, Scores, pack_positions
+from chess_env.evaluators.protocol import (
+    Evaluator,
+    Positions,
+    Scores,
+    move_scores_of,
+    pack_positions,
+    scores_of,
+)
 from chess_env.evaluators.uci import EngineError
 
 _APPLICATION_ID = 0x43535053
@@ -294,7 +301,7 @@ class CachedEvaluator:
         missing = self._missing(keys, known)
         if missing:
             try:
-                asked = self.inner.evaluate(packed[missing])
+                asked = scores_of(self.inner, packed[missing])
             except EngineError as error:
                 self._keep_partial(error, keys, known, missing)
                 raise
@@ -312,9 +319,9 @@ class CachedEvaluator:
         known = self._look_up(keys)
         missing = self._missing(keys, known)
         if missing:
-            asked = self.inner.score_moves(packed[missing], **settings)
+            moves = move_scores_of(self.inner, packed[missing], **settings)
             self._remember(
-                {keys[row]: scores.tobytes() for row, scores in zip(missing, asked, strict=True)},
+                {keys[row]: scores.tobytes() for row, scores in zip(missing, moves, strict=True)},
                 known,
             )
         return [np.frombuffer(known[key], np.int32).copy() for key in keys]

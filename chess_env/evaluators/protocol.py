@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.custom_objects import shown
 from chess_env.evaluators.uci import MATE_SCORE, EngineError
 
 if TYPE_CHECKING:
@@ -96,6 +97,75 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
     return packed
 
 
+def checked_scores(evaluator: Any, scores: Any, count: int, what: str = "positions") -> Scores:
+    """int32 [N], in memory of their own: what an evaluator gave, once dtype, length and values are known to be right.
+
+    Args:
+        evaluator: Gave them; its `id` is for the message.
+        scores: Whole numbers of any dtype will do, and anything that NumPy makes an array of.
+        count: N.
+        what: What was scored, for the message.
+
+    Raises:
+        ValueError: another shape, no numbers, or one that is no whole number in +-10000.
+    """
+    wanted = (
+        f"expected int32 [{count}], whole centipawns in +-{MATE_SCORE} (pawns are multiplied by 100 and rounded; "
+        f"mate in n moves is +-({MATE_SCORE} - n))"
+    )
+    try:
+        found = np.asarray(scores)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors of torch
+        raise ValueError(
+            f"evaluator {shown(evaluator.id)} gave a {type(scores).__name__} for {count} {what} that is no array "
+            f"({error}): {wanted}"
+        ) from error
+    if found.shape != (count,) or (count and found.dtype.kind not in "iuf"):
+        raise ValueError(
+            f"evaluator {shown(evaluator.id)} gave {found.dtype} {list(found.shape)} for {count} {what}: {wanted}"
+        )
+    right = (found >= -MATE_SCORE) & (found <= MATE_SCORE)
+    if found.dtype.kind == "f":
+        right &= found == np.rint(found)
+    if not right.all():
+        row = int(right.argmin())
+        raise ValueError(
+            f"evaluator {shown(evaluator.id)} gave {found[row]} as score {row} of {count} {what}: {wanted}"
+        )
+    return found.astype(np.int32)
+
+
+def scores_of(evaluator: Evaluator, positions: Positions) -> Scores:
+    """int32 [N]: what an evaluator that may be anybody's says of positions, checked.
+
+    Raises:
+        ValueError: what it gave is no score of each position; the message names it and the value.
+    """
+    return checked_scores(evaluator, evaluator.evaluate(positions), len(positions))
+
+
+def move_scores_of(
+    evaluator: Evaluator, positions: NDArray[np.uint64], **settings: Any
+) -> list[Scores]:
+    """int32 [L_i] per position (uint64 [N, 8]): what an evaluator says of every legal move, checked as by `scores_of`.
+
+    Raises:
+        ValueError: what it gave is no score of each legal move of each position.
+    """
+    from chess_env.rules.rules import legal_actions_batch
+
+    counts = legal_actions_batch(positions)[1].tolist()
+    found = list(evaluator.score_moves(positions, **settings))
+    if len(found) != len(counts):
+        raise ValueError(
+            f"evaluator {shown(evaluator.id)} scored the moves of {len(found)} positions: expected {len(counts)}"
+        )
+    return [
+        checked_scores(evaluator, scores, count, "legal moves")
+        for scores, count in zip(found, counts, strict=True)
+    ]
+
+
 class RuleAwareEvaluator(ABC):
     """Base of the evaluators: mates and draws are decided by the rules core and never asked.
 
@@ -141,7 +211,8 @@ class RuleAwareEvaluator(ABC):
         first, inverse = rules.distinct(packed[ongoing])
         self._unique_queries += len(first)
         try:
-            scores[ongoing] = self._score_ongoing(packed[ongoing[first]])[inverse]
+            asked = self._score_ongoing(packed[ongoing[first]])
+            scores[ongoing] = checked_scores(self, asked, len(first))[inverse]
         except EngineError as error:
             if isinstance(error.scores, np.ndarray) and isinstance(error.answered, np.ndarray):
                 scores[ongoing] = error.scores[inverse]
@@ -183,7 +254,9 @@ class RuleAwareEvaluator(ABC):
         for i, scores, (over, by_rule) in zip(
             open_rows, score_ongoing(packed[open_rows], actions_of), decided, strict=True
         ):
-            result[i] = np.where(over, by_rule, scores)
+            result[i] = np.where(
+                over, by_rule, checked_scores(self, scores, len(over), "legal moves")
+            )
         return result
 
     def _score_moves_ongoing(

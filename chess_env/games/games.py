@@ -19,6 +19,7 @@ from chess_env.games.arguments import (
     player_error,
 )
 from chess_env.games.boards import Boards
+from chess_env.games.players import checked_choice
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES
@@ -116,10 +117,8 @@ class Games:
         index = index[self.boards.status[index] == _ONGOING]
         if len(index) == 0:
             return replies
-        actions = np.asarray(
-            opponent.choose(self.boards.positions[index], [self._rngs[row] for row in index]),
-            np.int64,
-        )
+        chosen = opponent.choose(self.boards.positions[index], [self._rngs[row] for row in index])
+        actions = checked_choice(opponent, chosen, len(index))
         replies[index] = actions
         illegal = self.boards.illegal(replies)[1][index]
         if illegal.any():

@@ -19,6 +19,7 @@ from chess_env.evaluators import (
     is_foreign_evaluator,
     make_evaluator,
 )
+from chess_env.evaluators.protocol import scores_of
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import OWN, PAWNS, Positions
@@ -100,16 +101,35 @@ def ask(
     move_facts: NDArray[np.uint8] | None = None,
 ) -> Actions:
     """int64 [N]: the player's actions, told the repetitions and the facts of the moves where it looks at them."""
+    asked: Any = player
     if move_facts is not None and reads_move_facts(player):
-        asked: Any = player
-        return np.asarray(
-            asked.choose_with_facts(positions, repetitions, move_facts, rngs), np.int64
+        return checked_choice(
+            player,
+            asked.choose_with_facts(positions, repetitions, move_facts, rngs),
+            len(positions),
         )
     # `isinstance` of a protocol takes longer than a ply of all the boards' rules.
     choose_with_history = getattr(player, "choose_with_history", None)
     if choose_with_history is not None:
-        return np.asarray(choose_with_history(positions, repetitions, rngs), np.int64)
-    return np.asarray(player.choose(positions, rngs), np.int64)
+        chosen = choose_with_history(positions, repetitions, rngs)
+    else:
+        chosen = player.choose(positions, rngs)
+    return checked_choice(player, chosen, len(positions))
+
+
+def checked_choice(player: Player, chosen: Any, count: int) -> Actions:
+    """int64 [N]: what a player chose; whether the actions are legal is looked at where they are played.
+
+    Raises:
+        ValueError: not one whole number for each position.
+    """
+    found = np.asarray(chosen)
+    if found.shape != (count,) or (count and found.dtype.kind not in "iu"):
+        raise ValueError(
+            f"player {player.name!r} chose {found.dtype} {list(found.shape)} in {count} positions: expected integer "
+            f"[{count}], an action id for each"
+        )
+    return found.astype(np.int64)
 
 
 def reads_move_facts(player: Player) -> bool:
@@ -148,7 +168,7 @@ class GreedyPlayer:
         """int64 [N]; all children of all boards go to the evaluator in one batch."""
         families = [children(position) for position in positions]
         # A child is scored for the player to move there: the mover's best is the smallest score.
-        scores_cp = self.evaluator.evaluate(np.concatenate([boards for boards, _ in families]))
+        scores_cp = scores_of(self.evaluator, np.concatenate([boards for boards, _ in families]))
         chosen, start = [], 0
         for _, actions in families:
             stop = start + len(actions)

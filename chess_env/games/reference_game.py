@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
-from chess_env.games.players import Player
+from chess_env.games.players import Player, checked_choice
 from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
@@ -163,7 +163,7 @@ class ReferenceGame:
         Raises:
             RuntimeError: It is illegal.
         """
-        action = int(player.choose(self.packed(), [rng])[0])
+        action = int(checked_choice(player, player.choose(self.packed(), [rng]), 1)[0])
         if action not in self.legal:
             raise player_error(player, action, self.fen())
         self.play(action)

@@ -5,6 +5,7 @@ Scores may also come while games go on: then the evaluator works in a thread, an
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import weakref
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.protocol import Evaluator, Scores
+from chess_env.evaluators.protocol import Evaluator, Scores, move_scores_of, scores_of
 from chess_env.games.arguments import illegal_action_error
 from chess_env.games.games import Games, Index
 from chess_env.rewards.rewards import RewardFunction, terminal_score_cp
@@ -34,7 +35,7 @@ class EvaluatorThread:
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluate = evaluator.evaluate
+        self._evaluate = functools.partial(scores_of, evaluator)
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -294,7 +295,7 @@ class Scoring:
         if self._evaluator is not None:
             after_cp = terminal_score_cp(flat_status)
             ongoing = np.flatnonzero(flat_status == ONGOING)
-            after_cp[ongoing] = self._evaluator.evaluate(children.reshape(-1, 8)[ongoing])
+            after_cp[ongoing] = scores_of(self._evaluator, children.reshape(-1, 8)[ongoing])
             before_cp = np.repeat(self.score_cp, candidates.shape[1])
             out["score_cp"] = -after_cp.reshape(candidates.shape)
             self._looked_ahead = (candidates, after_cp.reshape(candidates.shape))
@@ -309,7 +310,7 @@ class Scoring:
         """Scores the present positions of the boards `index` (new games)."""
         self.lost &= len(index) < len(self.games.everywhere)
         if self._evaluator is not None and len(index):
-            self.score_cp[index] = self._evaluator.evaluate(self.games.boards.positions[index])
+            self.score_cp[index] = scores_of(self._evaluator, self.games.boards.positions[index])
 
     def restore(self, score_cp: NDArray[np.int32]) -> None:
         """Takes the scores (int32 [N]) of boards that were set, and not by `step`."""
@@ -390,7 +391,7 @@ class Scoring:
         if len(asked) + len(restarted) == 0:
             return np.zeros(0, np.int32)
         starts = self.games.boards.positions[restarted]
-        scores_cp = self._evaluator.evaluate(np.concatenate([open_positions, starts]))
+        scores_cp = scores_of(self._evaluator, np.concatenate([open_positions, starts]))
         self.score_cp[asked] = scores_cp[: len(asked)]
         return scores_cp[len(asked) :]
 
@@ -419,7 +420,7 @@ class Scoring:
         boards = self.games.boards
         best_cp = np.empty(len(index), np.int32)
         played_cp = np.empty(actions.shape, np.int32)
-        all_scores = self._evaluator.score_moves(boards.positions[index])
+        all_scores = move_scores_of(self._evaluator, boards.positions[index])
         for i, (row, scores_cp) in enumerate(zip(index.tolist(), all_scores, strict=True)):
             legal_ids = boards.legal_ids[row, : boards.num_legal[row]]
             best_cp[i] = scores_cp.max()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import HELDOUT_PATH, SLICE_NAMES, read_heldout
 from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import PhaseMix
@@ -52,7 +53,7 @@ def _accepts(name: str, position: Positions, wanted: dict[bool, int], evaluator:
     """Whether the position belongs in the slice; counts won and lost ones of `decided` down."""
     if name != "decided":
         return True
-    score_cp = int(evaluator.evaluate(position[None])[0])
+    score_cp = int(scores_of(evaluator, position[None])[0])
     is_won = score_cp > 0
     if abs(score_cp) < DECIDED_CP or wanted[is_won] == 0:
         return False
@@ -95,7 +96,7 @@ def rebuild(path: Path, *, evaluator_name: str, num_engines: int) -> None:
         families = [children(position)[0] for position in positions]
         counts = [len(family) for family in families]
         print(f"scoring {sum(counts)} children with {evaluator.id}", file=sys.stderr)
-        child_score_cp = -evaluator.evaluate(np.concatenate(families))
+        child_score_cp = -scores_of(evaluator, np.concatenate(families))
     finally:
         evaluator.close()
     # Renamed into place, so that a killed rebuild leaves the old table.

@@ -32,6 +32,7 @@ import numpy as np
 
 from chess_env.custom_objects import is_spec, make_object, shown
 from chess_env.evaluators import Evaluator
+from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.openings import opening_positions
 from chess_env.positions.phase_mix import DecidedPositions, PhaseMix
@@ -153,7 +154,7 @@ class Balanced:
         """
 
         def is_balanced(position: Positions) -> bool:
-            return abs(int(self._evaluator.evaluate(position[None])[0])) <= self.limit_cp
+            return abs(int(scores_of(self._evaluator, position[None])[0])) <= self.limit_cp
 
         what = f"with a score within +-{self.limit_cp} centipawns"
         return draw_until(lambda: self._source.sample(rng), is_balanced, self.name, what)

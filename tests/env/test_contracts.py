@@ -66,6 +66,10 @@ def _keep(self: Any, positions: Any, scores: Any) -> Any:
     return scores
 
 
+def _pawns(self: Any, positions: Any) -> Any:
+    return MaterialEvaluator._score_ongoing(self, positions) / 100
+
+
 def _drift(self: Any, positions: Any, scores: Any) -> Any:
     self.asked = getattr(self, "asked", 0) + 1
     return scores + np.int32(self.asked)
@@ -119,6 +123,7 @@ def _once(self: Any) -> None:
         (broken(_keep, id=""), "id must be a text that is not empty"),
         (broken(lambda s, p, x: x.astype(np.int64)), "must give int32"),
         (broken(lambda s, p, x: x * np.int32(1000)), r"scores must lie in \+-10000"),
+        (type("Pawns", (MaterialEvaluator,), {"_score_ongoing": _pawns}), r"'test-material' gave -?\d\.\d+ as score"),
         (broken(_spoil), "leave the caller's array as it was"),
         (broken(_drift), "must not change when the same question is repeated"),
         (broken(lambda s, p, x: np.where(x == -10_000, np.int32(0), x)), "mate is bad for the side to move"),

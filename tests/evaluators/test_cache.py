@@ -201,7 +201,7 @@ FULL_DISK = """
 import resource, signal, sys, warnings
 import numpy as np
 from tests.evaluators.test_cache import Hashing
-from chess_env import fen, rules
+from chess_env.rules import fen, rules
 from chess_env.evaluators import CachedEvaluator
 start = fen.pack_fens(["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"])
 level = start
