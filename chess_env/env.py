@@ -61,9 +61,9 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     From the view of the player who moved, by default `win_prob_delta`: Phi after the move minus Phi before
     it, Phi = 2 Win% - 1 in [-1, 1]. `chess_env.rewards` lists all terms with their units. Mate is Phi = -1
     for the mated side, every draw 0. Against an opponent: Phi at the learner's next turn minus Phi at this
-    turn. `info["reward_terms"]` has each term unweighted, `info["score_cp"]` the engine's score of the board
-    in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an evaluator, so it is
-    absent with reward="outcome" and evaluator="auto").
+    turn. `info["reward_win_prob_delta"]` and the like are its terms, unweighted, `info["score_cp"]` the engine's
+    score of the board in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an
+    evaluator, so it is absent with reward="outcome" and evaluator="auto").
 
     ## Starting State
     `start_positions` (`chess_env.positions.start_positions`), or `reset(options={"fen": FEN})`. All randomness comes
@@ -73,8 +73,9 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     `terminated`: mate, stalemate, insufficient material, 50 moves without capture or pawn move, third
     occurrence of a position since `reset` (`info["status"]`, a code of `chess_env.rules.STATUS_NAMES`), or
     an illegal action. `truncated`: `max_plies` plies were played; the reward then still counts the engine's
-    score. `info` also has `fen`, `ply` (plies since the start), `turn` (1: White to move) and `phase` (0 opening,
-    1 middlegame, 2 endgame). All but `fen` and `reward_terms` are numbers, in the vector environment's dtypes.
+    score. `info` also has `ply` (plies since the start), `turn` (1: White to move) and `phase` (0 opening,
+    1 middlegame, 2 endgame). It holds numbers alone, in the vector environment's dtypes, so that trainers
+    can stack them; `env.unwrapped.fen()` is the position as text.
 
     ## Arguments
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
@@ -91,7 +92,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       side to move at the start). `info["learner_turn"]` (1: White), `info["opponent_action"]` (-1: none).
     * `max_plies`: None, or the ply limit. With an opponent it is checked after the reply.
     * `illegal_action`: "terminate" (the game ends, reward -1, `info["illegal_action"]` is True), "raise"
-      (ValueError), or "resample" (a random legal move instead; `info["action"]` is the one played).
+      (ValueError), or "resample" (a random legal move instead; `info["action_played"]` says which).
     * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works in every mode.
     * `fifty_move`, `threefold`: if False, only 75 moves, or only the fifth occurrence, end the game.
     * `num_engines`: Stockfish processes, or threads of the built-in evaluator.
@@ -149,6 +150,10 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     def board(self) -> chess.Board:
         """The python-chess board, with the moves of the game on its stack; do not change it."""
         return self._game.board
+
+    def fen(self) -> str:
+        """The FEN of the position; an en passant square only where a capture there is legal."""
+        return self._game.fen()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
         """(observation, info) of a new game.
@@ -291,12 +296,12 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         self, terms: dict[str, Any], *, illegal: bool = False, action: int = -1, reply: int = -1
     ) -> dict[str, Any]:
         """The game's info and what `step` or `reset` adds; each key exists always or never for an env."""
-        info = self._game.info() | {"reward_terms": dict(terms)}
+        info = self._game.info() | {f"reward_{name}": paid for name, paid in terms.items()}
         info["illegal_action"] = np.array(illegal)  # Gymnasium batches np.bool_ only in an array
         if self.evaluator is not None:
             info["score_cp"] = np.int32(self._score_cp)
         if self.settings.illegal_action == "resample":
-            info["action"] = np.int16(action)
+            info["action_played"] = np.int16(action)
         if self.settings.opponent is not None:
             info |= {"opponent_action": np.int16(reply), "learner_turn": np.int8(self._learner)}
         return info

@@ -51,11 +51,11 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
     (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`), `repetitions` uint8 (with
-    `observation="positions"`); and of the step just made: `reward_terms` (name -> float32 [N]),
-    `illegal_action` bool, `action` int16 (`illegal_action="resample"`), `opponent_action` int16 (on a
-    restarted board: the opening reply of the new game, -1 for none). With SAME_STEP autoreset an ended game
-    is at once replaced: `final_obs` and `final_info` hold its last observation and info, in the rows where
-    `_final_obs` and `_final_info` (bool [N]) are True.
+    `observation="positions"`); and of the step just made: `reward_TERM` float32 for each
+    term of the reward, `illegal_action` bool, `action_played` int16 (`illegal_action="resample"`),
+    `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none). With
+    SAME_STEP autoreset an ended game is at once replaced: `final_obs` and `final_info` hold its last
+    observation and info, in the rows where `_final_obs` and `_final_info` (bool [N]) are True.
 
     Args:
         num_envs: Number of boards, at least 1.

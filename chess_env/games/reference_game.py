@@ -192,7 +192,6 @@ class ReferenceGame:
             "action_mask": mask,
             "legal_ids": legal_ids,
             "num_legal": np.int16(len(self.legal)),
-            "fen": self.fen(),
             "ply": np.int32(len(self.actions)),
             "turn": np.int8(self.board.turn),
             "phase": np.int8(phase(self.board)),

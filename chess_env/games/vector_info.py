@@ -180,10 +180,11 @@ def transition(
     actions: Index,
     replies: Index,
 ) -> Info:
-    """The part of `info` that tells about the step just made: name -> array [N], `reward_terms` by term."""
-    info: Info = {"reward_terms": terms, "illegal_action": illegal}
+    """The part of `info` that tells about the step just made: name -> array [N], `reward_TERM` for each term."""
+    info: Info = {f"reward_{name}": values for name, values in terms.items()}
+    info["illegal_action"] = illegal
     if settings.illegal_action == "resample":
-        info["action"] = actions.astype(np.int16)
+        info["action_played"] = actions.astype(np.int16)
     if settings.opponent is not None:
         info["opponent_action"] = replies.astype(np.int16)
     return info
@@ -208,8 +209,7 @@ def final_entries(
     if "score_cp" in final_info:
         final_info["score_cp"] = final_cp.copy()
     for name, values in step_info.items():
-        is_group = isinstance(values, dict)
-        final_info[name] = {k: v.copy() for k, v in values.items()} if is_group else values.copy()
+        final_info[name] = values.copy()
     return {
         "final_obs": final_obs,
         "_final_obs": done.copy(),

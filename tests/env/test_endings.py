@@ -93,7 +93,8 @@ def test_a_saved_state_goes_through_json_and_goes_on_identically() -> None:
     for action in (100, 900, 1500):
         expected, got = env.step(action), restored.step(action)
         assert str(expected) == str(got)
-    assert env.reset()[1]["fen"] == restored.reset()[1]["fen"]
+    env.reset(), restored.reset()
+    assert env.fen() == restored.fen()
 
 
 def test_a_clone_plays_on_without_touching_the_original() -> None:

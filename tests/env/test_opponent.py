@@ -61,7 +61,7 @@ def test_giving_mate_ends_the_game_before_a_reply() -> None:
     env.reset(options={"fen": "6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"})
     _, _, terminated, _, info = play(env, "a1a8")
     assert terminated and info["status"] == CHECKMATE and info["opponent_action"] == -1
-    assert info["reward_terms"] == {"win_prob_delta": float(1 - value(200)), "outcome": 1.0}
+    assert info["reward_win_prob_delta"] == 1 - value(200) and info["reward_outcome"] == 1
 
 
 def test_being_mated_by_the_reply_pays_minus_1() -> None:
@@ -69,7 +69,7 @@ def test_being_mated_by_the_reply_pays_minus_1() -> None:
     env.reset(options={"fen": "rnbqkbnr/pppp1ppp/8/4p3/8/5P2/PPPPP1PP/RNBQKBNR w KQkq - 0 2"})
     _, reward, terminated, _, info = play(env, "g2g4")
     assert terminated and info["status"] == CHECKMATE and info["score_cp"] == -10_000
-    assert info["reward_terms"] == {"win_prob_delta": -1.0, "outcome": -1.0}
+    assert (info["reward_win_prob_delta"], info["reward_outcome"]) == (-1, -1)
     assert reward == -2
 
 
@@ -77,7 +77,7 @@ def test_the_opponent_opens_when_the_learner_has_black() -> None:
     env = make(scripted("e2e4"), learner_color="black")
     _, info = env.reset()
     assert (info["turn"], info["learner_turn"], info["ply"]) == (0, 0, 1)
-    assert info["fen"].startswith("rnbqkbnr/pppppppp/8/8/4P3/")
+    assert env.fen().startswith("rnbqkbnr/pppppppp/8/8/4P3/")
     assert info["opponent_action"] == move_to_action(chess.Move.from_uci("e2e4"), chess.WHITE)
 
 
@@ -145,10 +145,10 @@ def test_equal_seeds_give_equal_games_against_a_drawing_opponent() -> None:
             "random@random=0.5", start_positions="random_plies:2-6", illegal_action="resample"
         )
         _, info = env.reset(seed=12)
-        fens = [info["fen"]]
+        fens = [env.fen()]
         for _ in range(10):
             *_, terminated, _, info = env.step(0)
-            fens.append(info["fen"])
+            fens.append(env.fen())
             if terminated:
                 break
         assert info["status"] == ONGOING or terminated
