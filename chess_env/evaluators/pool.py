@@ -8,6 +8,8 @@ more in flight than fits into a pipe, so neither side can block the other.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import select
 import threading
@@ -211,6 +213,24 @@ class Nap:
             self.whole_s = min(1.2 * self.whole_s, _MAX_S)
 
 
+@functools.lru_cache(maxsize=64)
+def _digest(path: Path, inode: int, size: int, changed_ns: int) -> str:
+    """The digest of a file's content, kept while the system says that the file is the same."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(
+            file, "sha1"
+        ).hexdigest()  # the fastest: a few tenths of a second
+
+
+def fingerprint(path: Path) -> str:
+    """What tells a file's content from another's; "" where there is none. No proof against an attacker."""
+    try:
+        state = path.stat()
+        return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+    except OSError:
+        return ""
+
+
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
 _LONGEST_WAIT_S = 0.25
@@ -253,6 +273,8 @@ class EnginePool:
                     raise
                 self.restarts += 1
                 time.sleep(0.05 * self._start_failures)
+        nets = [Path(str(net)) for name, net in options.items() if "evalfile" in name.lower()]
+        self._files = {file: fingerprint(file) for file in (path, *nets)}
 
     def _begin_first(self, options: Mapping[str, object], max_multipv: int) -> None:
         """Starts the engine that says what all of them are, and makes it ready."""
@@ -424,6 +446,12 @@ class EnginePool:
                     f"The binary {self.path} changed while it was in use: it was {self.handshake.name!r} and is now "
                     f"{again.name!r} or has other options. Scores of two engines must not be mixed: start again."
                 )
+            for file, content in self._files.items():
+                if fingerprint(file) != content:
+                    raise EngineError(
+                        f"The file {file} changed while it was in use: another engine or network has its name now. "
+                        "Scores of two engines must not be mixed: put the old file back, or start again."
+                    )
             self._become_ready(engine)
         elif not talks or engine.overflowed():
             self._replace(batch, engine, "the engine ended while it started")

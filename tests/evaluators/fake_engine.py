@@ -96,6 +96,7 @@ def main() -> None:
             if BEHAVIOUR == "updated" and not first_of_all():
                 name = "Stockfish Fake 2"
             say(f"id name {name}\noption name Threads type spin default 1 min 1 max 8")
+            say("option name EvalFile type string default nn-0.nnue")
             say("option name Hash type spin default 16 min 1 max 64")
             say("option name MultiPV type spin default 1 min 1 max 500\nuciok")
         elif command == "isready":

@@ -29,7 +29,7 @@ def placement(position: np.ndarray) -> str:
 
 def test_a_good_fake_engine_is_scored_right(fake_engine: FakeEngine, positions: np.ndarray) -> None:
     with StockfishEvaluator(fake_engine("good")) as evaluator:
-        assert evaluator.id == "stockfish-fake-1;net=none;Hash=1;Threads=1;depth=4;pure;v1"
+        assert evaluator.id == "stockfish-fake-1;net=nn-0;Hash=1;Threads=1;depth=4;pure;v1"
         assert evaluator.evaluate(positions).tolist() == expected_scores(positions)
         assert evaluator.counters()["engine_restarts"] == 0
 
@@ -209,3 +209,50 @@ def test_a_binary_that_changes_during_a_run_is_noticed(
     ):
         while True:
             evaluator.evaluate(positions)
+
+
+@pytest.mark.parametrize("how", ["renamed into place", "overwritten"])
+def test_a_binary_that_is_replaced_by_one_of_the_same_name_is_noticed(
+    fake_engine: FakeEngine, positions: np.ndarray, how: str
+) -> None:
+    path = fake_engine("good")
+    with StockfishEvaluator(path, num_engines=1) as evaluator:
+        evaluator.evaluate(positions[:5])
+        other = path.read_text().replace("% 1000 - 500", "% 1000 - 499")
+        if how == "overwritten":
+            path.write_text(other)
+        else:
+            path.with_name("new").write_text(other)
+            path.with_name("new").chmod(0o755)
+            path.with_name("new").replace(path)
+        os.kill(evaluator.engine_pids()[0], signal.SIGKILL)
+        with pytest.raises(EngineError, match=rf"{path} changed while it was in use"):
+            evaluator.evaluate(positions)
+
+
+def test_a_network_that_is_replaced_during_a_run_is_noticed(
+    fake_engine: FakeEngine, positions: np.ndarray, tmp_path: Path
+) -> None:
+    net = tmp_path / "my.nnue"
+    net.write_bytes(b"one")
+    path = fake_engine("good")
+    with StockfishEvaluator(path, num_engines=1, options={"EvalFile": str(net)}) as evaluator:
+        evaluator.evaluate(positions[:5])
+        net.write_bytes(b"two")
+        os.kill(evaluator.engine_pids()[0], signal.SIGKILL)
+        with pytest.raises(EngineError, match=rf"{net} changed while it was in use"):
+            evaluator.evaluate(positions)
+
+
+def test_the_same_binary_installed_again_is_the_same(
+    fake_engine: FakeEngine, positions: np.ndarray
+) -> None:
+    path = fake_engine("good")
+    with StockfishEvaluator(path, num_engines=1) as evaluator:
+        expected = evaluator.evaluate(positions).tolist()
+        content = path.read_text()
+        path.unlink()
+        path.write_text(content)
+        path.chmod(0o755)
+        os.kill(evaluator.engine_pids()[0], signal.SIGKILL)
+        assert evaluator.evaluate(positions).tolist() == expected
