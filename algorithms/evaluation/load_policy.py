@@ -15,12 +15,14 @@ from algorithms.networks.build import (
     other_planes,
     read_weights,
     usable_cores,
+    usual_torch,
 )
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.run_folder.atomic_files import cut
 
 
+@usual_torch()
 def load_policy(source: str, trust: Trust = NO_TRUST) -> PolicyNet:
     """The policy in `source`, in evaluation mode on the CPU.
 

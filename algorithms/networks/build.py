@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 import torch._functorch.config
 from safetensors import SafetensorError
@@ -46,6 +48,42 @@ def choose_device(name: str) -> torch.device:
             "use --device auto or --device cpu"
         )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+@contextlib.contextmanager
+def usual_torch() -> Iterator[None]:
+    """Computes as torch and NumPy do in a new process, whatever this process has set, and leaves that as it was.
+
+    Default dtype and device, gradients, autocast, deterministic algorithms, precision of products, number of threads,
+    and what NumPy does on overflow. A run would otherwise depend on who started it.
+    """
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    strict, warns = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    precision = torch.get_float32_matmul_precision()
+    try:
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision("highest")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(np.errstate(all="warn", under="ignore"))
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            if (
+                torch.get_default_device().type != "cpu"
+            ):  # only then: it costs time in every call of torch
+                stack.enter_context(torch.device("cpu"))
+            for kind in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        torch.set_float32_matmul_precision(precision)
+        torch.set_num_threads(threads)
 
 
 def usable_cores() -> int:
@@ -102,6 +140,7 @@ NETWORKS = {
 }
 
 
+@usual_torch()
 def build_policy(
     config: NetworkConfig,
     *,

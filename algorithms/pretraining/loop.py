@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from algorithms.evaluation.regret import MAIN_SLICE, Regret
+from algorithms.networks.build import usual_torch
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.display import PretrainDisplay
@@ -132,6 +133,7 @@ def result_of(
     )
 
 
+@usual_torch()
 def pretrain(
     config: PretrainConfig, *, resume: bool = False, display: PretrainDisplay | None = None
 ) -> PretrainResult:
@@ -155,6 +157,7 @@ def pretrain(
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     run_dir = config.run_dir or Path("runs") / f"pretrain-{stamp}-seed{config.seed}"
     display = display or PretrainDisplay(config.total_steps)
+    torch.set_num_threads(config.num_threads)
     newest = None
     if resume:
         configuration.check_resumable(configuration.load_record(run_dir / "config.json"), config)
@@ -162,8 +165,6 @@ def pretrain(
     session = Pretraining(config, fresh=newest is None)
     if newest is not None:
         session.load(newest.path, newest.weights, newest.state, display.say)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(config.num_threads)
     log: RunLog | None = None
     try:
         with opened(config.labels, run_dir) as labels, stop_on_signal() as stop:
@@ -196,7 +197,6 @@ def pretrain(
         display.stop()
         if log is not None:
             log.close()
-        torch.set_num_threads(threads)
 
 
 def _check_labels(newest: checkpoint.Checkpoint, labels: Labels) -> None:

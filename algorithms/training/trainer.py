@@ -12,7 +12,7 @@ from rich.console import Console
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.metrics import policy_metrics, sample_metrics
-from algorithms.networks.build import out_of_memory
+from algorithms.networks.build import out_of_memory, usual_torch
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder.checkpoint import newest_checkpoint
@@ -33,6 +33,7 @@ from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 
 
+@usual_torch()
 def train(
     config: TrainConfig,
     *,
@@ -79,6 +80,7 @@ def train(
         recorded = config_file.load_record(run_dir / "config.json", config)
         config_file.check_resumable(recorded, config)
         newest = newest_checkpoint(run_dir, config_file.to_dict(config), display.say)
+    torch.set_num_threads(config.num_threads)  # the first weights are computed too
     together = {} if processes.count == 1 else {"processes": processes}
     session = make_session(config, fresh=newest is None, **together)
     observer: RunObserver | None = None
