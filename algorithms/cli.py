@@ -14,10 +14,10 @@ from typing import Any
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
-from algorithms.core.checks import canonical, complain, nearest
+from algorithms.core.checks import canonical, nearest
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
-from algorithms.run_folder.terminal import printing_visibly
+from algorithms.run_folder.terminal import complain, printing_visibly
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -30,6 +30,12 @@ commands:
 `chess-lab --version` says which version this is."""
 
 DISTRIBUTION = "chess-selfplay-lab"
+
+MEANT = {
+    "engine": "uci", "evaluate": "eval", "finetune": "train", "gui": "board", "learn": "train", "play": "board",
+    "plot": "report", "run": "train", "serve": "board", "sweep": "compare", "web": "board",
+}  # fmt: skip
+"""What a command is called elsewhere -> ours, which is suggested."""
 
 # They import torch, which takes seconds in which nothing would be seen.
 SLOW_TO_LOAD = ("train", "pretrain", "eval")
@@ -48,11 +54,14 @@ def _run(argv: Sequence[str] | None) -> int:
         listed = "\n".join(f"  {name:<11}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=listed))
         return 0 if arguments else 2
-    if arguments[0] == "--version":
+    if arguments[0] in ("--version", "-V", "-v", "version"):
         return _print_version()
     name = canonical(arguments[0], COMMANDS)
     if name is None:
-        known, near = ", ".join(COMMANDS), nearest(arguments[0], COMMANDS)
+        known, near = (
+            ", ".join(COMMANDS),
+            MEANT.get(arguments[0]) or nearest(arguments[0], COMMANDS),
+        )
         meant = f": did you mean {near!r}?" if near else ";"
         complain("chess-lab", f"unknown command {arguments[0]!r}{meant} known: {known}")
         return 2

@@ -13,6 +13,8 @@ import inspect
 import os
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +23,10 @@ from typing import Any
 _SPEC = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MAIN = "__main__"
 _SHOWN = 200
+_PROJECT = Path(__file__).resolve().parents[1]
+_NOT_OWN = (
+    Path(sysconfig.get_path("stdlib")), *(_PROJECT / room for room in ("algorithms", "chess_env", "chess_lab.py")),
+)  # fmt: skip
 
 
 class CustomObjectError(ValueError):
@@ -173,6 +179,32 @@ def source_record(spec: str) -> dict[str, str | None]:
     }
 
 
+def explained(error: BaseException) -> str:
+    """What an error says, and the line of a user's own code that it comes from, where there is one."""
+    text, place = str(error) or type(error).__name__, _place(error)
+    return text if place in text else f"{text}{place}"
+
+
+def _place(error: BaseException) -> str:
+    """The file and line of the innermost call of code that is neither this project's nor installed; or empty."""
+    if error.__cause__ is not None and (place := _place(error.__cause__)):
+        return place
+    places = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    own = [(file, line) for file, line in places if _is_own(file)]
+    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
+
+
+def _is_own(file: str) -> bool:
+    path = Path(file)
+    return (
+        not file.startswith("<")
+        and not {"site-packages", "dist-packages"} & {*path.parts}
+        and not any(path.is_relative_to(room) for room in _NOT_OWN)
+    )
+
+
 def _module(name: str, spec: str, what: str) -> ModuleType:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
@@ -194,18 +226,6 @@ def _module(name: str, spec: str, what: str) -> ModuleType:
 
 def _is_parent(missing: str, name: str) -> bool:
     return name == missing or name.startswith(f"{missing}.")
-
-
-def _place(error: BaseException) -> str:
-    """Where the innermost line of a file that is not the import machinery raised."""
-    places = []
-    trace = error.__traceback__
-    while trace is not None:
-        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    own = [(file, line) for file, line in places if not file.startswith("<") and file != __file__]
-    own = [(file, line) for file, line in own if file != importlib.__file__]
-    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
 
 
 def _no_name(found: Any, part: str, spec: str, what: str) -> str:

@@ -22,6 +22,7 @@ from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import UntrustedError, cut
+from chess_env.custom_objects import explained
 from chess_env.evaluators import EngineError, Evaluator
 
 MOST_WAITING = 32
@@ -159,7 +160,9 @@ class BoardPolicies:
             except EngineError as error:
                 return seen(None), f"No scores: the evaluator failed ({cut(error)})."
         except (ValueError, RuntimeError) as error:  # of probabilities that are not finite
-            raise NoPolicyError(f"The policy cannot judge this position: {cut(error)}") from error
+            raise NoPolicyError(
+                f"The policy cannot judge this position: {cut(explained(error))}"
+            ) from error
 
     @staticmethod
     def move(found: Loaded, position: GamePosition, temperature: float) -> str | None:
@@ -173,7 +176,7 @@ class BoardPolicies:
         try:
             answer = player(asked)
         except (ValueError, RuntimeError) as error:  # of a user's own network
-            raise NoPolicyError(f"The policy cannot move here: {cut(error)}") from error
+            raise NoPolicyError(f"The policy cannot move here: {cut(explained(error))}") from error
         if not all(map(math.isfinite, answer.probs)):
             raise NoPolicyError(
                 "The policy cannot move here: its probabilities are not finite; use another checkpoint."
@@ -197,7 +200,7 @@ class BoardPolicies:
             # The first question compiles what the others use: better now than when somebody plays.
             self._worker.submit(self.view, answer, reached(None, ()), 1.0).result()
         except (ValueError, RuntimeError, OSError, ImportError, UntrustedError) as error:
-            answer = f"{name} cannot be opened: {_newest_fault(name) or error}"
+            answer = f"{name} cannot be opened: {_newest_fault(name) or explained(error)}"
         finally:
             self._found[name] = answer
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.core.checks import complain, message_lines
+from algorithms.core.checks import message_lines
 from algorithms.run_folder.stopping import signals_raise
+from algorithms.run_folder.terminal import complain
 
 EXAMPLES = (
     "chess-lab board",

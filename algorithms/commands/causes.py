@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import next_commands
-from algorithms.core.checks import WIDTH, canonical, complain, message_lines
+from algorithms.core.checks import WIDTH, canonical, message_lines
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.collapse.cause import Cause

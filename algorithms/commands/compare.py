@@ -14,7 +14,8 @@ from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import program
 from algorithms.comparison.executors import add_options
-from algorithms.core.checks import canonical, complain
+from algorithms.core.checks import canonical
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.comparison.plan import Plan
@@ -53,7 +54,11 @@ def run(arguments: Sequence[str]) -> int:
         given["cause_network"] = options.network
     try:
         given |= {
-            "presets": tuple(canonical(name, NAMES) or name for name in options.presets),
+            "presets": tuple(
+                canonical(name, NAMES) or name
+                for word in options.presets
+                for name in word.split(",")
+            ),
             "causes": tuple(canonical(name, CAUSES) or name for name in options.causes),
         }
         for name in ("grid", "treatments"):

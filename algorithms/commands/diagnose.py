@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from algorithms.commands.parser import Parser
-from algorithms.core.checks import complain
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.doctor import Diagnosis

@@ -19,8 +19,9 @@ from algorithms.commands.result_files import (
     try_path,
     write_json,
 )
-from algorithms.core.checks import complain
 from algorithms.run_folder.stopping import exit_code, signals_raise
+from algorithms.run_folder.terminal import complain
+from chess_env.custom_objects import explained
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
@@ -65,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         name, code = exit_code(stop)
         failed = f"stopped by {name}"
     except (ValueError, RuntimeError, OSError) as error:
-        failed, code = str(error), 1
+        failed, code = explained(error), 1
     # Written before it is printed: the reader of the output may be gone.
     problems = _write_files(options, found, failed, _temperature(options))
     if found:
@@ -371,8 +372,8 @@ def _judge_positions(options: argparse.Namespace) -> int:
         evaluator_id, found = _measure_positions(options)
     except (ValueError, RuntimeError, OSError) as error:
         if not holds_something(options.json):
-            write_json(options.json, {**values, "error": str(error), "positions": []})
-        return _end(1, [str(error)])
+            write_json(options.json, {**values, "error": explained(error), "positions": []})
+        return _end(1, [explained(error)])
     _print_positions(options, evaluator_id, found)
     judged = [quality.to_dict() for quality in found]
     write_json(options.json, {**values, "evaluator_id": evaluator_id, "positions": judged})

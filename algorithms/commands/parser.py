@@ -8,45 +8,70 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from algorithms.core.checks import canonical, complain, nearest
+from algorithms.core.checks import canonical, nearest
+from algorithms.run_folder.terminal import complain
+
+NEGATIVE = re.compile(r"-\.?\d.*|-inf|-nan")
+"""A word that is a number and no flag; argparse's own pattern has no exponent before Python 3.14."""
 
 ALSO_CALLED = {"lr": "learning-rate"}
 """Ends of flags that everybody knows under another name, which is understood."""
 
 MEANT = {
-    "adam-lr": "learning-rate", "step-size": "learning-rate",
-    "batch-size": "minibatch-size",
-    "beta": "kl-ref-coef", "kl-beta": "kl-ref-coef",
-    "checkpoint": "init-from", "load": "init-from", "pretrained": "init-from", "weights": "init-from",
-    "clip": "clip-range", "clip-eps": "clip-range", "eps-clip": "clip-range", "epsilon": "clip-range",
-    "continue": "resume", "restart": "resume",
-    "debug": "smoke", "dry-run": "smoke", "fast": "smoke", "quick": "smoke", "test": "smoke",
-    "discount": "gamma",
-    "engine": "evaluator", "stockfish": "evaluator",
-    "entropy": "ent-coef", "entropy-bonus": "ent-coef", "entropy-coef": "ent-coef", "entropy-coeff": "ent-coef",
-    "epochs": "update-epochs", "n-epochs": "update-epochs", "num-epochs": "update-epochs",
-    "gpu": "device cuda",
-    "lambda": "gae-lambda",
-    "log": "track", "logger": "track", "tb": "track tensorboard",
-    "boards": "num-envs", "envs": "num-envs", "n-envs": "num-envs",
-    "budget": "total-moves", "max-steps": "total-moves", "moves": "total-moves", "num-steps": "total-moves",
-    "steps": "total-moves", "timesteps": "total-moves", "total-steps": "total-moves",
-    "total-timesteps": "total-moves",
-    "dir": "run-dir", "folder": "run-dir", "logdir": "run-dir", "out": "run-dir", "output": "run-dir",
-    "output-dir": "run-dir", "save-dir": "run-dir",
-    "model": "network", "net": "network",
-    "samples": "group-size", "n-samples": "group-size", "num-generations": "group-size",
-    "threads": "num-threads", "workers": "num-engines", "num-workers": "num-engines",
-}  # fmt: skip
-"""What flags are called elsewhere -> the end of ours, perhaps with a value: it is suggested, not understood."""
+    "autocast": "amp use-amp",
+    "autocast-dtype bfloat16": "bf16",
+    "autocast-dtype float16": "fp16 half",
+    "blocks": "depth layers n-layers num-layers",
+    "budget-moves": "max-steps moves num-steps steps timesteps total-steps total-timesteps",
+    "channels": "d-model hidden-dim hidden-size width",
+    "checkpoint-interval-updates": "save-every save-freq",
+    "clip-range": "clip clip-eps clip-epsilon cliprange eps-clip epsilon",
+    "device cpu": "no-cuda no-gpu",
+    "device cuda": "gpu use-cuda",
+    "ent-coef": "entropy entropy-bonus entropy-coef entropy-coeff entropy-weight",
+    "eval-interval-updates": "eval-every eval-freq",
+    "evaluator": "engine stockfish",
+    "gae-lambda": "lam lambda",
+    "gamma": "discount",
+    "grid": "batch-size clip-range group-size learning-rate lr minibatch-size num-envs temperature",
+    "group-size": "g n-samples num-generations num-samples samples",
+    "init-from": "checkpoint load load-from pretrained weights",
+    "kl-ref-coef": "beta kl-beta kl-penalty",
+    "learning-rate": "adam-lr step-size",
+    "max-grad-norm": "clip-grad grad-clip gradient-clipping",
+    "minibatch-size": "batch-size mini-batch-size",
+    "network": "model net",
+    "num-engines": "num-workers workers",
+    "num-envs": "boards envs n-envs",
+    "num-plies": "horizon n-steps num-steps rollout-length",
+    "num-threads": "threads",
+    "preset strong": "strong",
+    "resume": "continue restart",
+    "run-dir": "dir exp-name folder log-dir logdir name out output output-dir run-name save-dir save-path",
+    "smoke": "debug dry-run fast quick test",
+    "temperature": "temp",
+    "total-moves": "budget max-steps moves n-steps num-steps steps timesteps total-steps total-timesteps",
+    "track": "log logger",
+    "track tensorboard": "tb",
+    "track wandb": "use-wandb wandb-project",
+    "update-epochs": "epochs n-epochs num-epochs",
+}
+"""The end of a flag of ours, perhaps with a value -> what it is called elsewhere: it is suggested, not understood."""
+
+ON_OR_OFF = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
 class Parser(argparse.ArgumentParser):
     """A parser of options whose errors are in lines of at most 80 columns and name what was meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = NEGATIVE
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the error, and ends the process with code 2."""
@@ -89,14 +114,18 @@ class Parser(argparse.ArgumentParser):
             return word
         flag, equals, value = word.partition("=")
         found = flags_ending_in(flag, self._option_string_actions)
+        if equals and len(found) == 1 and self._option_string_actions[found[0]].nargs == 0:
+            self.error(f"{found[0]} is a switch and takes no value: leave {equals + value!r} out")
         if len(found) > 1:
             self.error(f"{flag} may be {' or '.join(found)}: give one of them")
         return (found[0] if found else _plain(flag)) + equals + value
 
     def _not_understood(self, rest: Sequence[str]) -> str:
         flags = self.flags()
-        flag = next((word for word in rest if word.startswith("--")), "")
+        flag = next((word for word in rest if word.startswith("-")), "")
         meant = meant_by(flag, flags) if flag else ""
+        if rest[0].casefold() in ON_OR_OFF:
+            meant = f"a switch takes no value: leave {rest[0]!r} out"
         return f"unrecognized arguments: {' '.join(rest)}" + (f"; {meant}" if meant else "")
 
 
@@ -127,20 +156,24 @@ def _plain(flag: str) -> str:
 
 def meant_by(flag: str, flags: dict[str, argparse.Action]) -> str:
     """A sentence on what a flag that is none of `flags` was probably meant to be; empty where nothing is near."""
-    plain = _plain(flag.partition("=")[0])
-    name = plain.removeprefix("--")
+    name = _plain(flag.partition("=")[0]).lstrip("-")
+    plain = f"--{name}"
     positive = f"--{name.removeprefix('no-')}"
     for each in flags:
         if each.replace("no-", "") == plain or (
             not name.startswith("no-") and f"no-{name}" == each[2:]
         ):
             return f"{plain} is on without a flag, and {each} turns it off"
-    if name.startswith("no-") and (ours := flags_ending_in(positive, flags)):
-        return f"leave {' or '.join(ours)} out"
-    end, _, value = MEANT.get(name, "").partition(" ")
-    suggested = [
-        f"{each} {value}".strip() for each in (flags_ending_in(f"--{end}", flags) if end else ())
-    ]
+    suggested = [] if flag.startswith("--") else flags_ending_in(plain, flags)
+    for ours_and_value, theirs in MEANT.items():
+        end, _, value = ours_and_value.partition(" ")
+        if name in theirs.split():
+            suggested += [f"{each} {value}".strip() for each in flags_ending_in(f"--{end}", flags)]
+    if not suggested and name.startswith("no-"):
+        if ours := flags_ending_in(positive, flags):
+            return f"leave {' or '.join(ours)} out"
+        if meant := meant_by(positive, flags):
+            return f"it is off unless it is asked for, as in {meant.removeprefix('did you mean ')[:-1]}"
     for each, action in flags.items():
         suggested += [f"{each} {c}" for c in action.choices or () if str(c).casefold() == name]
     if not suggested and "." in name:  # another section's

@@ -12,8 +12,8 @@ from algorithms.commands import run_end
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import end_of_run
-from algorithms.core.checks import complain
 from algorithms.run_folder.atomic_files import CONFIG_FILE
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.pretraining.config import PretrainConfig

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser
-from algorithms.core.checks import complain
 from algorithms.run_folder.atomic_files import replace_file
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.reports.page import Claims, RunGroup

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from algorithms.commands.parser import Parser, flags_ending_in, one_of, whole
 from algorithms.config.changes import Config, Setting, changed, settings_of
 from algorithms.config.foreign import ALGORITHM, LEADING_OUT, Trust
-from algorithms.core.checks import complain
+from algorithms.run_folder.terminal import complain
 
 LABELS = ("preset", "cause")
 """Settings that say where a run comes from: the command line does not set them."""

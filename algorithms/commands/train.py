@@ -14,8 +14,9 @@ from algorithms.commands import run_end
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
 from algorithms.commands.run_end import code_of, end_of_run
-from algorithms.core.checks import canonical, complain
+from algorithms.core.checks import canonical
 from algorithms.run_folder.atomic_files import CONFIG_FILE
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.config.run import TrainConfig
@@ -76,7 +77,8 @@ def run(arguments: Sequence[str]) -> int:
             make_parser(begun, everything=options.help_all).print_help()
             return 0
         if begun is None:
-            return _usage(name)
+            return _usage(name, words if options.preset is None else [options.preset, *words])
+        _check_one_name(name, words)
         settings = given(make_parser(begun), words, begun)
         config = with_settings(begun, settings, command="chess-lab train")
         _check_used(config, settings)
@@ -246,7 +248,17 @@ def _loaded(
     return config
 
 
-def _usage(name: str | None) -> int:
+def _check_one_name(name: str | None, words: Sequence[str]) -> None:
+    """Raises ValueError where a second name follows the first."""
+    from algorithms.config.names import NAMES
+
+    if name is not None and words and (other := canonical(words[0], NAMES)):
+        raise ValueError(
+            f"a run has one NAME: `chess-lab compare {name} {other} --out DIR` runs both"
+        )
+
+
+def _usage(name: str | None, words: Sequence[str]) -> int:
     """Exit code; prints what can be trained, and what a wrong name is near to."""
     from algorithms.config.names import NAMES
     from algorithms.core.checks import require_choice
@@ -256,6 +268,11 @@ def _usage(name: str | None) -> int:
             require_choice("NAME", name, NAMES)
         except ValueError as error:
             complain("chess-lab train", error)
+    elif words:
+        meant = next((found for word in words if (found := canonical(word, NAMES))), "NAME")
+        complain(
+            "chess-lab train", f"the NAME comes first, before any option: `chess-lab train {meant}`"
+        )
     known = textwrap.fill(
         " ".join(NAMES), 79, initial_indent="NAME:  ", subsequent_indent="       "
     )

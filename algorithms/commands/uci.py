@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.core.checks import complain, nearest
+from algorithms.core.checks import nearest
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import SIGNALS
+from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.playing.uci_threads import Thinker

@@ -10,7 +10,6 @@ import difflib
 import functools
 import math
 import re
-import sys
 import textwrap
 import typing
 from collections.abc import Callable, Iterable
@@ -45,31 +44,24 @@ def message_lines(text: str, indent: str = "  ", head: str = "") -> list[str]:
     return lines
 
 
-def complain(command: str, error: object) -> None:
-    """Prints what is wrong to the standard error.
-
-    Args:
-        command: whose message it is, such as "chess-lab train".
-        error: what is wrong and what to do.
-    """
-    print("\n".join(message_lines(f"{command}: {error}")), file=sys.stderr)
-
-
 SAME = {
     "bf16": "bfloat16",
     "fp16": "float16",
     "fp32": "float32",
     "gpu": "cuda",
+    "off": "none",
     "tb": "tensorboard",
+    "w&b": "wandb",
 }
 """Names that everybody knows under another one."""
 
 
 def canonical(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is this one but for capitals, dashes and underscores; None where there is none."""
+    """The known name that is this one but for capitals, dashes, dots and underscores, or that everybody has for it."""
     names = list(known)
     if name in names:
         return name
+    name = SAME.get(name.casefold(), name)
     found = [each for each in names if _folded(each) == _folded(name)]
     return found[0] if len(found) == 1 else None
 
@@ -77,17 +69,16 @@ def canonical(name: str, known: Iterable[str]) -> str | None:
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.55) -> str | None:
     """The known name that was probably meant; None where none is as near as `cutoff` (0 to 1)."""
     names = list(known)
-    meant = SAME.get(name.casefold(), name)
-    found = canonical(meant, names)
+    found = canonical(name, names)
     if found is None:
         by_folded = {_folded(each): each for each in names}
-        near = difflib.get_close_matches(_folded(meant), by_folded, n=1, cutoff=cutoff)
+        near = difflib.get_close_matches(_folded(name), by_folded, n=1, cutoff=cutoff)
         found = by_folded[near[0]] if near else None
     return found
 
 
 def _folded(name: str) -> str:
-    return name.casefold().replace("-", "_")
+    return re.sub(r"[-_. ]", "", name.casefold())
 
 
 _SHOWN = 200

@@ -24,10 +24,10 @@ from typing import IO, Any
 
 import torch
 
-from algorithms.core.checks import complain
 from algorithms.processes.group import Alone, Group, Processes
 from algorithms.run_folder.child_processes import environment_of_runs, launcher
 from algorithms.run_folder.stopping import SIGNALS
+from algorithms.run_folder.terminal import complain
 
 FOLDER = "CHESS_LAB_PROCESSES"
 """Environment variable with the folder in which the processes of one command meet."""

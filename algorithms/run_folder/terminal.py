@@ -1,4 +1,4 @@
-"""Texts on a terminal: nothing in them is obeyed in place of being shown."""
+"""Texts on a terminal: nothing in them is obeyed in place of being shown; and errors for people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, cast
+
+from algorithms.core.checks import message_lines
 
 # Control characters but for tab and line feed, what changes the direction of writing, what has no width, and halves of
 # characters (a file name that is no UTF-8), which no stream can encode.
@@ -63,3 +65,18 @@ def printing_visibly() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def complain(command: str, error: object) -> None:
+    """Prints what is wrong to the standard error.
+
+    Args:
+        command: whose message it is, such as "chess-lab train".
+        error: what is wrong and what to do; of an exception of a user's own code, the line is added.
+    """
+    if isinstance(error, BaseException):
+        # Not before something is wrong: it takes time.
+        from chess_env.custom_objects import explained
+
+        error = explained(error)
+    print("\n".join(message_lines(f"{command}: {error}")), file=sys.stderr)
