@@ -22,10 +22,10 @@ from algorithms.rollouts.sampling import (
     play_ply,
     stack,
 )
+from chess_env.evaluators.protocol import move_scores_of
 
 if TYPE_CHECKING:
-    from chess_env.evaluators.protocol import move_scores_of
-from chess_env.vector_env import ChessSelfPlayVectorEnv
+    from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 
 def start_rollout(vec: ChessSelfPlayVectorEnv, seed: int | None) -> VecState:
