@@ -48,13 +48,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
             raise ValueError(f"standard input or output is closed: {_HOW}")
         name, output = f"chess-lab {_plain(source)}", sys.stdout.buffer
         heard = serve(name, lambda: _load(source, trust), sys.stdin.buffer, output)
-        # The input may have ended before it was tried to load what is not there.
-        if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
-            near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
-            meant = f"; did you mean {near!r}?" if near else ""
-            raise ValueError(
-                f"{source!r} cannot be read: there is no such file, folder or policy{meant}"
-            )
+        _look_for(source)  # the input may have ended before it was tried to load what is not there
         if not heard:
             raise ValueError(f"the input ended before any command: {_HOW}")
         code = 0
@@ -104,12 +98,31 @@ def _plain(source: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
 
 
+def _look_for(source: str) -> None:
+    """Raises ValueError where there is nothing of that name: a GUI may start engines in another folder."""
+    if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
+        near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
+        meant = f"; did you mean {near!r}?" if near else ""
+        raise ValueError(
+            f"{source!r} cannot be read: there is no such file, folder or policy, looked for from {str(Path.cwd())!r} "
+            f"(a GUI may start engines in a folder of its own: give it the full path){meant}"
+        )
+
+
 def _load(source: str, trust: bool) -> Thinker:
+    _look_for(source)
     import torch
 
     from algorithms.config.foreign import Trust
     from algorithms.evaluation.load_policy import load_policy
+    from algorithms.playing.conversation import Request
     from algorithms.playing.policy_moves import PolicyMoves
+    from algorithms.playing.position import reached
+    from chess_env.evaluators import make_evaluator
 
     torch.set_num_threads(1)  # one position at a time: a second thread only costs
-    return PolicyMoves(load_policy(source, Trust(trust)))
+    thinker = PolicyMoves(load_policy(source, Trust(trust)), make_evaluator("builtin"))
+    # Before `readyok`: what the first moves would take longer, from compiling to torch's first calls.
+    for moves in ((), ("e2e4",)):
+        thinker(Request(reached(None, moves), 1.0, 0, None, None))
+    return thinker

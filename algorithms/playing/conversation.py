@@ -9,11 +9,12 @@ The protocol: Meyer-Kahlen, "Description of the universal chess interface", Apri
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import enum
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,6 +64,17 @@ class Position:
 
 
 @dataclasses.dataclass(frozen=True)
+class NoPosition:
+    """`position ...` that cannot be read: the engine then has no position.
+
+    Attributes:
+        reason: for people, one line of ASCII.
+    """
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Go:
     """`go ...`.
 
@@ -90,7 +102,7 @@ class Ignored:
     reason: str
 
 
-Command = Word | SetOption | Position | Go | Ignored
+Command = Word | SetOption | Position | NoPosition | Go | Ignored
 
 _WORDS = {word.value: word for word in Word}
 _LIMITS = frozenset(
@@ -103,10 +115,11 @@ _SILENT = frozenset(("debug", "register"))  # known commands that change nothing
 def parse(line: bytes) -> Command:
     """The command in a line of the GUI; never an error.
 
-    Words before the first known command are skipped, as the protocol asks.
+    Words before the first known command are skipped, as the protocol asks. The words of the protocol may be
+    in capitals, and a byte order mark may stand before the first, as some shells write it.
     """
-    words = line.decode("utf-8", "replace").split()
-    for index, word in enumerate(words):
+    words = line.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").split()
+    for index, word in enumerate(map(str.lower, words)):
         rest = words[index + 1 :]
         if word in _WORDS:
             return _WORDS[word]
@@ -136,32 +149,38 @@ def info_string(text: str) -> str:
 
 
 def _set_option(words: list[str]) -> SetOption | Ignored:
-    if not words or words[0] != "name":
+    if not words or words[0].lower() != "name":
         return Ignored("setoption without a name: expected setoption name NAME value VALUE")
-    end = words.index("value") if "value" in words else len(words)
+    end = _first(words, ("value",))
     return SetOption(" ".join(words[1:end]), " ".join(words[end + 1 :]))
 
 
-def _position(words: list[str]) -> Position | Ignored:
-    end = words.index("moves") if "moves" in words else len(words)
+def _first(words: list[str], known: Collection[str]) -> int:
+    """The index of the first of `words` that is known, in any case; their number where none is."""
+    return next((i for i, word in enumerate(words) if word.lower() in known), len(words))
+
+
+def _position(words: list[str]) -> Position | NoPosition:
+    end = _first(words, ("moves",))
     root, moves = words[:end], tuple(words[end + 1 :])
-    if root == ["startpos"]:
+    kind = root[0].lower() if root else ""
+    if kind == "startpos" and len(root) == 1:
         return Position(None, moves)
-    if len(root) > 1 and root[0] == "fen":
+    if kind == "fen" and len(root) > 1:
         return Position(" ".join(root[1:]), moves)
-    return Ignored(
+    return NoPosition(
         f"position {shown(' '.join(root))}: expected position startpos or position fen FEN, then "
         "perhaps moves MOVE ..."
     )
 
 
 def _go(words: list[str]) -> Go:
+    words = [word.lower() for word in words]
     limits = tuple(dict.fromkeys(word for word in words if word in _LIMITS))
     searchmoves = None
     if "searchmoves" in words:
         after = words[words.index("searchmoves") + 1 :]
-        end = next((i for i, word in enumerate(after) if word in _GO_WORDS), len(after))
-        searchmoves = tuple(after[:end])
+        searchmoves = tuple(after[: _first(after, _GO_WORDS)])
     return Go(limits, searchmoves, "infinite" in words, "ponder" in words)
 
 
@@ -283,11 +302,13 @@ class Answer:
         probs: of each, by the policy over *all* legal moves, at the request's temperature, or at
             temperature 1 where that is 0.
         best: the chosen move; None where no move is legal.
+        scores_cp: of each move by an evaluator, the mover's view, mating being 10000; None where it cannot say.
     """
 
     moves: tuple[chess.Move, ...]
     probs: tuple[float, ...]
     best: chess.Move | None
+    scores_cp: tuple[int, ...] | None = None
 
 
 AUTHOR = "The chess-selfplay-lab maintainers"
@@ -312,22 +333,23 @@ class Conversation:
     Every `go` gets one `bestmove`, in the order asked. A new `go` stops the one before.
 
     Before the policy is loaded, the first command that needs it or the rules of chess waits, and
-    with it all that come after, so that their order stays; `uci` and `quit` go past them.
+    with it all that come after, so that their order stays; `uci` goes past them.
+
+    A `position` that is refused leaves none: until the next one, `go` is answered by `bestmove (none)`.
 
     Args:
         name: the engine's name.
         submit: is given each request at once; its answer comes back through `answered`, in order.
-
-    Attributes:
-        over: True after `quit`.
     """
 
     def __init__(self, name: str, submit: Callable[[Request], None]) -> None:
-        self.over = False
         self._name = name
         self._submit = submit
         self._options = Options()
-        self._position: GamePosition | None = None  # None: the initial one
+        self._position: GamePosition | None = (
+            None  # None: the initial one, or where it was refused none
+        )
+        self._refused = False
         self._searches: deque[_Search] = deque()
         self._loaded = False
         self._waiting: list[Command] = []
@@ -360,9 +382,11 @@ class Conversation:
         return [*_described(answer, search.multipv), *self._best_moves()]
 
     def _must_wait(self, command: Command) -> bool:
-        if self._loaded or command in (Word.UCI, Word.QUIT):
+        if self._loaded or command is Word.UCI:
             return False
-        needs_the_policy = isinstance(command, Position | Go) or command is Word.IS_READY
+        needs_the_policy = (
+            isinstance(command, Position | NoPosition | Go) or command is Word.IS_READY
+        )
         return needs_the_policy or bool(self._waiting)
 
     def _obeyed(self, command: Command) -> list[str]:
@@ -372,6 +396,8 @@ class Conversation:
             return self._set_option(command)
         if isinstance(command, Position):
             return self._set_position(command)
+        if isinstance(command, NoPosition):
+            return self._refuse(command.reason)
         if isinstance(command, Go):
             return self._go(command)
         return [info_string(command.reason)] if command.reason else []
@@ -388,9 +414,7 @@ class Conversation:
             for search in self._searches:
                 search.held_by_ponder = False
             return self._best_moves()
-        if word is Word.QUIT:
-            self.over = True
-        return []  # ucinewgame too: nothing is carried from one move to the next
+        return []  # ucinewgame: nothing is carried from one move to the next; quit: the reader ends there
 
     def _set_option(self, command: SetOption) -> list[str]:
         try:
@@ -401,13 +425,18 @@ class Conversation:
 
     def _set_position(self, command: Position) -> list[str]:
         # Not at the top: its import takes seconds, in which `uci` and `quit` would not be heard.
-        from algorithms.playing.position import reached
+        from algorithms.playing.position import board_of_gui, reached
 
         try:
-            self._position = reached(command.fen, command.moves)
+            self._position = reached(command.fen, command.moves, read=board_of_gui)
         except ValueError as error:
-            return [info_string(f"the position before stands: {error}")]
+            return self._refuse(str(error))
+        self._refused = False
         return []
+
+    def _refuse(self, reason: str) -> list[str]:
+        self._position, self._refused = None, True
+        return [info_string(f"no move until the next position: {reason}")]
 
     def _go(self, go: Go) -> list[str]:
         from algorithms.playing.position import reached
@@ -420,6 +449,9 @@ class Conversation:
                     f"limits are ignored ({', '.join(go.limits)}): a move takes one forward pass"
                 )
             )
+        if self._refused:
+            self._searches.append(_Search(1, go.infinite, go.ponder, answer=Answer((), (), None)))
+            return said + self._best_moves()
         if self._position is None:
             self._position = reached(None, ())
         searchmoves, complaint = _allowed(self._position, go.searchmoves)
@@ -469,21 +501,33 @@ def _allowed(
 
 
 def _described(answer: Answer, multipv: int) -> list[str]:
-    """The info lines of an answer: the chosen move; or it and then a list of the most probable ones.
-
-    There is no score: a policy has none, and none is made up.
-    """
+    """The info lines of an answer: the chosen move; or it and then a list of the most probable ones."""
     if answer.best is None:
         return [info_string("no legal move: the game is over")]
     place = answer.moves.index(answer.best)
     chosen = f"p={answer.probs[place]:.4f}, rank {place + 1} of {len(answer.moves)}"
     best = answer.best.uci()
     if multipv == 1:  # a GUI takes this line for the move that is played
-        return [f"info depth 1 multipv 1 pv {best} string {chosen}"]
-    ranked = list(zip(answer.moves, answer.probs, strict=True))[:multipv]
+        return [f"info depth 1 multipv 1{_score(answer, place)} pv {best} string {chosen}"]
     lines = [
-        f"info depth 1 multipv {rank} pv {move.uci()} string p={prob:.4f}"
-        for rank, (move, prob) in enumerate(ranked, 1)
+        f"info depth 1 multipv {slot + 1}{_score(answer, slot)} pv {answer.moves[slot].uci()} "
+        f"string p={answer.probs[slot]:.4f}"
+        for slot in range(min(multipv, len(answer.moves)))
     ]
     # First, because python-chess takes a bare string for part of the last word on line 1.
     return [info_string(f"chosen {best}: {chosen}"), *lines]
+
+
+_MATE_CP, _LEAST_MATE_CP = 10_000, 9_001  # see `chess_env.evaluators.protocol.Evaluator.evaluate`
+
+
+def _score(answer: Answer, slot: int) -> str:
+    """The `score` of a move with a space before it; nothing where there is none."""
+    if answer.scores_cp is None:
+        return ""
+    score = answer.scores_cp[slot]
+    if abs(score) < _LEAST_MATE_CP:
+        return f" score cp {score}"
+    # Of the position after the move: n moves until the opponent is mated, to which this move comes; or
+    # until the opponent mates.
+    return f" score mate {_MATE_CP - score + 1 if score > 0 else -(_MATE_CP + score)}"

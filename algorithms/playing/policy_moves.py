@@ -14,9 +14,11 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import Answer, Request
-from algorithms.playing.position import GamePosition, facts_of
+from algorithms.playing.position import GamePosition, facts_of, is_ordinary
+from chess_env.evaluators.protocol import Evaluator
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
+from chess_env.rules.fen import pack_board
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +66,15 @@ def seen_by(policy: PolicyNet, position: GamePosition, temperature: float) -> Se
 
 
 class PolicyMoves:
-    """Answers requests with the moves of one policy; no state between them."""
+    """Answers requests with the moves of one policy; no state between them.
 
-    def __init__(self, policy: PolicyNet) -> None:
-        self._policy = policy
+    Args:
+        policy: in evaluation mode, on the CPU.
+        evaluator: of the moves' scores; None leaves them out.
+    """
+
+    def __init__(self, policy: PolicyNet, evaluator: Evaluator | None = None) -> None:
+        self._policy, self._evaluator = policy, evaluator
 
     def __call__(self, request: Request) -> Answer:
         """The policy's moves and one of them, chosen as the request says."""
@@ -79,7 +86,13 @@ class PolicyMoves:
             ranked = [slot for slot in ranked if moves[slot] in request.searchmoves]
         slot = _choose(seen.dist.logprobs[0], ranked, request)
         probs = seen.dist.probs[0].tolist()
-        return Answer(tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked), moves[slot])
+        board, scores = request.position.board, None
+        if self._evaluator is not None and is_ordinary(board):
+            every = self._evaluator.score_moves(pack_board(board)[None])[0].tolist()
+            scores = tuple(every[i] for i in ranked)
+        return Answer(
+            tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked), moves[slot], scores
+        )
 
 
 def _choose(logprobs: Tensor, ranked: list[int], request: Request) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,7 +23,8 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import shown
 from chess_env.games.reference_game import identity, observation
 from chess_env.move_facts import move_facts_batch
-from chess_env.moves import legal_actions
+from chess_env.move_facts.reference import move_facts
+from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.positions.heldout import load_heldout
 from chess_env.rules.fen import board_from_fen, pack_board
@@ -47,7 +48,9 @@ class GamePosition:
     line: Positions | None = dataclasses.field(default=None, compare=False)
 
 
-def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
+def reached(
+    fen: str | None, moves: Sequence[str], *, read: Callable[[str], chess.Board] = board_from_fen
+) -> GamePosition:
     """The position after `moves` from the root.
 
     A game that a draw rule has ended goes on: the GUI decides whether to stop.
@@ -55,11 +58,12 @@ def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
     Args:
         fen: the root; None for the initial position.
         moves: in UCI's notation, castling as the king's two-square step.
+        read: the board of a FEN.
 
     Raises:
         ValueError: the FEN is not legal, or a move is not; the message names it.
     """
-    board = chess.Board() if fen is None else board_from_fen(fen)
+    board = chess.Board() if fen is None else read(fen)
     occurrences: Counter[Hashable] = Counter([identity(board)])
     for number, text in enumerate(moves, 1):
         move = _legal_move(board, text)
@@ -69,6 +73,45 @@ def reached(fen: str | None, moves: Sequence[str]) -> GamePosition:
         occurrences[identity(board)] += 1
     repetitions = occurrences[identity(board)] - 1
     return GamePosition(board.copy(stack=False), repetitions, _line(board))
+
+
+_NO_GAME = (
+    chess.STATUS_NO_WHITE_KING | chess.STATUS_NO_BLACK_KING | chess.STATUS_TOO_MANY_KINGS
+    | chess.STATUS_OPPOSITE_CHECK
+)  # fmt: skip
+_MOST_ATTACKED = 180  # by one side's men, each counted alone: with a first set of them at most 121
+_MOST_COUNTED = 32_767  # moves, as of `board_from_fen`; the planes show at most 100
+
+
+def board_of_gui(fen: str) -> chess.Board:
+    """The board of a FEN as board editors and GUIs write it; men of any number may stand on it.
+
+    Castling rights and en passant squares that the men rule out are dropped. The last fields may be missing, or
+    "-"; counters are kept within their bounds.
+
+    Raises:
+        ValueError: it cannot be read, a side has not one king, or the side to move could take the other's king.
+    """
+    men, *fields = fen.split() or [""]
+    if len(fields) > 5:
+        raise ValueError(f"FEN {shown(fen)} has {1 + len(fields)} fields: expected at most 6")
+    turn, rights, target, halfmoves, fullmoves = [*fields, *"w--01"[len(fields) :]]
+    rights = "".join(sorted(set(rights)))  # capitals first, as python-chess wants them
+    counters = [0 if count == "-" else count for count in (halfmoves, fullmoves)]
+    try:
+        board = chess.Board(f"{men} {turn.lower()} {rights} {target.lower()}")
+        counted = [min(int(count), _MOST_COUNTED) for count in counters]
+    except ValueError as error:
+        raise ValueError(f"FEN {shown(fen)} cannot be read: {error}") from None
+    board.halfmove_clock, board.fullmove_number = max(counted[0], 0), max(counted[1], 1)
+    board.castling_rights = board.clean_castling_rights()
+    if board.status() & chess.STATUS_INVALID_EP_SQUARE:
+        board.ep_square = None
+    if board.status() & _NO_GAME:
+        raise ValueError(
+            f"FEN {shown(fen)}: expected one king of each side, and none that the side to move could take"
+        )
+    return board
 
 
 def _line(board: chess.Board) -> Positions:
@@ -188,9 +231,30 @@ def one_position(position: GamePosition) -> PositionSet:
 def facts_of(position: GamePosition, actions: NDArray[np.integer]) -> NDArray[np.uint8]:
     """uint8 `[1, L, F]`: the facts of the moves `actions` `[L]`, told what occurred in the game."""
     line = pack_board(position.board)[None] if position.line is None else position.line
-    return move_facts_batch(
-        line[-1:], actions.astype(np.int16)[None], hash_batch(line)[None], np.array([len(line)])
-    )
+    before = hash_batch(line)
+    if is_ordinary(position.board):
+        return move_facts_batch(
+            line[-1:], actions.astype(np.int16)[None], before[None], np.array([len(line)])
+        )
+    return np.array([[_facts_of(position.board, int(action), before) for action in actions]])
+
+
+def is_ordinary(board: chess.Board) -> bool:
+    """Whether the compiled kernels have room for the moves of both sides; `board_of_gui` lets more men in."""
+    try:
+        board_from_fen(board.fen())
+    except ValueError:
+        return False
+    theirs = chess.SquareSet(board.occupied_co[not board.turn])
+    return sum(len(board.attacks(square)) for square in theirs) <= _MOST_ATTACKED
+
+
+def _facts_of(board: chess.Board, action: int, before: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint8 `[F]`, without the kernels."""
+    move, after = action_to_move(action, board), board.copy(stack=False)
+    after.push(move)
+    earlier = int((before == hash_batch(pack_board(after)[None])).sum())
+    return move_facts(board, move, earlier)
 
 
 @lru_cache(maxsize=1)

@@ -17,17 +17,18 @@ from algorithms.playing.conversation import (
     Answer,
     Command,
     Conversation,
+    Go,
     Request,
     Word,
     info_string,
     parse,
 )
 
-LAST_ANSWERS_S = 0.5
-"""Seconds that the engine waits for moves still to come, after the end of the input."""
+LAST_ANSWERS_S = 60.0
+"""Seconds that moves still to come may take after the last line, and the policy that is still being loaded for them."""
 
 LAST_WORDS_S = 0.8
-"""Seconds that the caller waits for the writing thread after the last line."""
+"""Seconds that the caller waits for the writing thread after the last line, where nothing is still to come."""
 
 LOOK_S = 0.2
 """Seconds after which a waiting caller looks for a signal: one may come just before it waits, and not end it."""
@@ -71,9 +72,10 @@ _Event = Command | Answer | _Loaded | _Failed | _EndOfInput
 def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> bool:
     """Whether any line came; speaks UCI until `quit`, the end of the input, or a reader that is gone.
 
-    At most `LAST_WORDS_S` after `quit` or the end of the input it returns, though the speaker may
-    be replaying a long game or writing to a pipe that nobody empties. All threads are daemons, and
-    may be left behind: end the process by `os._exit`.
+    Every `go` and `isready` before the last line is answered first: a script that pipes lines in is a client too.
+    Where all are, it returns at most `LAST_WORDS_S` after the last line, though the speaker may be replaying a long
+    game or writing to a pipe that nobody empties. All threads are daemons, and may be left behind: end the process
+    by `os._exit`.
 
     Args:
         name: the engine's name.
@@ -90,21 +92,32 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     ended = threading.Event()  # by the last line, or by the speaker
     errors: list[Exception] = []
     heard = threading.Event()
-
-    def put(event: _Event) -> None:
-        if not isinstance(event, _EndOfInput):
-            heard.set()
-        events.put(event)
+    owed = 0  # answers; only the reader writes it
 
     def read() -> None:
+        nonlocal owed
         try:
-            _read(source, put)
-        finally:
+            while line := source.readline():
+                heard.set()
+                command = parse(line)
+                if command is Word.QUIT:
+                    return
+                owed += isinstance(command, Go) or command is Word.IS_READY
+                events.put(command)
+        finally:  # also where reading fails
+            events.put(_EndOfInput())
             ended.set()
+
+    given = 0  # answers; only the speaker writes it
+
+    def say(lines: list[str]) -> None:
+        nonlocal given
+        _say(sink, lines)
+        given += sum(line.startswith(("bestmove", "readyok")) for line in lines)
 
     def speak() -> None:
         try:
-            _converse(Conversation(name, requests.put), events, sink)
+            _converse(Conversation(name, requests.put), events, say)
         except BrokenPipeError:
             pass  # nobody listens any more, which is as good as `quit`
         except Exception as error:
@@ -117,7 +130,9 @@ def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) ->
     speaker = _start(speak)
     while not ended.wait(LOOK_S):
         pass
-    speaker.join(LAST_WORDS_S)
+    end = time.monotonic() + (LAST_ANSWERS_S if owed > given else 0.0) + LAST_WORDS_S
+    while speaker.is_alive() and time.monotonic() < end:
+        speaker.join(LOOK_S)
     if errors:
         raise errors[0]
     return heard.is_set()
@@ -129,47 +144,35 @@ def _start(run: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def _converse(conversation: Conversation, events: queue.SimpleQueue[_Event], sink: Sink) -> None:
+def _converse(
+    conversation: Conversation, events: queue.SimpleQueue[_Event], say: Callable[[list[str]], None]
+) -> None:
     deadline: float | None = None  # set by the end of the input
-    while not conversation.over:
+    while deadline is None or conversation.busy:
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             event = events.get(timeout=left_s)
         except queue.Empty:
-            _say(sink, [info_string("the input ended before the policy could answer")])
+            say([info_string("the input ended before the policy could answer")])
             return
         if isinstance(event, _Failed):
-            _say(sink, [info_string(str(event.error))])
+            say([info_string(str(event.error))])
             raise event.error
         if isinstance(event, _EndOfInput):
             deadline = time.monotonic() + LAST_ANSWERS_S
-            _say(sink, conversation.heard(Word.STOP))
+            say(conversation.heard(Word.STOP))
         elif isinstance(event, _Loaded):
-            _say(sink, conversation.loaded())
+            say(conversation.loaded())
         elif isinstance(event, Answer):
-            _say(sink, conversation.answered(event))
+            say(conversation.answered(event))
         else:
-            _say(sink, conversation.heard(event))
-        if deadline is not None and not conversation.busy:
-            return
+            say(conversation.heard(event))
 
 
 def _say(sink: Sink, lines: list[str]) -> None:
     if lines:
         sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         sink.flush()
-
-
-def _read(source: Source, put: Callable[[_Event], None]) -> None:
-    """Puts each line's command up to `quit`, then the end, also where reading fails."""
-    try:
-        while line := source.readline():
-            command = parse(line)
-            put(command)
-            if command is Word.QUIT:
-                return
-    finally:
-        put(_EndOfInput())
 
 
 def _think(

@@ -69,7 +69,7 @@ def test_what_is_heard_from_position_on_waits_for_loading_and_is_then_obeyed_in_
     assert talk.requests == []
     assert talk.conversation.busy
     bad, ready = talk.conversation.loaded()
-    assert bad.startswith("info string the position before stands: move 1, 'e2e5'")
+    assert bad.startswith("info string no move until the next position: move 1, 'e2e5'")
     assert ready == "readyok"
     (request,) = talk.requests
     assert request.position.board.fen().startswith("rnbqkbnr/pppppppp/8/8/3P4/8/")
@@ -78,12 +78,10 @@ def test_what_is_heard_from_position_on_waits_for_loading_and_is_then_obeyed_in_
     assert not talk.conversation.busy
 
 
-def test_uci_and_quit_do_not_wait_for_what_waits_for_loading() -> None:
+def test_uci_does_not_wait_for_what_waits_for_loading() -> None:
     talk = Talk(loaded=False)
     talk.hear("position startpos", "go")
     assert talk.hear("uci")[-1] == "uciok"
-    talk.hear("quit")
-    assert talk.conversation.over
 
 
 def test_before_loading_whoever_speaks_does_not_import_the_rules_of_chess() -> None:
@@ -180,24 +178,66 @@ def test_without_a_legal_move_the_best_move_is_none() -> None:
     [
         "position startpos moves e2e5",
         "position startpos moves e2e4 e2e4",
+        "position startpos moves d2d4 oops g8f6",
         "position startpos moves 0000",
         "position startpos moves e2e4 \u2654",
+        "position startpos e2e4",
+        "position",
+        "position fen",
+        "position 4k3/8/8/8/8/8/8/4K3 w - - 0 1",
         "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/8 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/3KK3 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/4R2K w - - 0 1",
         "position fen \u2654",
         "position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/4K3 w - - 0 1 2",
+        "position fen 4k3/8/8/8/8/8/8/4K3 w - - zero 1",
     ],
 )
-def test_a_bad_position_is_named_and_the_last_good_one_kept(bad: str) -> None:
+@pytest.mark.parametrize("between", [[], ["ucinewgame", "isready"]])
+def test_after_a_position_that_is_refused_no_move_is_played_for_another_board(
+    bad: str, between: list[str]
+) -> None:
     talk = Talk()
     talk.hear("position startpos moves d2d4")
     (said,) = talk.hear(bad)
-    assert said.startswith("info string the position before stands: ")
+    assert said.startswith("info string no move until the next position: ")
     assert said.isascii()
-    talk.hear("go")
-    assert talk.requests[0].position.board.move_stack == []
+    assert talk.hear(*between, "go")[-1] == "bestmove (none)"
+    assert talk.hear("go infinite") == [] and talk.hear("stop") == ["bestmove (none)"]
+    assert talk.requests == [] and not talk.conversation.busy
+    talk.hear("position startpos moves d2d4", "go")
     assert talk.requests[0].position.board.fen() == (
         "rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1"
     )
+
+
+def test_a_move_that_is_thought_of_comes_before_the_none_of_a_refused_position() -> None:
+    talk = Talk()
+    talk.hear("go")
+    assert not any("bestmove" in line for line in talk.hear("position fen x", "go"))
+    assert talk.answer()[1:] == ["bestmove d2d4", "bestmove (none)"]
+
+
+@pytest.mark.parametrize(
+    ("fen", "played"),
+    [
+        ("4k3/8/8/8/8/8/4P3/4K3 w KQ - 0 1", "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"),
+        ("4k2r/8/8/8/8/8/8/R3K3 w kqKQ - 5 9", "4k2r/8/8/8/8/8/8/R3K3 w Qk - 5 9"),
+        ("r3k3/8/8/8/8/8/8/4K2R w Ha - 0 1", "r3k3/8/8/8/8/8/8/4K2R w Kq - 0 1"),
+        ("4k3/8/8/8/4P3/8/8/4K3 b - e3 0 1", "4k3/8/8/8/4P3/8/8/4K3 b - - 0 1"),
+        ("4k3/8/8/8/4P3/8/8/4K3 b - e4 0 1", "4k3/8/8/8/4P3/8/8/4K3 b - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3 w - e6 0 1", "4k3/8/8/8/8/8/8/4K3 w - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3", "4k3/8/8/8/8/8/8/4K3 w - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3 B - - - -", "4k3/8/8/8/8/8/8/4K3 b - - 0 1"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - 99999 0", "4k3/8/8/8/8/8/8/4K3 w - - 32767 1"),
+    ],
+)
+def test_a_position_that_a_board_editor_leaves_is_played(fen: str, played: str) -> None:
+    talk = Talk()
+    assert talk.hear(f"position fen {fen}", "go") == []
+    assert talk.requests[0].position.board.fen() == played
 
 
 def test_without_a_position_the_initial_one_is_played() -> None:
@@ -230,8 +270,19 @@ def test_searchmoves_are_those_that_are_legal_and_all_where_none_is() -> None:
     assert [r.searchmoves for r in talk.requests] == [legal, None]
 
 
-def test_quit_ends_it() -> None:
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (-31, "score cp -31"),
+        (9000, "score cp 9000"),
+        (10000, "score mate 1"),  # the move mates
+        (9998, "score mate 3"),
+        (-9999, "score mate -1"),  # the opponent mates at once
+    ],
+)
+def test_a_move_s_score_is_said_as_uci_counts(score: int, said: str) -> None:
     talk = Talk()
-    assert not talk.conversation.over
-    talk.hear("go infinite", "quit")
-    assert talk.conversation.over
+    talk.hear("go")
+    scores = (0, score, 0)
+    line, _ = talk.answer(Answer(ANSWER.moves, ANSWER.probs, ANSWER.best, scores))
+    assert line == f"info depth 1 multipv 1 {said} pv d2d4 string p=0.3000, rank 2 of 3"

@@ -11,12 +11,15 @@ import pytest
 import torch
 
 from algorithms.evaluation.load_policy import load_policy
+from algorithms.networks.policy_net import PolicyNet
+from algorithms.playing import position
 from algorithms.playing.conversation import Request
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.position import GamePosition, reached
+from algorithms.playing.position import GamePosition, board_of_gui, reached
+from chess_env.evaluators import make_evaluator
 from chess_env.games.reference_game import observation
 from chess_env.move_facts import FACT_INDEX
-from chess_env.moves import action_to_move, move_to_action
+from chess_env.moves import action_to_move, legal_actions, move_to_action
 from chess_env.observation import PLANE_INDEX
 from chess_env.rules.fen import pack_board
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -191,3 +194,46 @@ def test_the_line_of_a_position_begins_at_the_last_irreversible_move() -> None:
     late = reached("4k3/8/8/8/8/8/8/4K2R w K - 30 60", ("h1g1", "e8e7"))
     assert late.line is not None and late.line.shape == (3, 8)
     assert np.array_equal(late.line[-1], pack_board(late.board))
+
+
+ODD = [
+    "QQQQQQBk/Q6B/Q6Q/Q6Q/Q6Q/Q6Q/Q6Q/KQQQQQQQ w - - 0 1",  # 265 moves: the kernels have room for 218
+    "QQQQQQBk/Q6B/Q6Q/Q6Q/Q2p3Q/Q6Q/Q6Q/KQQQQQQQ b - - 0 1",  # the replies are more
+    "4k3/8/8/PPPPPPPP/PPPPPPPP/PPPPPPPP/8/4K3 w - - 0 1",
+    "k7/8/8/8/8/8/8/Pp1QQQQK b - - 0 1",  # pawns on their own and on the other back rank
+    "k7/8/1QRB4/8/8/8/2q5/4K3 b - - 3 9",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBQQ w KQkq - 0 1",
+]
+
+
+@pytest.mark.parametrize("fen", ODD)
+@pytest.mark.parametrize("policy", [small_policy(0), facts_policy()], ids=["plain", "facts"])
+def test_a_board_that_no_game_reaches_is_played_by_a_gui(fen: str, policy: PolicyNet) -> None:
+    position = reached(fen, (), read=board_of_gui)
+    moves = PolicyMoves(policy, make_evaluator("builtin"))
+    answer = moves(dataclasses.replace(PLAIN, position=position))
+    assert set(answer.moves) == set(chess.Board(fen).legal_moves)
+    assert answer.best in answer.moves and sum(answer.probs) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("fen", "moves"), GAMES)
+def test_the_facts_without_the_kernels_are_those_of_the_kernels(
+    fen: str | None, moves: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = reached(fen, moves)
+    actions = legal_actions(at.board)
+    compiled = position.facts_of(at, actions)
+    monkeypatch.setattr(position, "is_ordinary", lambda board: False)
+    np.testing.assert_array_equal(position.facts_of(at, actions), compiled)
+
+
+def test_the_scores_are_the_evaluator_s_of_the_moves_in_their_order() -> None:
+    answer = PolicyMoves(small_policy(0), make_evaluator("builtin"))(
+        asked(CASTLING, ("b7a8q", "e8d7"))
+    )
+    board = reached(CASTLING, ("b7a8q", "e8d7")).board
+    with make_evaluator("builtin") as judge:
+        for move, score in zip(answer.moves, answer.scores_cp, strict=True):
+            board.push(move)
+            assert score == -judge.evaluate([board.fen()])[0]
+            board.pop()

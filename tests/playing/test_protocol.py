@@ -12,6 +12,7 @@ from algorithms.playing.conversation import (
     TEMPERATURE,
     Go,
     Ignored,
+    NoPosition,
     OptionError,
     Options,
     Position,
@@ -34,6 +35,12 @@ FEN = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
         (b"stop now", Word.STOP),
         (b"ponderhit", Word.PONDER_HIT),
         (b"quit", Word.QUIT),
+        (b"\xef\xbb\xbfuci\r\n", Word.UCI),
+        (b"UCI", Word.UCI),
+        (b"SetOption Name Multi PV Value 3", SetOption("Multi PV", "3")),
+        (b"POSITION STARTPOS MOVES e2e4", Position(None, ("e2e4",))),
+        (b"position\tfen\t" + FEN.replace(" ", "\t").encode() + b"\r\n", Position(FEN, ())),
+        (b"GO Infinite SearchMoves E2E4 WTime 5", Go(("wtime",), ("e2e4",), infinite=True)),
         (b"joho stop", Word.STOP),  # the protocol's own rule on words it does not know
         (b"", Ignored("")),
         (b" \t\r\n", Ignored("")),
@@ -70,16 +77,16 @@ def test_a_line_means_what_the_protocol_says(line: bytes, command: object) -> No
     [b"setoption", b"setoption TopK 5", b"position", b"position fen", b"position moves e2e4",
      b"position startpos e2e4", b"position e2e4"],
 )  # fmt: skip
-def test_a_half_command_is_ignored_with_what_was_expected(line: bytes) -> None:
+def test_a_half_command_is_not_obeyed_and_says_what_was_expected(line: bytes) -> None:
     command = parse(line)
-    assert isinstance(command, Ignored)
+    assert isinstance(command, NoPosition if line.startswith(b"position") else Ignored)
     assert "expected" in command.reason
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_are_an_error_and_a_reason_is_one_printable_line(line: bytes) -> None:
     command = parse(line)
-    if isinstance(command, Ignored):
+    if isinstance(command, Ignored | NoPosition):
         assert command.reason.isascii()
         assert command.reason.isprintable()
 
