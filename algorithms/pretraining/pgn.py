@@ -251,10 +251,11 @@ class Movetext(NamedTuple):
 
 
 _TOKEN = re.compile(
-    r"\{[^}]*(?:\}|\Z)|;[^\n]*|\[[^\]\n]*\]?|[()]|\n[ \t]*(?=\n)|\d+\s*\.+"
+    r"\{[^}]*(?:\}|\Z)|;[^\n]*|\[[^\]\n]*\]?|[()]|\n[ \t]*(?=\n)|(?P<number>\d+)\s*\.+"
     r"|[^\s(){};\[]+(?:(?<=[a-h][18])\([^\W\d_]\)[^\s(){};\[]*)?"
 )
-_SKIPPED = re.compile(r"[^\w]+|\d+|\$\d{1,3}|N|D|e\.?p\.?")
+_LONGEST_WORD = 30  # so that what is remembered of words stays small
+_SKIPPED = re.compile(r"[^\w]+|\d{1,3}|\$\d{1,3}|N|D|e\.?p\.?")
 
 
 def read_movetext(text: str) -> Movetext:
@@ -284,15 +285,14 @@ def read_movetext(text: str) -> Movetext:
             after_blank = len(words) > 0
         elif depth:
             continue
-        elif token[-1] == "." and first.isdecimal():
-            number = token.rstrip(". \t\n")
-            at = 2 * int(number[-4:]) + (token.count(".") > 1)
+        elif found["number"]:
+            at = 2 * int(found["number"][-4:]) + (token.count(".") > 1)
             if after_blank and at != plies + len(words) - before:
                 break
             plies, before, after_blank = at, len(words), False
-        elif token in _RESULTS:
+        elif token.rstrip(".,") in _RESULTS:
             ended = True
-        elif letters_of(token) is not None:
+        elif len(token) < _LONGEST_WORD and letters_of(token) is not None:
             if ended or after_blank:
                 return Movetext(words, ended, goes_on=ended, unreadable=False)
             words.append(token)
@@ -350,8 +350,8 @@ def read_positions(
         if game is None:
             yield np.zeros((0, 8), np.uint64), np.zeros(0, np.int16)
             continue
-        positions, played = (row[skip_plies:] for row in game)
-        known = np.array([key in held_out for key in hash_batch(positions).tolist()], bool)
+        positions, played = game[0][skip_plies:], game[1][skip_plies:]
+        known = np.array([key in held_out for key in hash_batch(positions).tolist()], np.bool_)
         counts.held_out += int(known.sum())
         _, num_legal = legal_actions_batch(positions)
         wanted = ~known & (num_legal >= 2) & (status_batch(positions) == ONGOING)

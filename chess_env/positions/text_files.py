@@ -119,7 +119,7 @@ class TextFile:
 
         return _Unpacked(self, kind, lzma.LZMADecompressor, lzma.LZMAError)
 
-    def _encoding(self, raw: io.BufferedReader) -> str:
+    def _encoding(self, raw: Any) -> str:
         head = raw.peek(_HEAD_BYTES)[:_HEAD_BYTES]
         for mark, encoding in _MARKS.items():
             if head.startswith(mark):

@@ -79,6 +79,7 @@ def test_the_first_bytes_say_what_a_file_is(
         written(lambda ply, w: w + "\n\n" * (ply % 2)),
         written().replace("\n\n1. ", "\n\n(1. a4 a5) {\n\nbefore}\n1."),
         written().replace(". ", "."),
+        written(lambda ply, w: w + ",").replace(". ", ") ").replace(" 1-0", " 1-0."),
         written().replace("]\n[", "] ["),
     ],
 )
@@ -100,11 +101,11 @@ def test_a_game_ends_before_the_first_word_that_is_not_understood_and_the_counts
     good = f"{random_game(3)}\n\n"
     path.write_text(
         f"{good}{HEADERS}1. e4 e5 2. Nf3 Sc6 3. d4 1-0\n\n"
-        f"{HEADERS}1. Sf3 Sf6 2. Th8 e5 1-0\n\n{HEADERS}1. e4 e5 and so on 1-0\n\n{good}"
+        f"{HEADERS}1. Sf3 Sf6 2. Th8 e5 1-0\n\n{HEADERS}1. e4 e5 and so on 1-0\n\n{HEADERS}1. 5254 5755 1-0\n\n{good}"
     )
     games, counts = read(path)
     assert games[1:-1] == ["e4 e5 Nf3", "e4 e5"] and games[0] == games[-1]
-    assert counts == {"games": 5, "used": 4, "unreadable": 3, "unknown_letters": 2}
+    assert counts == {"games": 6, "used": 4, "unreadable": 4, "unknown_letters": 2}
     assert "unreadable 3, unknown letters 2 (piece letters of another language?)" in (
         pgn.GameCounts(unreadable=3, unknown_letters=2).line()
     )

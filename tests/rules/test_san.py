@@ -56,7 +56,21 @@ def test_a_word_that_python_chess_refuses_is_not_played(fen: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["Sf3x", "f33", "e4e", "Nf9", "NNf3f4", "[e4]", "e2-", "1-0", "O-", "nf3", "e4,", "P@e4"],
+    [
+        "Sf3x",
+        "f33",
+        "e4e",
+        "Nf9",
+        "NNf3f4",
+        "[e4]",
+        "e2-",
+        "1-0",
+        "O-",
+        "nf3",
+        "e4,e5",
+        "P@e4",
+        "5254",
+    ],
 )
 def test_a_word_that_is_only_in_part_a_move_is_none(word: str) -> None:
     assert encoded(word, ENGLISH) is None
