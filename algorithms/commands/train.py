@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.doctor import Watch
     from algorithms.processes import check_division, joined_processes
     from algorithms.processes.launch import launch, launched, restarted
-    from algorithms.reports.run_files import read_metrics
+    from algorithms.reports.run_files import metric_rows
     from algorithms.training.trainer import train
 
     try:
@@ -90,10 +90,10 @@ def run(arguments: Sequence[str]) -> int:
         resume = options.resume is not None
         if restarted() and config.run_dir is not None and (config.run_dir / CONFIG_FILE).exists():
             resume = True
-        so_far = [] if options.resume is None else read_metrics(options.resume, begun=False)
+        watch = Watch(() if options.resume is None else metric_rows(options.resume))
         with joined_processes() as processes:
             leads = processes.rank == 0
-            result = train(config, resume=resume, watch=Watch(so_far), processes=processes)
+            result = train(config, resume=resume, watch=watch, processes=processes)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The errors that a user can mend say what is wrong and how; no traceback is needed.
         complain("chess-lab train", error)

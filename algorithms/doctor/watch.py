@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from algorithms.doctor.diagnosis import SHORT, UNEXPLAINED, Diagnosis, diagnose
 from algorithms.doctor.metric_rows import NOT_LEARNING
-from algorithms.reports.run_files import Rows
 
 _FIRST, _NEWEST = 256, 1_792
 
@@ -21,10 +20,11 @@ class Watch:
         rows: what is on record already, of a run that is continued.
     """
 
-    def __init__(self, rows: Rows = ()) -> None:
-        self._rows = list(rows)
-        del self._rows[_FIRST : max(_FIRST, len(self._rows) - _NEWEST)]
+    def __init__(self, rows: Iterable[Mapping[str, float | None]] = ()) -> None:
+        self._rows: list[Mapping[str, float | None]] = []
         self._line = ""
+        for row in rows:
+            self.add(row)
 
     def __call__(self, row: Mapping[str, float]) -> str:
         """The line after this row of the record."""

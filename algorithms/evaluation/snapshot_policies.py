@@ -6,6 +6,7 @@ A record that grows is read once: a line that is being written waits for its end
 from __future__ import annotations
 
 import bisect
+import io
 import os
 import threading
 from collections import OrderedDict
@@ -101,7 +102,7 @@ class RecordTail:
                 f"{name}, is no UTF-8 text (byte {error.start}): it is damaged"
             ) from None
         found, last_step = [], self._last_step
-        for number, (row, _) in enumerate(rows_of(text, name), start=1):
+        for number, (row, _) in enumerate(rows_of(io.StringIO(text), name), start=1):
             found.append(checked_row(row, last_step, f"{name}, line {number}"))
             last_step = int(found[-1]["step"] or 0)
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from algorithms.run_folder.atomic_files import (
     read_file,
     settings_intact,
 )
-from algorithms.run_folder.run_log import LARGEST_VALUE, checked_row, rows_of
+from algorithms.run_folder.run_log import LARGEST_VALUE, checked_row, record_lines, rows_of
 
 
 class RunFileError(ValueError):
@@ -128,17 +128,19 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def read_metrics(run_dir: Path, *, begun: bool = True) -> list[dict[str, float | None]]:
+def read_metrics(run_dir: Path) -> list[dict[str, float | None]]:
     """The rows of a run's metrics.jsonl, values float or None (null); a last line cut by a kill is left out.
-
-    Args:
-        run_dir: the run folder.
-        begun: a record without a complete row is an error.
 
     Raises:
         RunFileError: it is missing, holds no complete row, or is damaged before its last line.
     """
-    return _rows(run_dir / METRICS_FILE, begun=begun)[0]
+    return _rows(run_dir / METRICS_FILE)[0]
+
+
+def metric_rows(run_dir: Path) -> Iterator[dict[str, float | None]]:
+    """The same, one by one, so that a long record takes no memory; none where there is no complete row."""
+    path = run_dir / METRICS_FILE
+    return (row for _, row in _checked(path, record_lines(path)))
 
 
 def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
@@ -196,10 +198,14 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
+
+
 def _text(path: Path) -> str:
+    _refuse_link(path)
     try:
-        if path.is_symlink():
-            raise RunFileError(f"{path} is a symbolic link and is not followed: copy the file here")
         return read_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise RunFileError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
@@ -209,27 +215,45 @@ def _text(path: Path) -> str:
         raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
 
 
-def _rows(path: Path, *, begun: bool = True) -> tuple[list[dict[str, float | None]], list[str]]:
-    """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
-    text = _text(path)
+def _checked(
+    path: Path, lines: Iterable[str]
+) -> Iterator[tuple[dict[str, float | None], dict[str, float | None]]]:
+    """(row, the same of `checked_row`) for each of a record's lines."""
     try:
-        found = rows_of(text, str(path))
-        if begun and not found:
-            raise RunFileError(f"{path} holds no complete row yet: let the run go on")
-        rows: list[dict[str, float | None]] = []
-        last_step, nulls, beyond = -1, 0, 0
-        for number, (row, _) in enumerate(found, start=1):
+        _refuse_link(path)
+        path.stat()
+        last_step = -1
+        for number, (row, _) in enumerate(rows_of(lines, str(path)), start=1):
             clean = checked_row(row, last_step, f"{path}, line {number}")
-            rows.append(clean)
             last_step = int(clean["step"] or 0)
-            nulls += sum(value is None for value in row.values())
-            beyond += sum(value is None and row[key] is not None for key, value in clean.items())
+            yield row, clean
     except RunFileError:
         raise
     except ValueError as error:
         raise RunFileError(str(error)) from None
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _rows(path: Path) -> tuple[list[dict[str, float | None]], list[str]]:
+    """(rows, notes on them); their values are checked, and null where they are not finite or beyond all measure."""
+    rows: list[dict[str, float | None]] = []
+    lines = nulls = beyond = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal lines
+        for line in record_lines(path):
+            lines += 1
+            yield line
+
+    for row, clean in _checked(path, counted()):
+        rows.append(clean)
+        nulls += sum(value is None for value in row.values())
+        beyond += sum(value is None and row[key] is not None for key, value in clean.items())
+    if not rows:
+        raise RunFileError(f"{path} holds no complete row yet: let the run go on")
     notes = []
-    if len(rows) < len(text.splitlines()):
+    if len(rows) < lines:
         notes.append(f"The last line of {METRICS_FILE} is cut off and was left out.")
     if nulls:
         notes.append(f"{nulls:,} values are null: they were not finite. Lines have gaps there.")

@@ -10,7 +10,8 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,10 +19,22 @@ from typing import IO, Any
 METRICS_FILE = "metrics.jsonl"
 CONFIG_FILE = "config.json"
 ENVIRONMENT_FILE = "environment.json"
+LOCK_FILE = ".lock"
 CHECKSUM = "sha256"
 """The first value of a file of `closed_object`: the SHA-256 of the file without that line."""
 PARTIAL = "partial-"
 """How the name of a checkpoint or link begins that is being made or removed."""
+
+WANDB_RUN = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
+"""The name of a folder of W&B's: when it was made, in local time, and the id of the run."""
+_WANDB_LOG = (
+    "debug-core.log"  # W&B's own link out of each of its folders; it writes nothing through that
+)
+RUN_WRITES = frozenset(
+    {METRICS_FILE, CONFIG_FILE, ENVIRONMENT_FILE, LOCK_FILE, "checkpoints", "snapshots", "probes",
+     "bad_batches", "labels", "tensorboard", "wandb", ".wandb"}
+)  # fmt: skip
+"""What a run writes in its folder; whatever else lies there is somebody else's, and is left alone."""
 
 _HEAD_BYTES = 82  # with the bracket before it
 # What is left of the head where any one bit of it was flipped.
@@ -50,14 +63,14 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_flushed(path: Path, data: bytes) -> None:
-    """Writes `data` to a new file and brings it to disk.
+def write_flushed(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Writes `data`, whole or in parts, to a new file and brings it to disk.
 
     Raises:
         FileExistsError: there is something at `path`, be it a symbolic link, which is not followed.
     """
     with path.open("xb") as file:
-        file.write(data)
+        file.writelines([data] if isinstance(data, bytes) else data)
         file.flush()
         os.fsync(file.fileno())
 
@@ -73,7 +86,7 @@ def flush_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Puts `data` into the file at `path`; after a kill at any instant that holds the old data or the new.
 
     A symbolic link at `path` gives way to the file; what it leads to is left alone.
@@ -97,6 +110,8 @@ def point(link: Path, name: str) -> None:
     """Makes `link` a relative symbolic link to `name`, in one atomic step."""
     partial = link.with_name(f"{PARTIAL}{link.name}-{os.getpid()}")
     partial.unlink(missing_ok=True)
+    if link.is_dir() and not link.is_symlink():  # a copy of the run that followed the link
+        remove_whole(link)
     partial.symlink_to(name)
     os.replace(partial, link)
 
@@ -139,33 +154,43 @@ def _with_checksum(data: bytes) -> bytes:
     return head + data.removeprefix(b"{\n")
 
 
-def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> None:
-    """Checks that whatever is written into the folder, under any name, stays in it.
+def refuse_ways_out(
+    folder: Path, error: type[Exception] = RunFolderError, written: Collection[str] = ()
+) -> None:
+    """Checks that what is written into the folder stays in it.
+
+    W&B writes into no folder that it made before, so what lies in those is let be.
 
     Args:
         folder: with all that is in it, at any depth.
         error: what is raised in place of RunFolderError.
+        written: names in it that are written; empty: all.
 
     Raises:
         RunFolderError: a symbolic link leads out, a file has a second name, which may be anywhere, or something is
             neither a file nor a folder.
     """
-    root = folder.resolve()
+    root, now = folder.resolve(), time.strftime("%Y%m%d_%H%M%S")
     waiting = [str(root)]
     while waiting:
+        inside = waiting.pop()
         # What is gone since it was listed leads nowhere.
-        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+        with contextlib.suppress(FileNotFoundError), os.scandir(inside) as entries:
             for entry in entries:
+                if written and inside == str(root) and entry.name not in written:
+                    continue
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif entry.is_symlink():
+                    made = WANDB_RUN.fullmatch(entry.name)
+                    if made is None or made[1] >= now:
+                        waiting.append(entry.path)
+                elif entry.is_symlink() and entry.name != _WANDB_LOG:
                     end = Path(entry.path).resolve()
                     if not end.is_relative_to(root):
                         raise error(
                             f"{entry.path} is a symbolic link to {end}, outside the folder, and would be written "
                             "through: remove it, or put what it leads to in its place"
                         )
-                elif not entry.is_file(follow_symlinks=False):
+                elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
                     raise error(f"{entry.path} is neither a file nor a folder: remove it")
                 elif entry.stat(follow_symlinks=False).st_nlink > 1:
                     raise error(
@@ -175,7 +200,10 @@ def refuse_ways_out(folder: Path, error: type[Exception] = RunFolderError) -> No
 
 
 def lock_folder(
-    folder: Path, name: str = ".lock", error: type[Exception] = RunFolderError
+    folder: Path,
+    name: str = LOCK_FILE,
+    error: type[Exception] = RunFolderError,
+    written: Collection[str] = (),
 ) -> IO[str]:
     """An open file that holds a folder's lock until it is closed or the process ends.
 
@@ -187,11 +215,12 @@ def lock_folder(
         folder: to be written by one process at a time.
         name: of the file that is locked.
         error: what is raised in place of RunFolderError.
+        written: as of `refuse_ways_out`.
 
     Raises:
         RunFolderError: another process holds it, or something in the folder leads out (`refuse_ways_out`).
     """
-    refuse_ways_out(folder, error)
+    refuse_ways_out(folder, error, written)
     file = (folder / name).open("a+", encoding="utf-8")
     try:
         import fcntl

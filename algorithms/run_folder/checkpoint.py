@@ -43,7 +43,7 @@ from algorithms.run_folder.atomic_files import (
     settings_intact,
     write_flushed,
 )
-from algorithms.run_folder.run_log import read_record, rows_of
+from algorithms.run_folder.run_log import record_lines, rows_of
 
 FORMAT = 2
 WEIGHTS_FILE = "model.safetensors"
@@ -405,7 +405,7 @@ def newest_checkpoint(
             say(f"{config} has no checksum: damage would not be seen")
         say_defaults(config, completed(load_json(config), settings)[1], say)
     record = run_dir / METRICS_FILE
-    updates = any(row["step"] > 0 for row, _ in rows_of(read_record(record), str(record)))
+    updates = any(row["step"] > 0 for row, _ in rows_of(record_lines(record), str(record)))
     if updates or checkpoints(folder):
         return load_newest(folder)
     say(f"{run_dir} has no checkpoint yet: the run begins anew from its config.json")

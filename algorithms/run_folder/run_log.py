@@ -5,20 +5,23 @@ Every metric name is defined in docs/metrics.md; a test compares that page with 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from algorithms.run_folder.atomic_files import (
     METRICS_FILE,
+    RUN_WRITES,
     RunFolderError,
     lock_folder,
+    open_file,
     parse_json,
-    read_file,
     replace_file,
 )
 from algorithms.run_folder.trackers import Mirror, make_tracker
@@ -28,43 +31,46 @@ MAX_STEP = 2**53  # floats count no further
 LARGEST_VALUE = 1e100
 
 
-def read_record(path: Path) -> str:
-    """The text of a file of JSON lines; "" where it is missing.
+def record_lines(path: Path) -> Iterator[str]:
+    """The lines of a file of JSON lines, one by one; none where it is missing.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is no UTF-8, or is no file; the message names it.
     """
+    before = 0
     try:
-        return read_file(path).decode("utf-8")
+        with open_file(path) as file:
+            for line in file:
+                yield line.decode("utf-8")
+                before += len(line)
     except FileNotFoundError:
-        return ""
+        return
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text (byte {error.start}): it is damaged") from None
+        at = before + error.start
+        raise ValueError(f"{path} is no UTF-8 text (byte {at}): it is damaged") from None
 
 
-def rows_of(text: str, name: str) -> list[tuple[Any, str]]:
+def rows_of(lines: Iterable[str], name: str) -> Iterator[tuple[Any, str]]:
     """(row, its line) for each line of a record; a last line cut by a kill is left out.
 
     Args:
-        text: of the file, each line a flat object.
+        lines: of the file with their ends, each a flat object.
         name: of the file, for messages.
 
     Raises:
         ValueError: another line is not JSON; the message names its number.
     """
-    lines, found = text.splitlines(keepends=True), []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append((_row(line), line))
+            yield _row(line), line
         except ValueError:
-            # A part of a flat object has no brace at its end.
-            if number == len(lines) and not line.endswith("\n") and "}" not in line:
-                break
+            # Only the last line can lack its end, and a part of a flat object has no brace there.
+            if not line.endswith("\n") and "}" not in line:
+                return
             raise ValueError(
                 f"{name}, line {number} is damaged: {line[:80]!r}; take the line out"
             ) from None
-    return found
 
 
 def _row(line: str) -> Any:
@@ -86,21 +92,29 @@ def checked_row(row: object, last_step: int, where: str) -> dict[str, float | No
     Raises:
         ValueError: it is no flat object of numbers, or not later than the last.
     """
-    if not isinstance(row, dict):
-        raise ValueError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
+    step_of(row, last_step, where)
+    assert isinstance(row, dict)
     for name, value in row.items():
         if value is not None and not isinstance(value, int | float):
             raise ValueError(
                 f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
             )
+    # A name is one object in all rows.
+    return {sys.intern(key): _finite(value) for key, value in row.items()}
+
+
+def step_of(row: object, last_step: int, where: str) -> int:
+    """The `step` of a row; arguments and errors as of `checked_row`."""
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is {str(row)[:40]!r}, expected an object of metrics")
     step = row.get("step")
-    number = _finite(step)
+    number = _finite(step) if isinstance(step, int | float) else None
     if number is None or not last_step < number < MAX_STEP or number != int(number):
         raise ValueError(
             f"{where}: step is {str(step)[:40]}, expected a whole number above {last_step}: "
             "were two runs written into one file?"
         )
-    return {key: _finite(value) for key, value in row.items()}
+    return int(number)
 
 
 def _finite(value: float | None) -> float | None:
@@ -142,7 +156,7 @@ class RunLog:
             raise RunFolderError(
                 f"run folder {str(run_dir)!r} cannot be made ({error.strerror}): choose another --run-dir"
             ) from None
-        self._lock = lock_folder(run_dir)
+        self._lock = lock_folder(run_dir, written=RUN_WRITES)
         try:
             if resume_at is not None:
                 _cut(self.path, resume_at)
@@ -151,8 +165,11 @@ class RunLog:
                     f"{run_dir} holds a run already: continue it with --resume "
                     f"{shlex.quote(str(run_dir))}, or choose another --run-dir"
                 )
-            tracker = make_tracker(track, run_dir, config or {})
-            self._mirror = None if tracker is None else Mirror(tracker)
+            kept = ANEW if resume_at is None else resume_at
+            tracker = make_tracker(track, run_dir, config or {}, kept)
+            self._mirror = None
+            if tracker is not None:
+                self._mirror = Mirror(tracker, _between(self.path, tracker.last_step, kept))
             # Without a buffer: a row that a full disk refuses must not be written a second time later.
             self._file = self.path.open("ab", buffering=0)
         except BaseException:
@@ -216,7 +233,22 @@ def _holds_a_run(record: Path) -> bool:
 
 def _cut(path: Path, step: int) -> None:
     """Drops the rows after `step`."""
-    rows = rows_of(read_record(path), str(path))
-    kept = [line for row, line in rows if row["step"] <= step]
-    # A full disk may have refused the last line its end.
-    replace_file(path, "".join(line.removesuffix("\n") + "\n" for line in kept).encode())
+
+    def kept() -> Iterator[bytes]:
+        last = -1
+        for number, (row, line) in enumerate(rows_of(record_lines(path), str(path)), start=1):
+            last = step_of(row, last, f"{path}, line {number}")
+            if last <= step:
+                # A full disk may have refused the last line its end.
+                yield (line.removesuffix("\n") + "\n").encode()
+
+    replace_file(path, kept())
+
+
+def _between(path: Path, after: int, last: int) -> Iterator[dict[str, float]]:
+    """The rows after step `after`, up to that of step `last`, without what is null."""
+    if after < last:
+        rows = (row for row, _ in rows_of(record_lines(path), str(path)))
+        for row in itertools.takewhile(lambda row: row["step"] <= last, rows):
+            if row["step"] > after:
+                yield {name: value for name, value in row.items() if value is not None}

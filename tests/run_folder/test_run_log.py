@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import multiprocessing
@@ -9,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from algorithms.reports.run_files import read_metrics
+from algorithms.reports.run_files import metric_rows, read_metrics
 from algorithms.run_folder import environment, run_log
 from algorithms.run_folder.atomic_files import RunFolderError
 from algorithms.run_folder.run_log import RunLog
@@ -39,6 +41,19 @@ def test_resuming_drops_the_rows_that_are_played_again_and_a_torn_line(tmp_path:
     log.write({"step": 2, "plies": 9})
     log.close()
     assert read_metrics(tmp_path) == [{"step": 0}, {"step": 1}, {"step": 2, "plies": 9}]
+
+
+def test_a_long_record_is_gone_on_from_in_little_memory(tmp_path: Path) -> None:
+    names = [f"metric/{number}" for number in range(40)]
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        for step in range(4_000):
+            file.write(json.dumps({"step": step, **dict.fromkeys(names, step + 0.5)}) + "\n")
+    tracemalloc.start()
+    RunLog(tmp_path, resume_at=3_900).close()
+    (last,) = collections.deque(metric_rows(tmp_path), maxlen=1)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert last["step"] == 3_900 and most < 2**20
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
@@ -90,6 +105,8 @@ def test_a_missing_tracker_says_how_to_install_it(
 
 class Recording:
     """A tracker that keeps the steps it is shown, and then calls `write`."""
+
+    last_step = -1
 
     def __init__(self, write: Callable[[float], object]) -> None:
         self.shown: list[float] = []

@@ -14,7 +14,7 @@ import pytest
 from algorithms.config.files import read_settings
 from algorithms.networks.build import read_weights
 from algorithms.run_folder.atomic_files import RunFolderError, refuse_ways_out
-from algorithms.run_folder.run_log import read_record
+from algorithms.run_folder.run_log import record_lines
 from chess_env.evaluators import make_evaluator
 from tests.commands.lab import Answer, chess_lab
 from tests.trust.stranger import Stranger, follow
@@ -43,20 +43,33 @@ def resumed(stranger: Stranger) -> Answer:
 @pytest.mark.parametrize("target", ["diary", "not-there-yet"])
 @pytest.mark.parametrize(
     "name",
-    [".metrics.jsonl.partial", ".config.json.partial", ".environment.json.partial", ".lock",
-     "config.json.partial", "probes/.update-00000001.npz.partial", "tensorboard/events",
-     "checkpoints/best", "checkpoints/partial-latest-1", "anything"],
+    [".lock", "probes/.update-00000001.npz.partial", "tensorboard/events", "checkpoints/best",
+     "checkpoints/partial-latest-1", "wandb/offline-run-99991231_235959-stranger/logs/debug.log"],
 )  # fmt: skip
 def test_a_link_that_leads_out_is_named_and_not_followed(
     stranger: Stranger, outside: Path, name: str, target: str
 ) -> None:
     link = stranger.folder / name
-    link.parent.mkdir(exist_ok=True)
+    link.parent.mkdir(exist_ok=True, parents=True)
     link.unlink(missing_ok=True)
     link.symlink_to(outside / target)
     answer = resumed(stranger)
     assert answer.code == 1 and str(link) in answer.err and "remove it" in answer.err
     assert untouched(outside)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".metrics.jsonl.partial", ".config.json.partial", ".environment.json.partial", "mlruns",
+     "config.json.partial", "wandb/run-20260101_000000-x/logs/debug-core.log", "wandb/run-20260101_000000-x/files/x"],
+)  # fmt: skip
+def test_a_link_through_which_nothing_is_written_may_lead_out(
+    stranger: Stranger, outside: Path, name: str
+) -> None:
+    link = stranger.folder / name
+    link.parent.mkdir(exist_ok=True, parents=True)
+    link.symlink_to(outside / "diary")
+    assert resumed(stranger).code == 0 and untouched(outside)
 
 
 @pytest.mark.parametrize("name", ["bad_batches", "tensorboard", "wandb", "probes", "checkpoints"])
@@ -254,7 +267,7 @@ def test_nobody_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str, ki
         path.symlink_to("/dev/zero")
     readers: dict[str, Callable[[], object]] = {
         "config.json": lambda: read_settings(path),
-        "metrics.jsonl": lambda: read_record(path),
+        "metrics.jsonl": lambda: list(record_lines(path)),
         "weights.safetensors": lambda: read_weights(str(path)),
     }
     with pytest.raises(ValueError, match="is a pipe or a device|is no file"):
