@@ -181,7 +181,7 @@ def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
     return PositionList(name, np.array(list(positions.values()), np.uint64))
 
 
-_FEN = re.compile(r"(\S+\s+[wb]\s+\S+?\s+[-a-h1-8]+)(?:\s+(\d+)(?:\s+(\d+))?)?(?=[\s;,]|$)\s*(.*)")
+_FEN = re.compile(r"(\S+\s+[wb]\s+\S+?\s+[-a-h1-8]+)(?:\s+(\d+)(?:\s+(\d+))?)?(?=[\s;,|]|$)\s*(.*)")
 _COMMENT_SIGNS = ("#", ";", "%", "//")
 _QUOTED = re.compile(r'"[^"]*"?')
 
