@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -213,6 +213,8 @@ def _endpoint(
             raw = await asyncio.wait_for(request.body(), _BODY_TIMEOUT_S)
         except TimeoutError:
             raise HTTPException(408, "The question did not arrive in time.") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "The question was cut off.") from None
         return Json(await answer(dict(body_of(raw))))
 
     return endpoint

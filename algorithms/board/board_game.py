@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import chess
 import chess.pgn
 
 from algorithms.core.checks import shown
-from algorithms.playing.position import GamePosition, reached
+from algorithms.playing.position import GamePosition, board_of_gui, reached
 from algorithms.playing.view import PositionView
+from algorithms.pretraining.pgn import STANDARD, Movetext, games_in, read_headers, read_movetext
 from algorithms.reports.page.diagrams import MoveChance, position_svg
 from chess_env.games.reference_game import status
-from chess_env.matches.match_result import one_line
+from chess_env.matches.match_result import export_text, one_line
+from chess_env.moves import action_to_move
+from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES
+from chess_env.rules.san import read_moves
 
 MAX_PLIES = 1000
 """Of a game on the page; a longer one is refused."""
@@ -141,6 +147,7 @@ def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> BoardGame:
         BadRequestError: the FEN or a move is not legal.
     """
     try:
+        fen = None if fen is None else _mended(fen)
         position = reached(fen, moves[:at])
         root = reached(fen, ()).board
     except ValueError as error:
@@ -159,6 +166,14 @@ def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> BoardGame:
             there = board.copy()
     canonical = tuple(move.uci() for move in board.move_stack)
     return BoardGame(fen, canonical, at, position, tuple(sans), there)
+
+
+def _mended(fen: str) -> str:
+    """The FEN without rights that cannot be, as editors leave them; as it is where it cannot be read."""
+    try:
+        return board_of_gui(fen).fen(en_passant="fen")
+    except ValueError:
+        return fen
 
 
 def facts_of(game: BoardGame) -> dict[str, Any]:
@@ -248,73 +263,56 @@ def _squares(move: chess.Move) -> tuple[int, int]:
     return move.from_square, move.to_square
 
 
-_STANDARD = {name.lower() for name in chess.Board.aliases}
-
-
-class _MainLine(chess.pgn.BaseVisitor["_MainLine"]):
-    """Collects the main line of one game.
-
-    Attributes:
-        headers: of the game.
-        moves: up to the first that cannot be read.
-        broken: whether there was such a one.
-    """
-
-    def __init__(self) -> None:
-        self.headers = chess.pgn.Headers({})
-        self.moves: list[chess.Move] = []
-        self.broken = False
-
-    def begin_headers(self) -> chess.pgn.Headers:
-        """The headers, for the reader."""
-        return self.headers
-
-    def visit_header(self, tagname: str, tagvalue: str) -> None:
-        """Keeps a header; a name that python-chess refuses is none that is read here."""
-        self.headers[tagname] = tagvalue
-
-    def begin_variation(self) -> chess.pgn.SkipType:
-        """SKIP: variations are not shown."""
-        return chess.pgn.SKIP
-
-    def visit_move(self, board: chess.Board, move: chess.Move) -> None:
-        """Keeps a move; a null move is none of chess."""
-        self.broken = self.broken or not move
-        if not self.broken:
-            self.moves.append(move)
-
-    def handle_error(self, error: Exception) -> None:
-        """Ends what is kept."""
-        self.broken = True
-
-    def result(self) -> _MainLine:
-        """This visitor, when the game has been read."""
-        return self
+_FIRST_MOVE = re.compile(r"(?<![\w.])1\s*\.(?=\s*[^\s.\d])")
 
 
 def read_pgn(text: str) -> dict[str, Any]:
-    """{"fen", "moves", "note"} of the first game in the text; "note" says what was left out, "" if nothing.
+    """{"fen", "moves", "note"} of the first game with a move in the text, read as training reads games.
+
+    Without one, it is the first game with a position. "note" says what was left out, "" if nothing.
 
     Raises:
         BadRequestError: there is no game of standard chess in it, or its start is no legal position.
     """
-    found = chess.pgn.read_game(io.StringIO(text), Visitor=_MainLine)
+    found = None
+    for headers, written in _games(text):
+        if written.words or (found is None and "fen" in headers):
+            found = headers, written
+        if written.words:
+            break
     if found is None:
-        raise BadRequestError("There is no game in this text: expected PGN, such as `1. e4 e5 *`.")
-    fen = found.headers.get("FEN")
-    if found.headers.get("Variant", "Standard").lower() not in _STANDARD:
+        raise BadRequestError("There is no move in this text: expected PGN, such as `1. e4 e5 *`.")
+    headers, written = found
+    fen = headers.get("fen")
+    if headers.get("variant", "").strip().lower() not in STANDARD:
         raise BadRequestError(
             "This is a game of another variant: only standard chess is played here."
         )
-    if not found.moves and fen is None:
-        raise BadRequestError("There is no move in this text: expected PGN, such as `1. e4 e5 *`.")
-    moves, note = [move.uci() for move in found.moves[:MAX_PLIES]], ""
-    if len(found.moves) > MAX_PLIES:
+    board = game_at(fen, (), 0).board
+    words = written.words[: MAX_PLIES + 1]
+    moves = []
+    for action in read_moves(pack_board(board), words).actions[:MAX_PLIES].tolist():
+        move = action_to_move(action, board)
+        moves.append(move.uci())
+        board.push(move)
+    note = ""
+    if len(moves) == MAX_PLIES < len(words):
         note = f"The first {MAX_PLIES:,} plies are shown."
-    elif found.broken:
+    elif len(moves) < len(words) or written.unreadable or written.goes_on:
         note = f"What follows ply {len(moves)} cannot be read: the game is shown up to there."
     game = game_at(fen, tuple(moves), len(moves))
     return {"fen": game.fen or "", "moves": [*game.moves], "note": note}
+
+
+def _games(text: str) -> Iterator[tuple[dict[str, str], Movetext]]:
+    """(headers, movetext) of each game; of what stands behind the first move's number where no line begins one."""
+    first = _FIRST_MOVE.search(text)
+    found = games_in(io.StringIO(text, newline=None))
+    for game in itertools.chain(found, [] if first is None else [text[first.start() :]]):
+        lines = game.splitlines(keepends=True)
+        headers, behind, _ = read_headers(lines)
+        # A result at the end, so that the last word is not taken for one that a file's end cut.
+        yield headers, read_movetext("".join(lines[behind:]) + " *")
 
 
 def write_pgn(game: BoardGame, *, white: str, black: str) -> str:
@@ -332,4 +330,4 @@ def write_pgn(game: BoardGame, *, white: str, black: str) -> str:
     record.headers["Result"] = "*" if over is None else over["result"]
     if over is not None:
         record.headers["Termination"] = over["rule"]
-    return f"{record}\n"
+    return export_text(record)

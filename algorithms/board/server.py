@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import signal
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import h11
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -114,6 +117,54 @@ def _is_address(name: str) -> bool:
 
 MOST_CONNECTIONS = 64
 _MOST_HEADER_BYTES = 16 * 1024
+_HEADER_S = 10.0
+"""Seconds that the header of a request may take, however its bytes come."""
+
+
+class Connection(H11Protocol):
+    """A connection that cannot keep others out: it may be silent for `_HEADER_S`, and less where a new one needs room.
+
+    uvicorn alone lets a silent connection count until it ends, and answers 503 to everybody else.
+    """
+
+    _header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Closes the oldest connections that owe a request, while there are too many."""
+        owing = [each for each in self.connections if isinstance(each, Connection) and each._owes()]
+        owing.sort(key=lambda each: each._since, reverse=True)
+        while owing and len(self.connections) >= MOST_CONNECTIONS - 1:
+            oldest = owing.pop()
+            oldest.transport.abort()
+            self.connections.discard(oldest)
+        self._since = self.loop.time()
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _owes(self) -> bool:
+        """Whether bytes of a request are still to come."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._header_timer is None:
+            self._header_timer = self.loop.call_later(_HEADER_S, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
 
 class PortError(RuntimeError):
@@ -160,8 +211,17 @@ def serve(app: ASGIApp, listening: socket.socket, *, ready: Callable[[], None]) 
         listening: from `bound`.
         ready: called once, when requests are answered.
     """
-    config = uvicorn.Config(
+    threading.Thread(target=ready, daemon=True).start()  # the socket listens already
+    server = uvicorn.Server(config_of(app))
+    with _ends_on_hangup(server):
+        server.run(sockets=[listening])
+
+
+def config_of(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
         app,
+        http=Connection,  # also where httptools is installed, which holds a header of any size
         lifespan="off",
         log_level="error",
         access_log=False,
@@ -172,10 +232,6 @@ def serve(app: ASGIApp, listening: socket.socket, *, ready: Callable[[], None]) 
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
         timeout_graceful_shutdown=2,
     )
-    threading.Thread(target=ready, daemon=True).start()  # the socket listens already
-    server = uvicorn.Server(config)
-    with _ends_on_hangup(server):
-        server.run(sockets=[listening])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -169,25 +169,30 @@ class PgnFile:
 
     def games(self) -> Iterator[str]:
         """The text of each game: its headers and what follows up to the next game."""
-        lines: list[str] = []
-        where = GameLines()
-        for raw in self._file:
-            line = raw.removeprefix(_BYTE_ORDER_MARK)
-            place = where.place(line)
-            if place == "no game":
-                continue
-            if place == "another game":
-                yield "".join(lines)
-                lines = []
-            lines.append(line)
-        if lines:
+        return games_in(self._file)
+
+
+def games_in(text: Iterable[str]) -> Iterator[str]:
+    """The text of each game in lines: its headers and what follows up to the next game."""
+    lines: list[str] = []
+    where = GameLines()
+    for raw in text:
+        line = raw.removeprefix(_BYTE_ORDER_MARK)
+        place = where.place(line)
+        if place == "no game":
+            continue
+        if place == "another game":
             yield "".join(lines)
+            lines = []
+        lines.append(line)
+    if lines:
+        yield "".join(lines)
 
 
 _DECIDES_START = re.compile(r"\[\s*(FEN|SetUp|Variant)\b", re.IGNORECASE)
 _LATER_MOVE = re.compile(r"\s*(?!0*1\s*\.)\d+\s*\.")
 
-_STANDARD = {"", "?", "-", *(name.lower() for name in chess.Board.aliases)}
+STANDARD = {"", "?", "-", *(name.lower() for name in chess.Board.aliases)}
 
 
 @dataclasses.dataclass
@@ -255,7 +260,7 @@ _TOKEN = re.compile(
     r"|[^\s(){};\[]+(?:(?<=[a-h][18])\([^\W\d_]\)[^\s(){};\[]*)?"
 )
 _LONGEST_WORD = 30  # so that what is remembered of words stays small
-_SKIPPED = re.compile(r"[^\w]+|\d{1,3}|\$\d{1,3}|N|D|e\.?p\.?")
+_SKIPPED = re.compile(r"(?!--\Z)[^\w]+|\d{1,3}|\$\d{1,3}|N|D|e\.?p\.?")
 
 
 def read_movetext(text: str) -> Movetext:
@@ -367,7 +372,7 @@ def _parse(
     lines = text.splitlines(keepends=True)
     headers, behind, broken = read_headers(lines)
     counts.broken_headers += len(broken)
-    if headers.get("variant", "").strip().lower() not in _STANDARD:
+    if headers.get("variant", "").strip().lower() not in STANDARD:
         counts.variants += 1
         return None
     bad_start = any(_DECIDES_START.match(line) for line in broken)

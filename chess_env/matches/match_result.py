@@ -177,9 +177,24 @@ def to_pgn(match: MatchResult, event: str) -> Iterable[str]:
             move = action_to_move(action, board)
             node = node.add_main_variation(move)
             board.push(move)
-        yield str(record) + "\n\n"
+        yield export_text(record) + "\n"
+
+
+def export_text(game: chess.pgn.Game) -> str:
+    """A game in PGN's export form, with a line end: lines of at most 80 characters, but for long tags (255)."""
+    exporter = chess.pgn.StringExporter(columns=80, variations=False, comments=False)
+    return f"{game.accept(exporter)}\n"
+
+
+_TAG_ROOM = 230  # of a line of at most 255, with the tag's name
 
 
 def one_line(text: str) -> str:
     """The text as the value of a PGN tag, which python-chess writes as it is: names of folders may hold anything."""
-    return "".join(c if c.isprintable() else "?" for c in text).replace('"', "'")
+    value = ""
+    for c in text:
+        sign = f"\\{c}" if c in '\\"' else c if c.isprintable() else "?"
+        if len(value) + len(sign) > _TAG_ROOM:
+            break
+        value += sign
+    return value

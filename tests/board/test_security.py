@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import threading
+import time
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 import algorithms.board
+from algorithms.board import server
 from algorithms.board.board_game import MAX_BODY_BYTES
 from algorithms.board.policies import MOST_WAITING, BoardPolicies, BusyError
 from algorithms.board.server import HEADERS, known_hosts
@@ -172,3 +180,70 @@ def test_an_unexpected_failure_shows_no_trace(
 def test_a_run_s_own_network_is_named_with_what_allows_it(board: Board) -> None:
     state = next(each for each in board.policies.states() if each["name"] == board.own_network)
     assert "tests.networks.facts_net" in state["says"] and "--trust" in state["says"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: ",
+        b"POST /api/view HTTP/1.1\r\nHost: 127.0.0.1:%d\r\ncontent-type: application/json\r\n"
+        b"Content-Length: 9\r\n\r\n{",
+    ],
+)
+def test_70_connections_that_owe_their_request_keep_nobody_out(
+    board: Board, sent: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with listening(board.client.app) as port:
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(70)]
+        for each in silent:
+            with contextlib.suppress(OSError):  # some are closed already, for those after them
+                each.sendall(sent.replace(b"%d", b"%d" % port))
+        time.sleep(0.2)
+        began = time.monotonic()
+        assert asked(port) == 200 and time.monotonic() - began < 1.0
+        for each in silent:
+            each.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_header_ends_in_time_and_size(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_HEADER_S", 0.3)
+    with listening(board.client.app) as port:
+        slow = socket.create_connection(("127.0.0.1", port), timeout=10)
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 5:
+                slow.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() - began < 5
+        large, sent = socket.create_connection(("127.0.0.1", port), timeout=10), 0
+        with contextlib.suppress(OSError):
+            large.sendall(b"GET / HTTP/1.1\r\nX: ")
+            while sent < 400 << 20:
+                sent += large.send(b"a" * 65536)
+        assert sent < 32 << 20  # what the sockets hold and one header's bound
+        assert asked(port) == 200
+
+
+def asked(port: int) -> int:
+    """The status of the answer to a question for the policies."""
+    with urllib.request.urlopen(f"http://localhost:{port}/api/policies", timeout=10) as response:
+        return int(response.status)
+
+
+@contextlib.contextmanager
+def listening(app: Any) -> Iterator[int]:
+    """The application behind its own server; the port."""
+    bound = server.bound("127.0.0.1", 0)
+    port = bound.getsockname()[1]
+    app._known = known_hosts("127.0.0.1", port)
+    running = uvicorn.Server(server.config_of(app))
+    thread = threading.Thread(target=lambda: running.run(sockets=[bound]))
+    thread.start()
+    try:
+        yield port
+    finally:
+        app._known = known_hosts("127.0.0.1", 8300)
+        running.should_exit = True
+        thread.join(20)

@@ -13,7 +13,7 @@ import pytest
 from chess_env.games.players import make_player
 from chess_env.matches.arena import play_match
 from chess_env.matches.match_result import Game, MatchResult, VoidPair, to_pgn
-from chess_env.moves import action_to_move
+from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.start_positions import make_start_positions
 from chess_env.rules.fen import pack_fens, to_fen
 
@@ -114,6 +114,17 @@ def test_a_name_puts_no_tag_and_no_move_into_the_pgn() -> None:
     file = io.StringIO("".join(to_pgn(match, name)))
     read = chess.pgn.read_game(file)
     assert read is not None and read.errors == [] and read.board().fen() == to_fen(played.opening)
-    shown = "runs/x']?[FEN '8/8/8/8/8/8/8/8 w - - 0 1']??1. e4 {??"
+    shown = r"runs/x\"]?[FEN \"8/8/8/8/8/8/8/8 w - - 0 1\"]??1. e4 {??"
     assert read.headers["White"] == read.headers["Event"] == shown and read.headers["Black"] == "b?"
     assert chess.pgn.read_game(file) is None
+
+
+def test_the_lines_of_a_long_game_are_short_and_a_backslash_is_written_twice() -> None:
+    out, back = (move_to_action(chess.Move.from_uci(uci), chess.WHITE) for uci in ("g1f3", "f3g1"))
+    actions = np.array([out, out, back, back] * 75, np.int16)
+    played = game(0.5, "ply_limit", actions=actions)
+    text = "".join(to_pgn(MatchResult("a\\" * 300, "b", (played,), (), 0), "event"))
+    assert max(map(len, text.splitlines())) <= 255
+    assert '[White "a\\\\a\\\\' in text
+    read = chess.pgn.read_game(io.StringIO(text))
+    assert read is not None and len(list(read.mainline_moves())) == len(played.actions)
