@@ -19,7 +19,7 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 # The stamp holds the folder it was made for; a copied or moved environment is made anew.
 MOVED := $(shell [ ! -e $(INSTALLED) ] || [ "$$(cat $(INSTALLED))" = "$$(pwd -P)" ] || echo moved)
 
-.PHONY: help setup engine train test test-slow test-neighbours test-ray test-browser test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
+.PHONY: help setup engine train test test-slow test-gymnasium test-neighbours test-ray test-browser test-gpu trl-env oracle-trl golden check lint format bench docs clean distclean moved
 
 help:
 	@echo "make train      train a policy by GRPO self-play (sets everything up first)"
@@ -27,6 +27,7 @@ help:
 	@echo "make check      ruff, mypy and the default tests;  make lint without the tests"
 	@echo "make test-slow  the long tests;  make test-gpu those that need CUDA"
 	@echo "make test-neighbours  those that need TRL, polyglot or Chromium;  .ci/neighbours installs them and Ray first"
+	@echo "make test-gymnasium  the environment on the lowest Gymnasium that pyproject.toml declares"
 	@echo "make test-ray   those that start a Ray cluster on this machine (installs ray first)"
 	@echo "make test-browser  the board in a real Chromium, which must be installed"
 	@echo "make oracle-trl rewrites the numbers of TRL that tests/oracles compares with"
@@ -87,6 +88,17 @@ test-browser: setup $(BROWSER_INSTALLED)
 test-gpu: setup
 	@$(BIN)/python -m pytest tests/device tests/golden -m "not slow" --device cuda --timeout 600 $(ARGS)
 
+# The environment on the lowest Gymnasium that pyproject.toml declares: that version before everything else of $(VENV).
+test-gymnasium: setup
+	@rm -rf $(VENV)-gymnasium && $(BIN)/python -m venv --without-pip $(VENV)-gymnasium; \
+	site=$$($(VENV)-gymnasium/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	$(BIN)/python -c 'import sysconfig; p = sysconfig.get_path("purelib"); print(f"import site; site.addsitedir({p!r})")' > $$site/rest.pth; \
+	lowest=$$(sed -n 's/.*"gymnasium>=\([0-9.]*\)".*/\1/p' pyproject.toml); \
+	$(BIN)/python -m pip install --quiet $(PIP_FLAGS) --no-deps --target $$site "gymnasium==$$lowest"; \
+	$(VENV)-gymnasium/bin/python -c 'import gymnasium; print("test-gymnasium: gymnasium", gymnasium.__version__)'; \
+	$(VENV)-gymnasium/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile -p no:cacheprovider \
+	  -m "not slow and not gpu and not ray and not browser and not stockfish" tests/env tests/integrations tests/matches tests/rollouts $(ARGS)
+
 # Where TRL itself runs; it is not the project's environment.
 trl-env: $(INSTALLED)
 	@bash .ci/trl-env
@@ -131,4 +143,4 @@ clean:
 	find chess_env algorithms tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV) $(VENV)-trl
+	rm -rf $(VENV) $(VENV)-trl $(VENV)-trainers $(VENV)-gymnasium

@@ -93,6 +93,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         mask: str = "dense",
         copy: bool = True,
     ) -> None:
+        # Gymnasium below 1.3 closes what it deletes; a refused argument leaves nothing to close.
+        self.closed = True
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
         self.num_envs = num_envs
@@ -115,6 +117,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._view = View(self.scoring, shown)
         self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._ended, self._started = np.zeros(num_envs, np.bool_), False
+        self.closed = False
 
     @property
     def evaluator(self) -> Evaluator | None:
