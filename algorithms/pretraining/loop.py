@@ -23,6 +23,7 @@ from algorithms.pretraining.labels import Labels, opened, prepare
 from algorithms.pretraining.supervised import Pretraining, StepMeans, Stream
 from algorithms.reports.statistics import bootstrap_interval
 from algorithms.run_folder import checkpoint, environment
+from algorithms.run_folder.atomic_files import new_folder
 from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import duration, policy_fact
 from algorithms.run_folder.run_log import ANEW, RunLog
@@ -163,6 +164,8 @@ def pretrain(
         configuration.check_resumable(configuration.load_record(run_dir / "config.json"), config)
         newest = newest_checkpoint(run_dir, configuration.to_dict(config), display.say)
     session = Pretraining(config, fresh=newest is None)
+    if config.run_dir is None:
+        run_dir = new_folder(run_dir)
     if newest is not None:
         session.load(newest.path, newest.weights, newest.state, display.say)
     log: RunLog | None = None

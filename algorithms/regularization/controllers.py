@@ -124,6 +124,11 @@ class RegularizerConfig(CustomTerms, ControllerSettings, TermSettings):
         check_fields(self)
         self._check_combinations()
 
+    def ent_coef_at(self, progress: float) -> float:
+        """`ent_coef` on its line when `progress` (0..1) of the budget is used, where no controller moves it."""
+        final = self.ent_coef if self.ent_coef_final is None else self.ent_coef_final
+        return self.ent_coef + (final - self.ent_coef) * progress
+
     def _check_combinations(self) -> None:
         """Raises ValueError where two settings contradict each other."""
         terms_of(self)  # each checks its own
@@ -247,8 +252,7 @@ def schedule(state: State, measured: Measurements, config: RegularizerConfig) ->
     """`ent_coef` on the straight line to `ent_coef_final`; untouched where that is None."""
     if config.ent_coef_final is None:
         return state
-    start, end = config.ent_coef, config.ent_coef_final
-    return state.moved(ent_coef=start + (end - start) * measured.progress)
+    return state.moved(ent_coef=config.ent_coef_at(measured.progress))
 
 
 def target(state: State, measured: Measurements, config: RegularizerConfig) -> State:

@@ -26,6 +26,7 @@ from algorithms.run_folder.atomic_files import (
     read_file,
     settings_intact,
 )
+from algorithms.run_folder.environment import edited_files
 from algorithms.run_folder.run_log import LARGEST_VALUE, checked_row, record_lines, rows_of
 
 
@@ -167,12 +168,19 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
     notes += _doubts(folder)
     if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
+    environment = _read_or_note(folder / ENVIRONMENT_FILE, notes)
+    again = environment.get("resumed")
+    edited = edited_files([environment, *again] if isinstance(again, list) else [])
+    notes += [
+        f"{printable(file)} was edited before the run went on: its rows come from different code."
+        for file in edited
+    ]
     return RunRecord(
         path=folder,
         name=printable(name if name is not None else folder.resolve().name),
         rows=rows,
         config=config,
-        environment=_read_or_note(folder / ENVIRONMENT_FILE, notes),
+        environment=environment,
         notes=tuple(notes),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -114,6 +115,21 @@ def point(link: Path, name: str) -> None:
         remove_whole(link)
     partial.symlink_to(name)
     os.replace(partial, link)
+
+
+def new_folder(wanted: Path) -> Path:
+    """Makes a folder that was not there, and returns it: the wanted one, or that name with -2, -3, ... behind it."""
+    folder = wanted
+    for number in itertools.count(2):
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+        except OSError:  # who writes into it says what to do
+            break
+        else:
+            break
+    return folder
 
 
 def remove_whole(folder: Path) -> None:

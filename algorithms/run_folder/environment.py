@@ -64,16 +64,37 @@ def record(
     }
 
 
-def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> None:
-    """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`."""
+def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> list[str]:
+    """Replaces environment.json; a resumed run keeps its first record, appends to `resumed`.
+
+    Returns the files of a user's own that were edited since the run's last process.
+    """
+    edited: list[str] = []
     if resumed and path.exists():
         try:
             first = load_json(path)
         except ValueError as error:  # only a record: a damaged one must not hold up the run
             warnings.warn(f"{path} is damaged ({error}); it is begun anew", stacklevel=2)
             first = {}
-        values = {**first, "resumed": [*first.get("resumed", []), values]}
+        before = [first, *first.get("resumed", [])]
+        edited = edited_files([before[-1], values])
+        values = {**first, "resumed": [*before[1:], values]}
     replace_json(path, values)
+    return edited
+
+
+def edited_files(records: Iterable[Any]) -> list[str]:
+    """Files of a user's own that differ between records of `record`, in the order in which they were found."""
+    known: dict[str, str] = {}
+    found: dict[str, None] = {}
+    for each in records:
+        objects = each.get("own_objects") if isinstance(each, dict) else None
+        for name, source in objects.items() if isinstance(objects, dict) else ():
+            digest = source.get("sha256") if isinstance(source, dict) else None
+            if isinstance(digest, str) and known.setdefault(name, digest) != digest:
+                found[str(source.get("file"))] = None
+                known[name] = digest
+    return list(found)
 
 
 def git_state() -> dict[str, Any] | None:

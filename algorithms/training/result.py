@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def describe(
     """
     config = session.config
     threads = torch.get_num_threads()
-    environment.write_record(
+    edited = environment.write_record(
         run_dir / "environment.json",
         environment.record(
             evaluator=session.evaluator.id,
@@ -167,11 +168,54 @@ def describe(
             "run folder": str(run_dir),
         },
     )
+    for file in edited:
+        display.say(
+            f"WARNING: {file} was edited since this run was last trained: what follows comes from other code than "
+            "the rows before. If that is not meant, put the file back as it was and resume once more"
+        )
     if config.policy.dropout > 0:
         display.say(
             f"WARNING: policy.dropout is {config.policy.dropout} and has no effect here: "
             "reinforcement learning runs the policy in evaluation mode"
         )
+
+
+def say_stretched(
+    before: int, session: TrainingSession, run_dir: Path, say: Callable[[str], None]
+) -> None:
+    """Says how a changed budget moves the schedules of a run that goes on, and how to keep the values.
+
+    Args:
+        before: `total_moves` of the run so far.
+        session: at its checkpoint.
+        run_dir: the run folder.
+        say: shows it.
+    """
+    config, done = session.config, session.progress
+    at = [min(1.0, done.scored_moves / moves) for moves in (before, config.total_moves)]
+    rate, coef = config.optimizer, config.regularizer
+    moved = {
+        "optimizer.learning_rate": (
+            "lr_final",
+            [rate.learning_rate_at(done.update, x) for x in at],
+        ),
+        "regularizer.ent_coef": ("ent_coef_final", [coef.ent_coef_at(x) for x in at]),
+    }
+    moved = {name: each for name, each in moved.items() if each[1][0] != each[1][1]}
+    if not moved:
+        return
+    listed = ", ".join(f"{name} {was:.3g} -> {now:.3g}" for name, (_, (was, now)) in moved.items())
+    kept = " ".join(
+        f"--{name} {was:.3g} --{name.partition('.')[0]}.{final} None".replace("_", "-")
+        for name, (final, (was, _)) in moved.items()
+    )
+    folder = shlex.quote(str(run_dir))
+    left = max(0, config.total_moves - done.scored_moves)
+    say(
+        f"WARNING: total_moves was {before:,} and is {config.total_moves:,}: schedules run over all of it, so here "
+        f"{listed}. To keep these values, begin a run with the weights of this one: chess-lab train --like {folder} "
+        f"--init-from {folder}/checkpoints/latest --total-moves {left} {kept}"
+    )
 
 
 def result_of(

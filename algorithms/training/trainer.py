@@ -15,6 +15,7 @@ from algorithms.core.metrics import policy_metrics, sample_metrics
 from algorithms.networks.build import out_of_memory, usual_torch
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected
+from algorithms.run_folder.atomic_files import new_folder
 from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.run_log import ANEW
@@ -27,7 +28,7 @@ from algorithms.training.observer import (
     observer_of,
 )
 from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
-from algorithms.training.result import TrainResult, describe, result_of
+from algorithms.training.result import TrainResult, describe, result_of, say_stretched
 from algorithms.training.session import Session
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
@@ -87,9 +88,12 @@ def train(
     try:
         if newest is not None:
             session.load(newest.path, newest.weights, newest.state, display.say)
+            say_stretched(recorded.total_moves, session, run_dir, display.say)
         processes.any(False)  # all have read the checkpoint before old ones are removed
         if leads:
             resume_at = session.progress.update if newest else ANEW if resume else None
+            if config.run_dir is None:  # another run may have begun in the same second
+                run_dir = new_folder(run_dir)
             observer = observer_of(session, run_dir, display, watch, resume_at=resume_at)
             describe(session, display, run_dir, resumed=newest is not None)
         run = Run(session, observer, display)
