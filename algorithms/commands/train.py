@@ -30,7 +30,7 @@ USAGE = """chess-lab train NAME [options]
        chess-lab train MODULE:CLASS [options]
        chess-lab train exact --preset strong [changes]
        chess-lab train --resume RUN_DIR
-       chess-lab train --like RUN_DIR [changes]"""
+       chess-lab train [NAME] --like RUN_DIR [changes]"""
 CHANGED_MOST = (
     "total_moves",
     "seed",
@@ -128,7 +128,8 @@ def which_run() -> Parser:
         "--like",
         type=Path,
         metavar="RUN_DIR",
-        help="a new run with the settings of this one, but for those given here",
+        help="a new run with the settings of this one, but for those given here; a NAME in front brings its own "
+        "algorithm and regulariser",
     )
     add(
         "--smoke",
@@ -237,15 +238,21 @@ def _begun(
 def _loaded(
     folder: Path, options: argparse.Namespace, name: str | None, words: Sequence[str]
 ) -> TrainConfig:
-    """The configuration in a folder; `name` is that of its run, or None."""
+    """The configuration in a folder; `name` is that of its run, with --like perhaps of another, or None."""
     from algorithms.commands.run_options import trust_in
-    from algorithms.config.files import load
+    from algorithms.config.files import label_of, load, read_settings
+    from algorithms.config.names import NAMES, named_run
 
-    trust = trust_in(words, name, everything=options.trust)
-    config = load(folder / CONFIG_FILE, trust)
-    if name is not None and canonical(name, [config.label]) is None:
-        raise ValueError(f"{folder} holds a run of {config.label}, not {name}: leave the name out")
-    return config
+    path, other = folder / CONFIG_FILE, None
+    if name is not None and canonical(name, label_of(read_settings(path))) is None:
+        if options.like is None:
+            held = label_of(read_settings(path))[-1]
+            raise ValueError(
+                f"{folder} holds a run of {held}, not {name}: leave the name out, or begin a run of {name} from its "
+                f"weights, `chess-lab train {name} --like {folder} --init-from {folder}`"
+            )
+        other = named_run(canonical(name, NAMES) or name)
+    return load(path, trust_in(words, name, everything=options.trust), other)
 
 
 def _check_one_name(name: str | None, words: Sequence[str]) -> None:

@@ -88,7 +88,11 @@ def make_variants(plan: Plan, *, cache: Path | None = None) -> tuple[Variant, ..
     for treatment in plan.treatments:
         for name, base in bases.items():
             for settings in combinations(grid, base):
-                label = "+".join([name, *(f"{last_part(k)}={v}" for k, v in settings.items())])
+                shown = {
+                    k: " ".join(v) or "none" if isinstance(v, tuple) else v
+                    for k, v in settings.items()
+                }
+                label = "+".join([name, *(f"{last_part(k)}={v}" for k, v in shown.items())])
                 label = re.sub(r"[^\w.,=+-]", "-", label)
                 values = {**_treatment_settings(plan, treatment), **settings}
                 config = with_intervals(
@@ -152,6 +156,8 @@ def parse_axis(
 ) -> tuple[str, tuple[Any, ...]]:
     """(dotted name, values) of "key=v1,v2"; the key may be the last part of the name alone.
 
+    A semicolon between the values leaves commas to them. The value of a list is one entry, or `none`.
+
     Raises:
         ValueError: there is no such setting or value, or the comparison decides it itself.
     """
@@ -160,8 +166,8 @@ def parse_axis(
         bool(key and equals and listed),
         f"--grid is {text!r}: expected a setting and its values, such as group_size=4,8",
     )
-    single = [each for config in configs for each in settings_of(config) if each.is_single]
-    kinds = {each.name: each.hint for each in single if each.name not in NOT_IN_A_GRID}
+    every = [each for config in configs for each in settings_of(config)]
+    kinds = {each.name: each.hint for each in every if each.name not in NOT_IN_A_GRID}
     short = [name for name in kinds if last_part(name) == key]
     if key not in kinds and len(short) == 1:
         key = short[0]
@@ -173,7 +179,10 @@ def parse_axis(
         not key.startswith("regularizer.ent_coef") or plan.treatments == ("preset",),
         f"--grid {key}: --regularization decides it; give --regularization preset beside it",
     )
-    values = tuple(_parsed(f"--grid {key}", value, kinds[key]) for value in listed.split(","))
+    values = tuple(
+        _parsed(f"--grid {key}", value, kinds[key])
+        for value in listed.split(";" if ";" in listed else ",")
+    )
     return key, values
 
 
@@ -207,6 +216,8 @@ def value_at(config: Any, name: str) -> Any:
 
 def _parsed(what: str, text: str, hint: Any) -> Any:
     """The value that a text means in a field of this type."""
+    if typing.get_origin(hint) is tuple:
+        return () if text.casefold() == "none" else (text,)
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = typing.get_args(hint) if union else (hint,)
     if text == "None" and type(None) in kinds:

@@ -191,12 +191,19 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise _unreadable(path, error) from error
 
 
-def load(path: Path, trust: Trust = NO_TRUST) -> TrainConfig:
+def label_of(values: dict[str, Any]) -> tuple[str, ...]:
+    """What the run of these JSON values is called: its preset or algorithm, and its cause where it has one."""
+    names = (values.get("preset") or _algorithm_name(values), values.get("cause"))
+    return tuple(str(name) for name in names if name)
+
+
+def load(path: Path, trust: Trust = NO_TRUST, other: TrainConfig | None = None) -> TrainConfig:
     """The configuration in a folder's JSON file, to be run.
 
     Args:
         path: the config.json.
         trust: names from outside the project that it may use.
+        other: a run whose algorithm and regulariser take the place of the recorded ones.
 
     Raises:
         ValueError: it cannot be read; the message names the file.
@@ -204,6 +211,9 @@ def load(path: Path, trust: Trust = NO_TRUST) -> TrainConfig:
             imported then.
     """
     values = read_settings(path)
+    if other is not None:
+        own = to_dict(other)
+        values |= {name: own[name] for name in ("algorithm", "regularizer", "preset")}
     try:
         require_trust(path, foreign_names(values), trust)
         return from_dict(values)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
+import math
+from collections.abc import Sequence
 
 import chess
 import numpy as np
@@ -11,10 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from algorithms.config.foreign import NO_TRUST, Trust
+from algorithms.core.checks import require
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.networks.build import usual_torch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import Answer, Request
-from algorithms.playing.position import GamePosition, facts_of, is_ordinary
+from algorithms.playing.position import GamePosition, facts_of, is_ordinary, reached
 from chess_env.evaluators.protocol import Evaluator
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
@@ -63,6 +70,43 @@ def seen_by(policy: PolicyNet, position: GamePosition, temperature: float) -> Se
     moves = tuple(action_to_move(int(action), board) for action in actions)
     value = None if outputs.values is None else float(outputs.values[0])
     return Seen(actions, moves, outputs.dist, value)
+
+
+@usual_torch()
+def move_probabilities(
+    policy: PolicyNet | str,
+    fen: str | None = None,
+    moves: Sequence[str] = (),
+    *,
+    temperature: float = 1.0,
+    trust: Trust = NO_TRUST,
+) -> dict[str, float]:
+    """{move in UCI's notation: its probability} of every legal move of a position, the most probable first.
+
+    Args:
+        policy: what `load_policy` takes (a run folder, a checkpoint, a .safetensors file, a shipped policy's name), or
+            a network; it is left as it is.
+        fen: the position; None for the initial one.
+        moves: played from there, in UCI's notation; a policy sees repetitions.
+        temperature: of the softmax, above 0.
+        trust: names of the user's own that the run may use.
+
+    Returns:
+        Probabilities that add up to 1; empty where the game is over.
+
+    Raises:
+        ValueError: no such policy, a FEN or a move that is not legal, or a temperature that is not above 0.
+    """
+    require(
+        0 < temperature < math.inf, f"temperature is {temperature}: give a finite number above 0"
+    )
+    position = reached(fen, moves)
+    if not any(position.board.legal_moves):
+        return {}
+    network = load_policy(policy, trust) if isinstance(policy, str) else copy.deepcopy(policy)
+    seen = seen_by(network.cpu().eval(), position, temperature)
+    probs = seen.dist.probs[0].tolist()
+    return {seen.moves[slot].uci(): probs[slot] for slot in seen.ranked}
 
 
 class PolicyMoves:

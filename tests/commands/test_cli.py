@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import signal
@@ -363,3 +364,24 @@ def test_a_run_like_one_that_is_not_there_or_damaged_is_named(
     code, _, error = chess_lab("train", "--like", old, "--regularizer.ent-estimator", "sampld")
     assert code == 2 and "did you mean 'sampled'" in error
     assert asked == []
+
+
+def test_a_run_like_another_with_another_algorithm_keeps_all_else(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    old = _saved(tmp_path / "old", total_moves=12_345, seed=7)
+    for name in ("ppo", "kl-cov", "rloo", "exact"):
+        chess_lab("train", name, "--like", old, "--ent-coef", "0.5", "--init-from", "warm")
+    for config, name in zip(asked, ("ppo", "kl_cov", "rloo", "exact"), strict=True):
+        own = named_run(name)
+        assert config.preset == name and config.algorithm == own.algorithm
+        assert (config.total_moves, config.seed, config.init_from) == (12_345, 7, "warm")
+        assert config.regularizer == dataclasses.replace(own.regularizer, ent_coef=0.5)
+
+
+def test_another_algorithm_cannot_continue_a_run_but_begin_one_from_its_weights(
+    tmp_path: Path,
+) -> None:
+    old = _saved(tmp_path / "old")
+    answer = chess_lab("train", "ppo", "--resume", old)
+    assert f"`chess-lab train ppo --like {old} --init-from {old}`" in answer.err

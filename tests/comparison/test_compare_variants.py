@@ -78,6 +78,18 @@ def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
     assert config_of(arguments) == config
 
 
+def test_an_own_term_is_compared_with_none() -> None:
+    own = "tests.config.custom_parts:tsallis,coef=0.05"
+    plan = Plan(("grpo",), grid=(f"terms=none;{own}",), treatments=("none",))
+    without, with_term = make_variants(plan)
+    assert without.name == "grpo+terms=none+none"
+    assert with_term.name == "grpo+terms=tests.config.custom_parts-tsallis,coef=0.05+none"
+    assert [v.config.regularizer.terms for v in (without, with_term)] == [(), (own,)]
+    arguments = train_arguments(with_term.config)
+    assert arguments[arguments.index("--regularizer.terms") + 1] == own
+    assert "--regularizer.terms" not in train_arguments(without.config)
+
+
 def test_columns_that_differ_in_what_they_share_are_named() -> None:
     (variant,) = make_variants(Plan(("grpo",), treatments=("none",)))
     other = variant.with_settings({"policy.channels": 32, "total_moves": 10_000})

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
+from algorithms.regularization.term import Term
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.rules.fen import parse_fen
@@ -85,3 +86,10 @@ class Linear(nn.Module):
         planes = obs.flatten(1).to(self.actions.weight.dtype)
         logits = self.actions(planes).gather(1, legal_ids.long().clamp(min=0))
         return logits, None if self.value is None else self.value(planes).squeeze(-1)
+
+
+def tsallis(coef: float = 0.1) -> Term:
+    """Tsallis entropy of index 2, rewarded."""
+    return Term(
+        "tsallis", coef, lambda dist, batch, advantages: 1 - dist.probs.square().sum(-1), -1
+    )
