@@ -92,15 +92,15 @@ def checked_row(row: object, last_step: int, where: str) -> dict[str, float | No
     Raises:
         ValueError: it is no flat object of numbers, or not later than the last.
     """
-    step_of(row, last_step, where)
-    assert isinstance(row, dict)
-    for name, value in row.items():
+    values = row if isinstance(row, dict) else {}
+    for name, value in values.items():
         if value is not None and not isinstance(value, int | float):
             raise ValueError(
                 f"{where}: {name[:80]!r} is {str(value)[:40]!r}, expected a number or null"
             )
+    step_of(row, last_step, where)
     # A name is one object in all rows.
-    return {sys.intern(key): _finite(value) for key, value in row.items()}
+    return {sys.intern(key): _finite(value) for key, value in values.items()}
 
 
 def step_of(row: object, last_step: int, where: str) -> int:
