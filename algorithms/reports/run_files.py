@@ -22,11 +22,11 @@ from algorithms.run_folder.atomic_files import (
     CONFIG_FILE,
     ENVIRONMENT_FILE,
     METRICS_FILE,
+    edited_files,
     parse_json,
     read_file,
     settings_intact,
 )
-from algorithms.run_folder.environment import edited_files
 from algorithms.run_folder.run_log import LARGEST_VALUE, checked_row, record_lines, rows_of
 
 

@@ -323,3 +323,17 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def edited_files(records: Iterable[Any]) -> list[str]:
+    """Files of a user's own that differ between the records of an environment.json, in order."""
+    known: dict[str, str] = {}
+    found: dict[str, None] = {}
+    for each in records:
+        objects = each.get("own_objects") if isinstance(each, dict) else None
+        for name, source in objects.items() if isinstance(objects, dict) else ():
+            digest = source.get("sha256") if isinstance(source, dict) else None
+            if isinstance(digest, str) and known.setdefault(name, digest) != digest:
+                found[str(source.get("file"))] = None
+                known[name] = digest
+    return list(found)

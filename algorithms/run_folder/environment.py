@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from algorithms.run_folder.atomic_files import load_json, replace_json
+from algorithms.run_folder.atomic_files import edited_files, load_json, replace_json
 from chess_env.custom_objects import source_record
 
 PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "rich")
@@ -81,20 +81,6 @@ def write_record(path: Path, values: dict[str, Any], *, resumed: bool) -> list[s
         values = {**first, "resumed": [*before[1:], values]}
     replace_json(path, values)
     return edited
-
-
-def edited_files(records: Iterable[Any]) -> list[str]:
-    """Files of a user's own that differ between records of `record`, in the order in which they were found."""
-    known: dict[str, str] = {}
-    found: dict[str, None] = {}
-    for each in records:
-        objects = each.get("own_objects") if isinstance(each, dict) else None
-        for name, source in objects.items() if isinstance(objects, dict) else ():
-            digest = source.get("sha256") if isinstance(source, dict) else None
-            if isinstance(digest, str) and known.setdefault(name, digest) != digest:
-                found[str(source.get("file"))] = None
-                known[name] = digest
-    return list(found)
 
 
 def git_state() -> dict[str, Any] | None:

@@ -10,8 +10,7 @@ import pytest
 
 from algorithms.config import files as config_file
 from algorithms.reports.run_files import read_run
-from algorithms.run_folder.atomic_files import new_folder
-from algorithms.run_folder.environment import edited_files
+from algorithms.run_folder.atomic_files import edited_files, new_folder
 from tests.commands.lab import chess_lab
 
 SMALL = ("--smoke", "--env.evaluator", "builtin", "--total-moves", "1024")
