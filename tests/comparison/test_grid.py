@@ -89,7 +89,7 @@ def test_a_default_that_is_named_asks_for_the_same_run(then: str, now: str, equa
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
