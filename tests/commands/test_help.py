@@ -95,7 +95,7 @@ def test_an_example_is_understood(
     replace_training(no_run)
     monkeypatch.setattr(loop, "pretrain", no_run)
     code, _, err = chess_lab(command, *arguments)
-    assert code == 1 and err == f"chess-lab {command}: nothing is run here\n"
+    assert code == 1 and err.startswith(f"chess-lab {command}: nothing is run here")
     assert len(asked) == 1
 
 
