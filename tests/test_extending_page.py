@@ -65,9 +65,9 @@ def test_a_run_trains_on_all_six_parts(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_run_as_they_stand(folder: Path) -> None:
+def test_the_comparison_runs_in_small(folder: Path) -> None:
     commands = [c for c in COMMAND.findall(PAGE) if not c.endswith("`")]
     assert [command.split()[0] for command in commands] == ["train", "compare"]
-    for command in commands:
-        said = run(folder, "-m", "algorithms.cli", *shlex.split(command), timeout=900)
+    few = ["--seeds", "1", "--regularization", "none"]
+    said = run(folder, "-m", "algorithms.cli", *shlex.split(commands[1]), *few, timeout=900)
     assert "my_algorithm-SignPG" in said

@@ -69,16 +69,16 @@ def test_the_benchmark_of_the_diagnostics_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
+def test_the_matrix_of_causes_runs_once_and_a_broken_cell_fails_its_pair(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
     command += ["--causes", "temperature_mismatch", "fixed_positions"]
-    command += ["--runs", str(tmp_path / "runs")]
-    command += ["--json", str(tmp_path / "causes.json")]
+    runs, target = tmp_path / "runs", tmp_path / "causes.json"
+    command += ["--runs", str(runs), "--json", str(target)]
     first = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     second = subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     assert b"0 finished before, 4 to run" in first.stdout
     assert b"4 finished before, 0 to run" in second.stdout
-    record = json.loads((tmp_path / "causes.json").read_text())
+    record = json.loads(target.read_text())
     assert record["failed"] == []
     mismatch = record["causes"]["temperature_mismatch"]
     assert mismatch["predicates"][0]["holds"] == [True]
@@ -87,13 +87,6 @@ def test_the_matrix_of_causes_runs_and_is_not_run_twice(tmp_path: Path) -> None:
     # Four updates on 64 positions are too few to tell that they repeat.
     assert record["causes"]["fixed_positions"]["diagnoses"] == {"on": [[]], "cured": [[]]}
 
-
-@pytest.mark.slow
-def test_a_broken_cell_of_the_matrix_is_named_and_fails_its_pair(tmp_path: Path) -> None:
-    runs, target = tmp_path / "runs", tmp_path / "causes.json"
-    command = [sys.executable, "-m", "benchmarks.learning.causes", "--smoke", "--seeds", "1"]
-    command += ["--causes", "fixed_positions", "--runs", str(runs), "--json", str(target)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=600, capture_output=True)
     cells = json.loads((runs / "cells.json").read_text())
     cells["fixed_positions-on-1"] |= {"state": "failed", "exit_code": 1, "log_tail": ["why"]}
     (runs / "cells.json").write_text(json.dumps(cells))

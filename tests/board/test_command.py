@@ -67,9 +67,7 @@ def test_the_end_of_the_terminal_inside_a_request_ends_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_it_serves_on_this_machine_alone_until_a_signal_comes(
     number: signal.Signals, code: int
 ) -> None:

@@ -74,21 +74,18 @@ def test_a_process_that_is_killed_ends_the_run_by_name_and_leaves_none(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_all_processes_at_one_update_with_a_checkpoint(
-    number: signal.Signals, code: int, tmp_path: Path
-) -> None:
+def test_a_signal_ends_all_processes_at_one_update_with_a_checkpoint(tmp_path: Path) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
     command = in_two(run_dir, log)
     trained(run_dir, log)
     processes = ranks(command.pid)
-    command.send_signal(number)
-    assert command.wait(timeout=60) == code, log.read_text()
+    command.send_signal(signal.SIGTERM)
+    assert command.wait(timeout=60) == 143, log.read_text()
     assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == read_metrics(run_dir)[-1]["step"] > 0
     said = log.read_text()
-    assert f"stopped by {number.name}" in said and "and the others were" not in said
+    assert "stopped by SIGTERM" in said and "and the others were" not in said
 
 
 @pytest.mark.slow
@@ -108,7 +105,7 @@ def test_a_command_that_is_killed_takes_its_processes_with_it(tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_torchrun_begins_again_after_a_kill_and_comes_to_the_same(tmp_path: Path) -> None:
-    budget = ["--total-moves", str(40 * 16 * 4 * 8)]
+    budget = ["--total-moves", str(20 * 16 * 4 * 8)]
     straight, run_dir, log = tmp_path / "straight", tmp_path / "run", tmp_path / "log"
     assert chess_lab(*SMALL, *budget, "--run-dir", straight).code == 0
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "2",
@@ -120,7 +117,7 @@ def test_torchrun_begins_again_after_a_kill_and_comes_to_the_same(tmp_path: Path
             env={**ENV, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "GLOO_SOCKET_IFNAME": "lo"},
         )  # fmt: skip
     try:
-        trained(run_dir, log, rows=12)
+        trained(run_dir, log, rows=8)
         os.kill(ranks(command.pid)[1], signal.SIGKILL)
         assert command.wait(timeout=300) == 0, log.read_text()
     finally:
