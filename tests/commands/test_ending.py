@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
-from algorithms.run_folder.console import LiveDisplay, PlainDisplay
 from algorithms.run_folder.stopping import Stop
 from algorithms.training.result import learned
-
-STOCKFISH = "stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1"
 
 
 @pytest.mark.parametrize(
@@ -42,23 +36,3 @@ def test_a_stop_is_said_once() -> None:
     stop.name = "SIGINT"
     assert stop.asked(said.append) and stop.asked(said.append)
     assert said == ["SIGINT: a last evaluation and a checkpoint, then the end (once more: at once)"]
-
-
-@pytest.mark.parametrize("kind", [PlainDisplay, LiveDisplay])
-def test_what_a_display_prints_line_by_line_fits_80_columns(
-    kind: type[PlainDisplay] | type[LiveDisplay],
-) -> None:
-    console = Console(file=io.StringIO(), width=80, force_terminal=False, highlight=False)
-    display = kind(10_000_000, console)
-    display.start("grpo on chess self-play, seed 0", {"rewards": STOCKFISH, "policy": "small"})
-    row = {
-        "step": 19_500.0, "scored_moves": 9_876_543.0, "policy/entropy": 3.21,
-        "policy/approx_kl": 0.00213, "eval/regret_cp": 384.7, "eval/regret_cp_greedy": 298.2,
-        "eval/entropy": 3.36, "eval/entropy_normalized": 0.998,
-    }  # fmt: skip
-    display.show(row, "entropy falls faster than the bonus can hold it: " + "long " * 20)
-    display.stop()
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
-    assert STOCKFISH in text
-    assert max(map(len, text.splitlines())) <= 80

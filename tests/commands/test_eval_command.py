@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-import chess_env.games.players
 from algorithms.evaluation.strength import table, to_dict
-from chess_env.evaluators import EngineError
-from chess_env.games.players import RandomPlayer
 from chess_env.matches.match_result import Game, MatchResult, VoidPair
 from tests.commands.lab import evaluate
 from tests.small import make_policy
@@ -116,32 +113,6 @@ def test_a_request_that_makes_no_sense_is_an_error_before_any_game(
 def test_a_checkpoint_that_is_none_is_an_error() -> None:
     code, _, err = evaluate("nowhere", "--opponents", "random")
     assert code == 1 and "'nowhere' cannot be read" in err
-
-
-def test_an_engine_that_stays_dead_ends_the_command_and_loses_nothing(
-    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Dead(RandomPlayer):
-        name = "dead"
-
-        def choose(self, positions: Any, rngs: Any) -> Any:
-            raise EngineError("no engine starts")
-
-    make = chess_env.games.players.make_player
-    monkeypatch.setattr(
-        "chess_env.games.players.make_player",
-        lambda name: Dead() if name == "builtin" else make(name),
-    )
-    files = "--json", tmp_path / "found.json", "--pgn", tmp_path / "games.pgn"
-    said = evaluate(weights, "--games", 2, "--opponents", "random", "builtin", *files)
-    assert said.code == 1
-    assert "void 3 times" in said.err
-    assert "no engine starts" in said.err
-    assert "random" in said.out
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert [entry["opponent"] for entry in found["opponents"]] == ["random"]
-    assert "no engine starts" in found["error"]
-    assert (tmp_path / "games.pgn").read_text().count("[Event ") == 2
 
 
 def test_help_says_what_opponents_there_are() -> None:

@@ -109,12 +109,7 @@ def test_a_signal_before_the_first_game_leaves_the_files_as_they_were(
     "wrong",
     [
         ["--games", "3"],
-        ["--seed", "-1"],
-        ["--openings", "book"],
-        ["--device", "tpu"],
         ["--opponents", "rndom"],
-        ["--opponents", "policy:nowhere"],
-        ["--positions", "--seed", "-1"],
         ["--positions", "--device", "tpu"],
     ],
 )

@@ -248,17 +248,3 @@ def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(
     with pytest.raises(OSError, match="full"):
         replace_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
-
-
-@pytest.mark.slow
-def test_a_real_cell_trains_once(tmp_path: Path) -> None:
-    arguments = (
-        "train", "grpo", "--smoke", "--policy.channels", "8", "--env.evaluator", "builtin",
-        "--device", "cpu", "--total-moves", "1024",
-    )  # fmt: skip
-    grid_run = GridRun("grpo", arguments, tmp_path / "grpo")
-    assert run_grid([grid_run], tmp_path, LocalProcesses(1), say=quiet).exit_code == 0
-    result = grid_run.result()
-    assert result is not None and result["scored_moves"] == 1024
-    assert (tmp_path / "grpo" / "metrics.jsonl").exists() and "regret" in grid_run.log.read_text()
-    assert run_grid([grid_run], tmp_path, LocalProcesses(1), say=quiet).ran == ()

@@ -104,12 +104,6 @@ def test_each_board_starts_from_its_own_fen() -> None:
         assert np.array_equal(env.get_state()["positions"], before["positions"])
 
 
-def test_a_mated_start_is_refused_with_its_status() -> None:
-    env = make(num_envs=1)
-    with pytest.raises(ValueError, match="checkmate"):
-        env.reset(options={"fens": ["R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1"]})
-
-
 def test_illegal_actions_can_raise_and_nothing_moves() -> None:
     env = make(illegal_action="raise")
     _, info = env.reset(seed=0)

@@ -102,16 +102,6 @@ def test_moves_are_drawn_with_the_policys_probabilities(temperature: float) -> N
     assert (abs(counts - 1000 * expected) < 4.5 * errors + 1).all()
 
 
-@pytest.mark.parametrize("temperature", [GREEDY, 1.0])
-def test_a_match_does_not_depend_on_how_many_games_run_together(temperature: float) -> None:
-    first = player(make_policy(3), temperature)
-    together, in_pairs = match(first), match(first, max_boards=2)
-    assert [game.actions.tolist() for game in together.games] == [
-        game.actions.tolist() for game in in_pairs.games
-    ]
-    assert together.first == ("tiny (greedy)" if temperature == GREEDY else "tiny (temperature 1)")
-
-
 @pytest.mark.parametrize("count", [1, 8, 31, 32, 75])
 def test_a_board_gets_the_same_bits_however_many_others_there_are(count: int) -> None:
     policy = load_policy("warm")

@@ -164,16 +164,6 @@ def test_a_coarse_head_is_a_little_off_and_says_that_it_may_be(network: str, dty
     assert gap.dtype == torch.float32 and 0 < gap.abs().max() < 0.01
 
 
-@pytest.mark.parametrize("network", READERS)
-def test_a_file_of_weights_tells_its_network_and_size(tmp_path: Path, network: str) -> None:
-    policy = shaken(make(network, blocks=2))
-    save_file(policy.state_dict(), tmp_path / "some.safetensors")
-    found = load_policy(str(tmp_path / "some.safetensors"))
-    assert found.config == policy.config
-    asked = states()
-    assert torch.equal(found(*asked), policy(*asked))
-
-
 def test_a_move_net_without_blocks_is_told_from_its_file_too(tmp_path: Path) -> None:
     policy = make("move_net", blocks=0)
     save_file(policy.state_dict(), tmp_path / "some.safetensors")

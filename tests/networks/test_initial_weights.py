@@ -117,22 +117,6 @@ def test_weights_that_are_not_those_of_their_record_are_refused(
     assert_same(weights_of(policy), before)
 
 
-def test_a_flipped_bit_is_found_in_a_shipped_policy_and_in_a_checkpoint(
-    shipped: Path, tmp_path: Path
-) -> None:
-    path = Path(in_file_with_record(shipped, policy_with(1)))
-    folder = checkpoint_in(tmp_path / "checkpoints", 1, policy_with(1))
-    for file in (path, folder / "model.safetensors"):
-        data = bytearray(file.read_bytes())
-        data[-1] ^= 1
-        file.write_bytes(bytes(data))
-    with pytest.raises(ValueError, match="SHA-256"):
-        read_weights("some")
-    for source in (folder, folder / "model.safetensors"):
-        with pytest.raises(ValueError, match=r"cannot be read .*model\.safetensors"):
-            read_weights(str(source))
-
-
 def test_a_file_of_a_checkpoint_is_verified_against_the_manifest_beside_it(tmp_path: Path) -> None:
     file = checkpoint_in(tmp_path / "checkpoints", 1, policy_with(1)) / "model.safetensors"
     assert_same(read_weights(str(file)), weights_of(policy_with(1)))

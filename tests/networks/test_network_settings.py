@@ -16,7 +16,7 @@ from algorithms.config import files
 from algorithms.config.names import named_run
 from algorithms.config.run import smoke
 from algorithms.networks.build import NETWORKS, build_policy, reads_move_facts
-from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, Dimensions, NetworkConfig
+from algorithms.networks.settings import SIZES, Dimensions, NetworkConfig
 from tests.small import CPU
 
 
@@ -148,10 +148,6 @@ def test_the_weights_of_the_residual_network_are_those_of_before() -> None:
     assert list(policy.state_dict()) == EXPECTED_NAMES
     found = {name: float(policy.state_dict()[name].double().sum()) for name in EXPECTED_SUMS}
     assert found == pytest.approx(EXPECTED_SUMS, rel=1e-5)
-
-
-def test_the_default_network_is_one_of_them() -> None:
-    assert NetworkConfig().network == DEFAULT_NETWORK in NETWORKS
 
 
 EXPECTED_NAMES = [

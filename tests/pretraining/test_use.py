@@ -12,8 +12,6 @@ import torch
 from algorithms import cli
 from algorithms.config import files as config_file
 from algorithms.evaluation.load_policy import load_policy, run_temperature
-from algorithms.networks.build import build_policy, initialise
-from algorithms.networks.settings import NetworkConfig
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
@@ -63,12 +61,6 @@ def test_reinforcement_learning_starts_from_a_pretrained_policy_and_refers_to_it
     assert train(config, display=Watcher()).updates == 1
 
 
-def test_weights_of_another_network_are_refused(pretrained: Path) -> None:
-    other = NetworkConfig(network="resnet", channels=16, blocks=1, head_dim=8)
-    with pytest.raises(ValueError, match="holds another network than the one configured"):
-        initialise(build_policy(other, seed=0, device=torch.device("cpu")), str(pretrained))
-
-
 def test_train_does_not_continue_a_pretraining_run_nor_the_other_way_round(
     pretrained: Path, tmp_path: Path
 ) -> None:
@@ -98,10 +90,7 @@ def test_the_command_runs_smokes_and_continues(tmp_path: Path) -> None:
     [
         (["--resume", "nowhere"], 1, "nowhere/config.json"),
         (["--target", "sofd"], 2, "did you mean 'soft'"),
-        (["--evaluator", "stokfish"], 1, "'stokfish' is unknown"),
-        (["--start-positions", "nowhere"], 1, "start_positions is 'nowhere'"),
         (["--num-positions", "0"], 2, "num_positions is 0"),
-        (["--init-from", "nothing-there"], 1, "init_from 'nothing-there' cannot be read"),
     ],
 )
 def test_a_mistake_is_answered_in_one_paragraph(

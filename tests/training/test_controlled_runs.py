@@ -176,16 +176,6 @@ def test_costly_diagnostics_come_at_their_interval(tmp_path: Path) -> None:
     assert all("rollout/repeated_fraction" in row for row in rows[1:])
 
 
-def test_frozen_layers_stay_as_they_are_through_a_run(tmp_path: Path) -> None:
-    optimizer = OptimizerConfig(minibatch_size=8, lr_final=None, frozen_layers=("stem", "body"))
-    config = tiny(tmp_path, updates=2, optimizer=optimizer, diagnostics_interval_updates=1)
-    train(config, display=Watcher())
-    kept = checkpoint.checkpoints(tmp_path / "checkpoints")
-    first, last = checkpoint.load(kept[0]), checkpoint.load(kept[-1])
-    moved = {n for n, w in first.weights.items() if not torch.equal(w, last.weights[n])}
-    assert moved and not any(name.startswith(("stem", "body")) for name in moved)
-
-
 def test_dropout_in_a_run_is_said_to_have_no_effect(tmp_path: Path) -> None:
     config = tiny(tmp_path, updates=1)
     config = dataclasses.replace(config, policy=dataclasses.replace(config.policy, dropout=0.2))

@@ -63,14 +63,9 @@ def test_rloo_refuses_to_reuse_samples_and_says_what_does() -> None:
     [
         (GRPO, "advantage_scale", "grup", "group"),
         (GRPO, "reduction", "samples_mean", "sample_mean"),
-        (GRPO, "reduction", "constant", "constant_length"),
         (GRPO, "credit", "outcomes", "outcome"),
-        (CISPO, "advantage_scale", "bach", "batch"),
         (RLOO, "credit", "returns_to_go", "return_to_go"),
-        (DelightfulPG, "credit", "stepp", "step"),
-        (ClipCov, "credit", "out", "outcome"),
         (Reinforce, "baseline", "groups", "group"),
-        (Reinforce, "baseline", "nothing", "none"),
     ],
 )
 def test_an_unknown_switch_is_refused_with_the_nearest_name(

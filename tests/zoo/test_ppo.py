@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -200,15 +199,6 @@ def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
 
     narrow = used(lambda: Controls(clip_low=0.2, clip_high=0.05))
     assert narrow < used(case.algorithm.controls) < used(Controls)
-
-
-def test_what_ppo_asks_the_loop_for() -> None:
-    algorithm = PPO(vf_coef=0.3, clip_range_vf=0.1, target_kl=0.02, clip_range_high=0.4)
-    critic = algorithm.needs().critic
-    assert critic is not None
-    assert (critic.vf_coef, critic.clip_range_vf) == (0.3, 0.1)
-    assert algorithm.controls() == Controls(clip_low=0.2, clip_high=0.4, target_kl=0.02)
-    assert PPO().controls().target_kl == math.inf
 
 
 def test_several_samples_of_a_position_need_gamma_0_and_whole_games_do_not() -> None:
