@@ -196,9 +196,9 @@ def _wandb_id(run_dir: Path) -> str | None:
     ids, origin = _wandb_ids(run_dir), read_json(run_dir / CONFIG_FILE).get("run_dir")
     if not ids:
         return None
-    elsewhere = isinstance(origin, str) and os.path.isdir(origin)
-    copied = elsewhere and not os.path.samefile(origin, run_dir)
-    return None if copied and ids[-1] in _wandb_ids(Path(origin)) else ids[-1]
+    if isinstance(origin, str) and os.path.isdir(origin) and not os.path.samefile(origin, run_dir):
+        return None if ids[-1] in _wandb_ids(Path(origin)) else ids[-1]
+    return ids[-1]
 
 
 def _wandb_ids(run_dir: Path) -> list[str]:
