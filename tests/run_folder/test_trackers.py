@@ -99,6 +99,7 @@ def test_after_a_kill_wandb_goes_on_with_the_same_run_and_has_every_update_once(
 ) -> None:
     kill_at_37(tmp_path, "wandb")
     log_rows(tmp_path, "wandb", range(21, 41), resume_at=20)
+    assert at_wandb(tmp_path, 41) == [list(range(41))]
     log_rows(tmp_path, "wandb", range(41, 43), resume_at=40)
     assert at_wandb(tmp_path, 43) == [list(range(43))]
 
@@ -124,6 +125,7 @@ def test_a_copy_of_a_run_is_another_run_at_wandb_and_a_moved_one_is_the_same(
     first, copy, moved = tmp_path / "a run, ü", tmp_path / "copy", tmp_path / "moved"
     log_rows(first, "wandb", range(2))
     (first / "config.json").write_text(f'{{"run_dir": "{first}"}}')
+    assert at_wandb(first, 2) == [[0, 1]]
     shutil.copytree(first, copy, symlinks=True)
     log_rows(copy, "wandb", range(2, 4), resume_at=1)
     assert at_wandb(copy, 6) == [[0, 1], [0, 1, 2, 3]]
