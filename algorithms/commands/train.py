@@ -243,16 +243,20 @@ def _loaded(
     from algorithms.config.files import label_of, load, read_settings
     from algorithms.config.names import NAMES, named_run
 
-    path, other = folder / CONFIG_FILE, None
-    if name is not None and canonical(name, label_of(read_settings(path))) is None:
-        if options.like is None:
-            held = label_of(read_settings(path))[-1]
-            raise ValueError(
-                f"{folder} holds a run of {held}, not {name}: leave the name out, or begin a run of {name} from its "
-                f"weights, `chess-lab train {name} --like {folder} --init-from {folder}`"
-            )
-        other = named_run(canonical(name, NAMES) or name)
-    return load(path, trust_in(words, name, everything=options.trust), other)
+    path, trust = folder / CONFIG_FILE, trust_in(words, name, everything=options.trust)
+    held = label_of(read_settings(path))
+    differs = name is not None and canonical(name, held) is None
+    if name is not None and differs and options.like is not None:
+        return load(path, trust, named_run(canonical(name, NAMES) or name))
+    config = load(
+        path, trust
+    )  # first: what the folder may not name is refused before its algorithm is compared
+    if differs:
+        raise ValueError(
+            f"{folder} holds a run of {held[-1]}, not {name}: leave the name out, or begin a run of {name} from its "
+            f"weights, `chess-lab train {name} --like {folder} --init-from {folder}`"
+        )
+    return config
 
 
 def _check_one_name(name: str | None, words: Sequence[str]) -> None:
