@@ -138,8 +138,8 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
     monkeypatch.setattr(loop, "pretrain", stop)
     monkeypatch.setattr(comparison, "compare", only_variants)
     monkeypatch.setattr(experiment, "run_cause", stop)
-    if "--resume" in words:
-        folder = Path(words[words.index("--resume") + 1])
+    for option in {"--resume", "--like"} & {*words}:
+        folder = Path(words[words.index(option) + 1])
         folder.mkdir(parents=True)
         config_file.save(named_run(words[1]), folder / "config.json")
         (folder / "metrics.jsonl").touch()

@@ -65,7 +65,8 @@ def usual_torch() -> Iterator[None]:
     precision = torch.get_float32_matmul_precision()
     try:
         torch.set_default_dtype(torch.float32)
-        torch.use_deterministic_algorithms(False)
+        if strict:  # only then: it imports the compiler
+            torch.use_deterministic_algorithms(False)
         torch.set_float32_matmul_precision("highest")
         with contextlib.ExitStack() as stack:
             stack.enter_context(np.errstate(all="warn", under="ignore"))
@@ -81,7 +82,8 @@ def usual_torch() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(dtype)
-        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        if strict:
+            torch.use_deterministic_algorithms(strict, warn_only=warns)
         torch.set_float32_matmul_precision(precision)
         torch.set_num_threads(threads)
 
