@@ -58,10 +58,8 @@ def _run(argv: Sequence[str] | None) -> int:
         return _print_version()
     name = canonical(arguments[0], COMMANDS)
     if name is None:
-        known, near = (
-            ", ".join(COMMANDS),
-            MEANT.get(arguments[0]) or nearest(arguments[0], COMMANDS),
-        )
+        known = ", ".join(COMMANDS)
+        near = MEANT.get(arguments[0]) or nearest(arguments[0], COMMANDS)
         meant = f": did you mean {near!r}?" if near else ";"
         complain("chess-lab", f"unknown command {arguments[0]!r}{meant} known: {known}")
         return 2

@@ -72,9 +72,8 @@ def usual_torch() -> Iterator[None]:
             stack.enter_context(np.errstate(all="warn", under="ignore"))
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
-            if (
-                torch.get_default_device().type != "cpu"
-            ):  # only then: it costs time in every call of torch
+            # Only then: it costs time in every call of torch.
+            if torch.get_default_device().type != "cpu":
                 stack.enter_context(torch.device("cpu"))
             for kind in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(kind):

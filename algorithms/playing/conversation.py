@@ -346,10 +346,10 @@ class Conversation:
         self._name = name
         self._submit = submit
         self._options = Options()
-        self._position: GamePosition | None = (
-            None  # None: the initial one, or where it was refused none
+        self._position: GamePosition | None = None  # None: the initial one
+        self._refused = (
+            False  # whether there is no position, because the last one could not be read
         )
-        self._refused = False
         self._searches: deque[_Search] = deque()
         self._loaded = False
         self._waiting: list[Command] = []
