@@ -347,9 +347,7 @@ class Conversation:
         self._submit = submit
         self._options = Options()
         self._position: GamePosition | None = None  # None: the initial one
-        self._refused = (
-            False  # whether there is no position, because the last one could not be read
-        )
+        self._refused = False  # True: the last position could not be read
         self._searches: deque[_Search] = deque()
         self._loaded = False
         self._waiting: list[Command] = []
