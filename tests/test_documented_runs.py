@@ -30,7 +30,7 @@ from tests.test_extending_page import FILE, PAGE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PLACES = {"RUN": "runs/mine", "FOLDER": "runs/mine", "OUT": "runs/mine", "N": "2"}
+PLACES = {"RUN": "runs/mine", "RUN_DIR": "runs/first", "FOLDER": "runs/mine", "OUT": "runs/mine", "N": "2"}
 """Words in capitals, and what a reader might put there."""
 
 RUNS = ("runs/first", "runs/mine", "runs/my-run", "runs/strong", "runs/start", "runs/collapse", "runs/pair/collapse",

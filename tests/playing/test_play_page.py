@@ -45,12 +45,13 @@ def test_the_transcript_is_what_the_engine_says() -> None:
 
 @pytest.mark.slow
 def test_the_python_code_of_the_page_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code = "\n".join(textwrap.dedent(block) for block in blocks)
     command = tmp_path / "chess-lab"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m algorithms.cli "$@"\n')
     command.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         capture_output=True,
