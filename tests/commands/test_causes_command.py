@@ -240,8 +240,9 @@ ON_ONE = [*zip(CAUSES, itertools.cycle((FIRST, SECOND)))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "network"), [*ON_ONE, *((name, FIRST) for name in COMPOSITES)])
-def test_every_cause_and_replay_runs(name: str, network: str, tmp_path: Path) -> None:
+# Of the replays the one with the most parts of its own; each takes half a minute at its size.
+@pytest.mark.parametrize(("name", "network"), [*ON_ONE, ("zjij66xd", FIRST)])
+def test_every_cause_and_a_replay_run(name: str, network: str, tmp_path: Path) -> None:
     target, where = tmp_path / "outcome.json", ("--network", network)
     assert smoke(name, tmp_path / "run", "--no-preflight", "--json", target, *where).code == 0
     outcome = json.loads(target.read_text())

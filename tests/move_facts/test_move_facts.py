@@ -28,7 +28,7 @@ from chess_env.rules.rules import hash_batch, legal_actions_batch
 from tests.move_facts.positions import random_positions, special_positions
 
 # `MOVE_FACTS_POSITIONS=100000 pytest -m slow tests/move_facts` looks at more.
-SLOW_POSITIONS = int(os.environ.get("MOVE_FACTS_POSITIONS", "3000"))
+SLOW_POSITIONS = int(os.environ.get("MOVE_FACTS_POSITIONS", "1000"))
 
 
 def named(facts: Any) -> dict[str, int]:

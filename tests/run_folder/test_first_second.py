@@ -86,7 +86,7 @@ def test_a_run_killed_between_its_record_and_its_first_checkpoint_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("command", "kills"), [("train", 60), ("pretrain", 20)])
+@pytest.mark.parametrize(("command", "kills"), [("train", 16), ("pretrain", 8)])
 def test_a_run_killed_at_any_instant_of_its_first_second_goes_on(
     tmp_path: Path,
     forks: Forks,
