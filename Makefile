@@ -8,6 +8,8 @@
 SHELL := /bin/bash
 ARGS ?=
 export PYTHON PIP_FLAGS
+# Tests are compiled once and not at every run, in an image that turns Python's cache off too.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
