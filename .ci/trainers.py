@@ -6,7 +6,11 @@ A warning fails it. It prints the versions that ran, as docs/works_with.md recor
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
+import sys
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -35,6 +39,9 @@ PACKAGES = (
     "tianshou",
     "stable-baselines3",
     "sb3-contrib",
+    "optuna",
+    "onnx",
+    "onnxruntime",
 )
 
 
@@ -151,10 +158,30 @@ def rllib() -> None:
     ray.shutdown()
 
 
+def example(name: str, *arguments: str) -> str:
+    """What an example prints in its smoke mode, in a folder of its own."""
+    script = Path(__file__).parents[1] / "examples" / name
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(script), "--smoke", *arguments]
+        return subprocess.run(command, cwd=folder, check=True, text=True, stdout=-1).stdout
+
+
+def optuna() -> None:
+    """The example ends a run that falls behind."""
+    said = example("prune_with_optuna.py")
+    assert "trial 0: complete" in said and "trial 1: pruned" in said, said
+
+
+def onnx() -> None:
+    """The example writes each kind of network, and ONNX Runtime gives the logits of PyTorch."""
+    for policy in ("example", "warm"):
+        assert "policy.onnx: 4 positions" in example("export_onnx.py", policy)
+
+
 def main() -> None:
     """Runs all of them and prints the versions."""
     torch.set_num_threads(1)
-    for run in (gymnasium_wrappers, torchrl, tianshou, sb3_contrib):
+    for run in (gymnasium_wrappers, torchrl, tianshou, sb3_contrib, optuna, onnx):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)
             run()

@@ -31,7 +31,7 @@ class Watch:
         self.add(row)
         if "eval/regret_cp" in row:
             self._line = _line(diagnose(self._rows))
-        return self._line
+        return self._line and f"doctor: {self._line}"
 
     def add(self, row: Mapping[str, float | None]) -> None:
         """Takes up a row without a line after it."""

@@ -196,7 +196,7 @@ class PlainDisplay:
             parts.append(f"left {self._clock.left()}")
         self._print("  ".join(parts))
         if status and status != self._status:
-            self.say(f"doctor: {status}")
+            self.say(status)
             self._status = status
 
     def say(self, message: str) -> None:
@@ -253,7 +253,7 @@ class LiveDisplay:
         """The table as it stands."""
         parts = [Text(), self._progress(), Text(), self._figures(), Text(), self._history()]
         if self._status:
-            parts += [Text(), Text.assemble(("doctor  ", "bold cyan"), self._status)]
+            parts += [Text(), Text(self._status)]
         return Group(*parts)
 
     def _progress(self) -> RenderableType:

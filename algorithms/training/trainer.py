@@ -56,7 +56,8 @@ def train(
         display: shows the run; None chooses a live table or plain lines.
         make_session: builds the parts of the run, given the configuration and `fresh` (False where a
             checkpoint is loaded into them); an experiment may hand in altered ones.
-        watch: is given every row of the record and returns a line on how the run does.
+        watch: is given every row of the record and returns a line on how the run does, which is shown. What it
+            raises ends the run and passes through; the run can be resumed from its newest checkpoint.
         processes: that carry the run, each with this same call; None for this one alone.
 
     Raises:

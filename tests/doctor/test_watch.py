@@ -10,7 +10,9 @@ from tests.doctor.signatures import SIGNATURES
 def lines(rows: Rows, watch: Watch | None = None) -> list[str]:
     """What is said after each row."""
     watch = Watch() if watch is None else watch
-    return [watch(row) for row in rows]
+    said = [watch(row) for row in rows]
+    assert all(line == "" or line.startswith("doctor: ") for line in said)
+    return [line.removeprefix("doctor: ") for line in said]
 
 
 def test_the_line_is_renewed_at_every_evaluation_and_kept_in_between() -> None:

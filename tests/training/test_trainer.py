@@ -232,6 +232,25 @@ def test_who_watches_sees_every_row_of_the_record_and_the_display_shows_what_the
     assert shown[3:] == [""]
 
 
+def test_what_who_watches_raises_passes_through_and_the_run_goes_on_from_there(
+    tmp_path: Path,
+) -> None:
+    class PrunedError(Exception):
+        pass
+
+    def watch(row: Mapping[str, float]) -> str:
+        if row["step"] == 2:
+            raise PrunedError("fell behind")
+        return ""
+
+    with pytest.raises(PrunedError, match="fell behind"):
+        train(tiny(tmp_path / "ended"), display=Watcher(), watch=watch)
+    assert len(read_metrics(tmp_path / "ended")) == 3
+    train(tiny(tmp_path / "ended"), resume=True, display=Watcher())
+    train(tiny(tmp_path / "straight"), display=Watcher())
+    assert_same(final_state(tmp_path / "ended"), final_state(tmp_path / "straight"))
+
+
 def test_a_budget_below_one_rollout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="total_moves is 63, one rollout scores up to 64"):
         train(tiny(tmp_path, total_moves=63), display=Watcher())
