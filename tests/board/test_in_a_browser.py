@@ -117,6 +117,30 @@ def test_castling_en_passant_and_under_promotion_by_mouse(page: Tab, site: Site)
     assert (page.man("a8"), page.moves()) == ("white knight", ["a7a8n"])
 
 
+@pytest.mark.parametrize(
+    ("fen", "move", "man", "said"),
+    [
+        (PROMOTION, "a7a8q", "white queen", "White played a8=Q."),
+        (PROMOTION, "a7a8r", "white rook", "White played a8=R."),
+        ("k7/8/8/8/8/8/p6K/1B6 b - - 0 1", "a2b1n", "black knight", "Black played axb1=N."),
+    ],
+)
+def test_two_clicks_ask_which_man_a_pawn_becomes_and_the_page_says_it(
+    page: Tab, site: Site, fen: str, move: str, man: str, said: str
+) -> None:
+    page.open(f"policy={site.run}&you=both&fen={fen}")
+    page.click(move[:4])
+    offered = page.page.locator("#promotion button[aria-label]")
+    assert offered.evaluate_all("them => them.map((each) => each.ariaLabel)") == [
+        "queen", "rook", "bishop", "knight",
+    ]  # fmt: skip
+    assert page.moves() == []
+    page.page.get_by_role("button", name=man.split()[1]).click()
+    page.wait_for_plies(1)
+    assert (page.man(move[2:4]), page.moves()) == (man, [move])
+    assert page.page.locator("#announce").text_content() == said
+
+
 def test_black_take_back_new_game_and_steps(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&t=0&you=black")
     page.wait_for_plies(1)  # the policy begins
