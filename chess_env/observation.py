@@ -4,9 +4,8 @@ Row r, column f of a plane is square 8 * r + f of the mover's view: row 0 is the
 rank, whichever colour it plays. No history is needed to play on: the planes determine the legal
 moves, the rule-50 clock and how often the position occurred.
 
-A plane that is the same on all squares is one row of `PLANES`. Another one also needs a line in each encoder:
-`encode` here, `planes_of` of the learner (on the device), and `observation` of the readable environment (on a
-python-chess board).
+A new plane is one row of `PLANES`, which all encoders read: `encode` here, `planes_of` of the learner (on the device),
+and `observation` of the readable environment (on a python-chess board).
 """
 
 from __future__ import annotations
@@ -19,15 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel
+from chess_env.rules import packed
 from chess_env.rules.bitboards import U0, U1, lowest_square
-from chess_env.rules.packed import (
-    CLOCK_SHIFT,
-    OWN,
-    STATE,
-    WORD_MASK,
-    Positions,
-    en_passant_square,
-)
+from chess_env.rules.packed import Positions, en_passant_square
 from chess_env.rules.rules import as_batch
 
 if TYPE_CHECKING:
@@ -49,13 +42,28 @@ class Everywhere(NamedTuple):
     of_board: Callable[[chess.Board], int]
 
 
+class OnSquares(NamedTuple):
+    """What a plane shows that is 1 on some squares and 0 on the others.
+
+    The learner's device has no such function: it is given these planes by the CPU, which takes a copy on CUDA.
+
+    Attributes:
+        of_position: from a packed position, uint64 [8], to the squares, uint64, in the mover's view; it is compiled
+            by numba.
+        of_board: the squares of a python-chess board, seen from White's side as that library does.
+    """
+
+    of_position: Callable[[Positions], np.uint64]
+    of_board: Callable[[chess.Board], int]
+
+
 class Plane(NamedTuple):
-    """One plane: its name, its largest value, what it says, and how, if that is the same on all squares."""
+    """One plane: its name, its largest value, what it says, and how. None: the encoders have a line for it."""
 
     name: str
     high: int
     meaning: str
-    everywhere: Everywhere | None = None
+    shown: Everywhere | OnSquares | None = None
 
 
 PLANES = (
@@ -98,7 +106,9 @@ PLANES = (
         "rule50_clock",
         100,
         "all: half-moves since the last capture or pawn move, 100 standing for more",
-        Everywhere(int(CLOCK_SHIFT), int(WORD_MASK), lambda board: board.halfmove_clock),
+        Everywhere(
+            int(packed.CLOCK_SHIFT), int(packed.WORD_MASK), lambda board: board.halfmove_clock
+        ),
     ),
 )
 NUM_PLANES = len(PLANES)
@@ -108,9 +118,16 @@ PLANE_INDEX: Any = _namedtuple("PlaneIndex", [plane.name for plane in PLANES])(*
 """Each plane's number by its name, `PLANE_INDEX.en_passant`; compiled kernels read it as a constant."""
 
 EVERYWHERE = [
-    (row, plane.high, plane.everywhere) for row, plane in enumerate(PLANES) if plane.everywhere
+    (row, plane.high, plane.shown)
+    for row, plane in enumerate(PLANES)
+    if isinstance(plane.shown, Everywhere)
 ]
 """(number, largest value, how it is shown) of each plane that is the same on all squares."""
+
+ON_SQUARES = [
+    (row, plane.shown) for row, plane in enumerate(PLANES) if isinstance(plane.shown, OnSquares)
+]
+"""(number, how it is shown) of each plane that is 1 on some squares."""
 # Tuples, because the compiler knows their values; it reads arrays at each call.
 _ROWS = tuple(row for row, _, _ in EVERYWHERE)
 _SHIFTS = tuple(np.uint64(shown.shift) for _, _, shown in EVERYWHERE)
@@ -126,9 +143,33 @@ def plane_bounds() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 
 @inlined
+def _encode_on_squares(position: Positions, planes: NDArray[np.uint8]) -> None:
+    """Writes the planes of `ON_SQUARES`."""
+
+
+def _and(write: Any, row: int, of_position: Callable[[Positions], np.uint64]) -> Any:
+    """`write` and then one plane more: a kernel cannot look a function up in a list."""
+    squares_of = inlined(of_position)
+
+    @inlined
+    def write_both(position: Positions, planes: NDArray[np.uint8]) -> None:
+        write(position, planes)
+        squares = squares_of(position)
+        while squares:
+            planes[row, lowest_square(squares)] = 1
+            squares &= squares - U1
+
+    return write_both
+
+
+for _row, _shown in ON_SQUARES:
+    _encode_on_squares = _and(_encode_on_squares, _row, _shown.of_position)
+
+
+@inlined
 def encode(position: Positions, repetitions: int, planes: NDArray[np.uint8]) -> None:
     """Writes the observation to `planes`, uint8 [C, 64]."""
-    own = position[OWN]
+    own = position[packed.OWN]
     planes[:] = 0
     for kind in range(6):
         men = position[kind] & own
@@ -140,9 +181,10 @@ def encode(position: Positions, repetitions: int, planes: NDArray[np.uint8]) -> 
             planes[PLANE_INDEX.opponent_pawn + kind, lowest_square(men)] = 1
             men &= men - U1
     for i in range(len(_ROWS)):
-        shown = position[STATE] >> _SHIFTS[i] & _MASKS[i]
+        shown = position[packed.STATE] >> _SHIFTS[i] & _MASKS[i]
         if shown != U0:
             planes[_ROWS[i]] = min(shown, _HIGHS[i])
+    _encode_on_squares(position, planes)
     target = en_passant_square(position)
     if target:
         planes[PLANE_INDEX.en_passant, target] = 1

@@ -14,7 +14,14 @@ from torch.nn import functional as F
 
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, PLANE_INDEX
+from chess_env.observation import (
+    EVERYWHERE,
+    MAX_REPETITIONS,
+    NUM_PLANES,
+    ON_SQUARES,
+    PLANE_INDEX,
+    encode_batch,
+)
 from chess_env.rules.rules import hash_batch
 
 if TYPE_CHECKING:
@@ -90,6 +97,10 @@ def planes_of(positions: Tensor, repetitions: Tensor) -> Tensor:
         planes[:, row] = ((state >> shown.shift) & shown.mask).clamp(max=high)
     en_passant = (state >> 4) & 63
     planes[:, PLANE_INDEX.en_passant] = (squares == en_passant) & (en_passant > 0)
+    if ON_SQUARES:
+        rows = [row for row, _ in ON_SQUARES]
+        seen = encode_batch(positions.cpu().numpy().view(np.uint64))[:, rows]
+        planes[:, rows] = torch.from_numpy(seen).flatten(2).to(planes.device)
     planes[:, PLANE_INDEX.repetitions] = repetitions.clamp(max=MAX_REPETITIONS).unsqueeze(-1)
     return planes.view(-1, NUM_PLANES, 8, 8)
 

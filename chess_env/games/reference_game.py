@@ -19,7 +19,7 @@ from chess_env.games.players import Player, checked_choice
 from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
-from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, PLANE_INDEX
+from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, ON_SQUARES, PLANE_INDEX
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
@@ -65,6 +65,8 @@ def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
     planes[PLANE_INDEX.mover_pawn : PLANE_INDEX.opponent_king + 1] = men_bits
     for row, high, shown in EVERYWHERE:
         planes[row] = min(shown.of_board(board), high)
+    for row, on in ON_SQUARES:
+        planes[row] = _planes_of([on.of_board(board)], board.turn)[0]
     planes[PLANE_INDEX.en_passant] = target_bit
     planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
     return planes

@@ -1,4 +1,4 @@
-"""An observation plane that is the same on all squares is a row of `PLANES`: one is added to a copy and trained on."""
+"""An observation plane is a row of `PLANES`: one of each kind is added to a copy and trained on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,25 @@ from chess_env.observation import NUM_PLANES
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("chess_env", "algorithms")
 
-# (file, the line that follows, the line that is added). In the middle of the table: were a number of a
+# (file, the line that follows, the lines that are added). In the middle of the table: were a number of a
 # plane written down anywhere, it would then be another plane's.
 EDITS = (
     (
         "chess_env/observation.py",
         '    Plane("en_passant", 1,',
         '    Plane("black_to_move", 1, "1 where the mover is Black", Everywhere(10, 1, lambda board: not board.turn)),',
+    ),
+    (
+        "chess_env/observation.py",
+        "PLANES = (",
+        """def heavy_men(position: Positions) -> np.uint64:
+    return (position[packed.ROOKS] | position[packed.QUEENS]) & ~position[packed.OWN]""",
+    ),
+    (
+        "chess_env/observation.py",
+        '    Plane(\n        "repetitions",',
+        """    Plane("heavy_men", 1, "1 where the opponent has a rook or a queen",
+          OnSquares(heavy_men, lambda board: (board.rooks | board.queens) & board.occupied_co[not board.turn])),""",
     ),
 )
 
@@ -49,6 +61,8 @@ assert np.array_equal(compiled, on_device)
 assert np.array_equal(compiled, np.array(readable))
 black = np.array([not board.turn for board in boards])
 assert 0 < black.sum() < len(boards)
+heavy = compiled[:, [PLANE_INDEX.opponent_rook, PLANE_INDEX.opponent_queen]].max(1)
+assert heavy.any() and (compiled[:, PLANE_INDEX.heavy_men] == heavy).all()
 assert (compiled[:, PLANE_INDEX.black_to_move] == black[:, None, None]).all()
 print(chess_env.__file__, NUM_PLANES)
 """
@@ -89,10 +103,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_plane_is_added_by_one_row(copy: Path) -> None:
+def test_a_plane_of_each_kind_is_added_by_one_row(copy: Path) -> None:
     path, planes = python(copy, "-c", COMPARE).split()
     before = python(ROOT, "-c", "from chess_env.observation import *; print(NUM_PLANES)")
-    assert Path(path).parents[1] == copy and int(planes) == int(before) + 1
+    assert Path(path).parents[1] == copy and int(planes) == int(before) + 2
 
     run_dir = copy / "run"
     python(
@@ -111,12 +125,13 @@ def test_a_plane_is_added_by_one_row(copy: Path) -> None:
         for line in difflib.ndiff(was[name], lines)
         if line[0] in "+-"
     ]
-    assert sorted(changed) == sorted((name, f"+ {line}") for name, _, line in EDITS)
+    added = [(name, f"+ {line}") for name, _, lines in EDITS for line in lines.splitlines()]
+    assert sorted(changed) == sorted(added)
 
 
-def test_the_page_on_extending_shows_this_row() -> None:
+def test_the_page_on_extending_shows_these_rows() -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    assert [line for _, _, line in EDITS if f"\n{line}\n" not in page] == []
+    assert [lines for _, _, lines in EDITS if f"\n{lines}\n" not in page] == []
 
 
 def test_the_number_of_planes_is_written_down_nowhere() -> None:
