@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -22,13 +23,15 @@ PACKAGES = ("torch", "numpy", "numba", "gymnasium", "chess", "safetensors", "ric
 
 def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
     """Version of each installed package, None where it is missing; imports nothing."""
-    found: dict[str, str | None] = {}
-    for name in packages:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+    return {name: _version(name) for name in packages}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)  # parses all that the package says of itself
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def record(
