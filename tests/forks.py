@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -79,6 +79,25 @@ class Forks:
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Process id of a copy of this process that does some work, and nothing of this one's clean-up."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def kill(pid: int) -> None:
+    """Kills a fork outright and waits for its end."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def serve() -> None:

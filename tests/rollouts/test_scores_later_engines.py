@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ import torch
 from algorithms.rollouts.collect import start_rollout
 from chess_env.evaluators import StockfishEvaluator
 from tests.env.vector_play import make
+from tests.forks import fork, kill
 from tests.rollouts.play import play_positions
 from tests.small import make_policy
 
@@ -41,34 +41,32 @@ def test_an_engine_that_is_killed_changes_no_score_of_a_rollout() -> None:
         torch.testing.assert_close(*(getattr(batch, name) for batch in found), rtol=0, atol=0)
 
 
-REPLACED = """
-import os, signal, time
-from tests.env.vector_play import make
-env = make(evaluator="stockfish:depth=1", num_engines=2, num_envs=8)
-_, info = env.reset(seed=0)
-pool = env.evaluator.inner._pool if hasattr(env.evaluator, "inner") else env.evaluator._pool
-before = pool.pids()
-os.kill(before[0], signal.SIGKILL)
-with env.scoring.later():
-    env.score_actions(info["legal_ids"][:, :8].astype(int))
-    env.step(info["legal_ids"][:, 0].astype(int))
-new = min(set(pool.pids()) - set(before))
-os.kill(new, signal.SIGSTOP)
-print(new, flush=True)
-time.sleep(100)
-"""
+def replace_an_engine(told: int) -> None:
+    """Writes to `told` which engine was started for one that was killed, and waits."""
+    env = make(evaluator="stockfish:depth=1", num_engines=2, num_envs=8)
+    _, info = env.reset(seed=0)
+    pool = env.evaluator.inner._pool if hasattr(env.evaluator, "inner") else env.evaluator._pool
+    before = pool.pids()
+    os.kill(before[0], signal.SIGKILL)
+    with env.scoring.later():
+        env.score_actions(info["legal_ids"][:, :8].astype(int))
+        env.step(info["legal_ids"][:, 0].astype(int))
+    new = min(set(pool.pids()) - set(before))
+    os.kill(new, signal.SIGSTOP)
+    os.write(told, b"%d\n" % new)
+    time.sleep(100)
 
 
 @pytest.mark.stockfish
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
 def test_an_engine_started_meanwhile_ends_with_the_process_though_it_is_stopped() -> None:
-    process = subprocess.Popen([sys.executable, "-c", REPLACED], cwd=ROOT, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    engine = Path("/proc", process.stdout.readline().decode().strip(), "stat")
+    reading, writing = os.pipe()
+    process = fork(partial(replace_an_engine, writing))
+    os.close(writing)
+    with open(reading) as said:
+        engine = Path("/proc", said.readline().strip(), "stat")
     assert engine.exists()
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    kill(process)
     deadline = time.monotonic() + 10
     while engine.exists() and " Z " not in engine.read_text():
         assert time.monotonic() < deadline

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -25,6 +24,7 @@ from algorithms.run_folder.checkpoint import (
     load_newest,
     save,
 )
+from tests.forks import fork, kill
 
 ROOT = Path(__file__).parents[2]
 
@@ -204,31 +204,24 @@ def test_a_state_that_is_no_object_was_not_written_by_this_program(
         load(path)
 
 
-WRITER = """
-import sys, torch, numpy as np
-from pathlib import Path
-from algorithms.run_folder.checkpoint import save
-for update in range(1, 100_000):
-    save(Path(sys.argv[1]), update, weights={"w": torch.full((200_000,), float(update))},
-         state={"update": update}, best=update % 3 == 0)
-    if update == 1:  # before it there is none that could be intact
-        print("ready", flush=True)
-"""
+def write_for_ever(folder: Path) -> None:
+    for update in range(1, 100_000):
+        checkpoint.save(
+            folder, update, weights={"w": torch.full((200_000,), float(update))},
+            state={"update": update}, best=update % 3 == 0,
+        )  # fmt: skip
 
 
 def test_a_kill_at_any_instant_leaves_an_intact_newest_checkpoint(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for attempt in range(3):
         folder = tmp_path / str(attempt)
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder)], cwd=ROOT, stdout=subprocess.PIPE
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(float(rng.uniform(0.1, 0.4)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        writer = fork(functools.partial(write_for_ever, folder))
+        deadline = time.monotonic() + 60
+        while not (folder / "latest").exists():  # before it there is none that could be intact
+            assert time.monotonic() < deadline
+        time.sleep(float(rng.uniform(0.0, 0.3)))
+        kill(writer)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # not even a fall-back is needed
             back = load_newest(folder)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +23,7 @@ from algorithms.reports.statistics import percent_interval
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import RunFolderError
 from algorithms.training.trainer import train
+from tests.forks import fork, kill
 from tests.training.runs import (
     MOVES_PER_UPDATE,
     Watcher,
@@ -76,26 +74,13 @@ def test_equal_seeds_give_equal_runs_and_another_seed_another(tmp_path: Path) ->
 
 def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path: Path) -> None:
     killed = tmp_path / "killed"
-    killed.mkdir()
-    config_file.save(tiny(killed, updates=10_000), tmp_path / "config.json")
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from algorithms.config import files as config_file\nfrom algorithms.training import trainer\n"
-        "trainer.train(config_file.load(Path(sys.argv[1])))"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "config.json")],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-    )
+    process = fork(lambda: train(tiny(killed, updates=10_000), display=Watcher()))
     metrics = killed / "metrics.jsonl"
     deadline = time.monotonic() + 90
     while not metrics.exists() or metrics.read_text().count("\n") < 4:
-        assert process.poll() is None and time.monotonic() < deadline
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill(process)
     done = checkpoint.load_newest(killed / "checkpoints").state["progress"]["update"]
     total = (done // 2 + 1) * 2  # an even number, so that both runs evaluate at the same updates
     train(tiny(killed, updates=total), resume=True, display=Watcher())
@@ -109,10 +94,8 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path: Path) -> No
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(tmp_path: Path) -> None:
+    number = signal.SIGTERM  # SIGINT: tests.training.runs.stopped_and_straight
     regularizer = RegularizerConfig(ent_coef=0.1, ent_coef_final=0.0, kl_ref_coef=0.1)
     changes: dict[str, Any] = {
         "regularizer": regularizer,
