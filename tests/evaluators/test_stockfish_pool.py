@@ -148,12 +148,12 @@ def test_ctrl_c_in_a_batch_leaves_a_usable_evaluator(positions: np.ndarray) -> N
 PAUSED = """
 import time
 from chess_env.evaluators import StockfishEvaluator
-with StockfishEvaluator(num_engines=1, deadline_s=1.0) as evaluator:
+with StockfishEvaluator(num_engines=1, deadline_s=0.5) as evaluator:
     fens = [
         f"4k3/8/{i}R{7 - i}/8/8/{j}P{7 - j}/8/4K3 w - - 0 1" for i in (1, 2, 3, 5, 6) for j in range(1, 7)
     ]
     print("ready", flush=True)
-    end = time.monotonic() + 2.2
+    end = time.monotonic() + 1.2
     while time.monotonic() < end:
         evaluator.evaluate(fens)
     print(evaluator.counters()["engine_restarts"], flush=True)
@@ -168,7 +168,7 @@ def test_a_paused_program_does_not_take_its_engines_for_hung() -> None:
     assert program.stdout and program.stdout.readline() == "ready\n"
     time.sleep(0.2)
     program.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(0.7)
     program.send_signal(signal.SIGCONT)
     assert program.communicate(timeout=60)[0] == "0\n"
 
@@ -212,9 +212,10 @@ evaluator.evaluate([start, queens])
 """
 
 
-@pytest.mark.parametrize("hung", [False, True])
-def test_no_engine_survives_a_parent_killed_in_the_middle_of_a_search(hung: bool) -> None:
-    assert sys.platform == "linux" or not hung, "only Linux ends a hung engine: adapt this test"
+def test_no_engine_survives_a_parent_killed_in_the_middle_of_a_search_even_where_one_hangs() -> (
+    None
+):
+    assert sys.platform == "linux", "only Linux ends a hung engine: adapt this test"
     root = Path(__file__).parents[2]
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, cwd=root
@@ -222,8 +223,7 @@ def test_no_engine_survives_a_parent_killed_in_the_middle_of_a_search(hung: bool
     assert parent.stdout
     engines = [int(pid) for pid in parent.stdout.readline().split()]
     assert len(engines) == 2 and all(status(pid) in "RS" for pid in engines)
-    if hung:
-        os.kill(engines[0], signal.SIGSTOP)
+    os.kill(engines[0], signal.SIGSTOP)
     parent.kill()
     parent.communicate()
     assert wait_until_gone(engines)

@@ -27,12 +27,43 @@ def command(source: object) -> list[str]:
     return [sys.executable, "-m", "algorithms.cli", "uci", str(source)]
 
 
+def twenty_plies(engine: chess.engine.SimpleEngine, *, temperature: int | None) -> list[str]:
+    """Twenty plies of the engine against itself; with None, of an engine whose options nobody has set."""
+    board, game = chess.Board(), object()
+    options = {} if temperature is None else {TEMPERATURE.name: temperature}
+    while board.ply() < 20 and not board.is_game_over():
+        result = engine.play(
+            board,
+            chess.engine.Limit(nodes=1),
+            game=game,
+            info=chess.engine.INFO_ALL,
+            options=options,
+        )
+        if not temperature:
+            assert ", rank 1 of " in result.info["string"]
+        board.push(result.move)
+    return [move.uci() for move in board.move_stack]
+
+
 @pytest.fixture(scope="module")
-def engine(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
+def process(run_dir: Path) -> Iterator[chess.engine.SimpleEngine]:
     with chess.engine.SimpleEngine.popen_uci(
         command(run_dir), cwd=ROOT, env=ENV, timeout=START_S
     ) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def untouched(process: chess.engine.SimpleEngine) -> list[list[str]]:
+    """Two games of the engine before any test has set an option."""
+    return [twenty_plies(process, temperature=None) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def engine(
+    process: chess.engine.SimpleEngine, untouched: list[list[str]]
+) -> chess.engine.SimpleEngine:
+    return process
 
 
 def started(source: object, *, env: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -119,7 +150,7 @@ def test_python_chess_plays_games_with_random_options_and_abrupt_stops(
     engine: chess.engine.SimpleEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = np.random.default_rng(0)
-    boards = [play_game(engine, rng, max_plies=40) for _ in range(3)]
+    boards = [play_game(engine, rng, max_plies=40) for _ in range(2)]
     assert all(board.ply() == 40 or board.is_game_over(claim_draw=True) for board in boards)
     assert caplog.records == []  # python-chess logs every line that it does not understand
 
@@ -135,33 +166,11 @@ def test_python_chess_plays_whole_games(
     assert caplog.records == []
 
 
-def twenty_plies(engine: chess.engine.SimpleEngine, *, temperature: int | None) -> list[str]:
-    """Twenty plies of the engine against itself; with None, of an engine whose options nobody has set."""
-    board, game = chess.Board(), object()
-    options = {} if temperature is None else {TEMPERATURE.name: temperature}
-    while board.ply() < 20 and not board.is_game_over():
-        result = engine.play(
-            board,
-            chess.engine.Limit(nodes=1),
-            game=game,
-            info=chess.engine.INFO_ALL,
-            options=options,
-        )
-        if not temperature:
-            assert ", rank 1 of " in result.info["string"]
-        board.push(result.move)
-    return [move.uci() for move in board.move_stack]
-
-
 def test_without_options_the_same_game_is_played_every_time_by_the_most_probable_moves(
-    run_dir: Path,
+    engine: chess.engine.SimpleEngine, untouched: list[list[str]]
 ) -> None:
-    with chess.engine.SimpleEngine.popen_uci(
-        command(run_dir), cwd=ROOT, env=ENV, timeout=START_S
-    ) as untouched:
-        games = [twenty_plies(untouched, temperature=None) for _ in range(2)]
-        assert games[0] == games[1] == twenty_plies(untouched, temperature=0)
-        assert games[0] != twenty_plies(untouched, temperature=100)
+    assert untouched[0] == untouched[1] == twenty_plies(engine, temperature=0)
+    assert untouched[0] != twenty_plies(engine, temperature=100)
 
 
 def test_python_chess_takes_none_for_no_move(engine: chess.engine.SimpleEngine) -> None:
@@ -199,20 +208,23 @@ def test_an_engine_that_nobody_can_speak_to_says_so_and_fails(
     assert said.startswith(f"chess-lab uci: {message}") and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("last", [b"", b"quit\n", b"go infinite"])
-def test_moves_that_a_pipe_asks_for_are_given_before_the_end(last: bytes) -> None:
-    given = b"\xef\xbb\xbfuci\r\nisready\r\nposition startpos moves e2e4\r\ngo depth 1\r\n" + last
+def test_moves_that_a_pipe_asks_for_are_given_before_the_end() -> None:
+    given = (
+        b"\xef\xbb\xbfuci\r\nisready\r\nposition startpos moves e2e4\r\ngo depth 1\r\ngo infinite"
+    )
     done = subprocess.run(
         command("warm"), cwd=ROOT, env=ENV, input=given, capture_output=True, timeout=START_S
     )
     said = done.stdout.decode().splitlines()
     assert done.returncode == 0
-    assert [line.split()[0] for line in said].count("bestmove") == 1 + (last == b"go infinite")
+    assert [line.split()[0] for line in said].count("bestmove") == 2
     assert said.index("uciok") < said.index("readyok") < len(said) - 1
     assert said[-1].startswith("bestmove ")
 
 
-def test_the_first_move_takes_no_longer_than_the_others() -> None:
+def test_the_first_move_takes_no_longer_than_the_others_and_ctrl_c_ends_the_engine_quietly() -> (
+    None
+):
     process = started("warm", env=ENV)
     said_after(process, b"isready\n", b"readyok\n")
     took = []
@@ -222,7 +234,9 @@ def test_the_first_move_takes_no_longer_than_the_others() -> None:
         process.stdin.flush()
         assert any(line.startswith(b"bestmove") for line in iter(process.stdout.readline, b""))
         took.append(time.monotonic() - began)
-    process.communicate(b"quit\n", timeout=30)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert process.stderr.read() == b""
     assert took[0] < 0.25 + 5 * max(took[1:])  # it took .25 to 2.6 s where later ones took 2 ms
 
 
@@ -241,13 +255,12 @@ def test_an_engine_whose_imports_take_long_exits_soon_after_the_last_line(
     assert time.monotonic() - began < 2.0  # a second, and what a busy machine adds
 
 
-@pytest.mark.parametrize("asked", [b"uci", b"isready"])  # while it loads, and after
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_engine_quietly(
-    asked: bytes, number: signal.Signals, code: int, run_dir: Path
+def test_a_signal_ends_the_engine_quietly_while_it_loads(
+    number: signal.Signals, code: int, run_dir: Path
 ) -> None:
     process = started(run_dir, env=ENV)
-    said_after(process, asked + b"\n", {b"uci": b"uciok\n", b"isready": b"readyok\n"}[asked])
+    said_after(process, b"uci\n", b"uciok\n")
     process.send_signal(number)
     assert process.wait(30) == code
     assert process.stderr.read() == b""

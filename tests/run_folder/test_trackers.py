@@ -73,7 +73,7 @@ from algorithms.run_folder.run_log import RunLog
 log = RunLog(Path(sys.argv[1]), track=sys.argv[2])
 for step in range(38):
     log.write({"step": step, "policy/entropy": float(step)})
-time.sleep(1)
+time.sleep(0.5)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -100,8 +100,6 @@ def test_after_a_kill_wandb_goes_on_with_the_same_run_and_has_every_update_once(
     kill_at_37(tmp_path, "wandb")
     log_rows(tmp_path, "wandb", range(21, 41), resume_at=20)
     assert at_wandb(tmp_path, 41) == [list(range(41))]
-    log_rows(tmp_path, "wandb", range(41, 43), resume_at=40)
-    assert at_wandb(tmp_path, 43) == [list(range(43))]
 
 
 @pytest.mark.parametrize("track", ["wandb", "tensorboard"])

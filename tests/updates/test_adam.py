@@ -91,7 +91,8 @@ def test_training_on_a_cpu_does_not_import_the_compiler(network: str, tmp_path: 
         "assert 'torch.optim' in sys.modules; "
         "found = {'torch._dynamo', 'sympy'} & sys.modules.keys(); assert not found, found"
     )
-    command = ["train", "grpo", "--smoke", "--env.evaluator", "builtin", "--device", "cpu"]
+    command = ["train", "grpo", "--env.evaluator", "builtin", "--device", "cpu", "--policy.size", "tiny",
+               "--total-moves", "16", "--rollout.num-envs", "2", "--rollout.num-plies", "1"]  # fmt: skip
     more = ["--policy.network", network, "--run-dir", f"{tmp_path}/run"]
     done = subprocess.run(
         [sys.executable, "-c", lines, *command, *more], capture_output=True, text=True
