@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,12 +26,17 @@ LINK = re.compile(r"arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,}/\S|https?://\S")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """(where it is, its tree) of every module."""
+    paths = [p for name in ("chess_env", "algorithms") for p in sorted((ROOT / name).rglob("*.py"))]
+    return [(str(p.relative_to(ROOT)), ast.parse(p.read_text(encoding="utf-8"))) for p in paths]
+
+
 def public_functions() -> Iterator[tuple[str, Function, str]]:
     """(where it is, the function, its docstring) of every public function and method."""
-    for package in ("chess_env", "algorithms"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            where = str(path.relative_to(ROOT))
-            yield from _inside(ast.parse(path.read_text(encoding="utf-8")), where)
+    for where, tree in modules():
+        yield from _inside(tree, where)
 
 
 def _inside(node: ast.AST, where: str) -> Iterator[tuple[str, Function, str]]:
@@ -52,14 +58,13 @@ def missing_shape(function: Function, text: str) -> list[str]:
 
 def unlinked_sources() -> Iterator[str]:
     """Where a public docstring, of a module or a class too, names authors and a year but no way to the text."""
-    for package in ("chess_env", "algorithms"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                name = getattr(node, "name", "module")
-                if isinstance(node, ast.Module | ast.ClassDef | Function) and name[0] != "_":
-                    text = ast.get_docstring(node) or ""
-                    if CITED.search(text) and not LINK.search(text):
-                        yield f"{path.relative_to(ROOT)}: {name}"
+    for where, tree in modules():
+        for node in ast.walk(tree):
+            name = getattr(node, "name", "module")
+            if isinstance(node, ast.Module | ast.ClassDef | Function) and name[0] != "_":
+                text = ast.get_docstring(node) or ""
+                if CITED.search(text) and not LINK.search(text):
+                    yield f"{where}: {name}"
 
 
 def test_docstrings_say_the_shapes_of_the_arrays_that_come_back() -> None:

@@ -14,6 +14,8 @@ from algorithms.run_folder.atomic_files import edited_files, new_folder
 from tests.commands.lab import chess_lab
 
 SMALL = ("--smoke", "--env.evaluator", "builtin", "--total-moves", "1024")
+LEAST = ("--env.evaluator", "builtin", "--policy.size", "tiny", "--total-moves", "16",
+         "--rollout.num-envs", "2", "--rollout.num-plies", "1")  # fmt: skip
 OWN = '''
 """An algorithm, copied from the shipped REINFORCE."""
 from dataclasses import dataclass
@@ -32,7 +34,7 @@ def test_an_own_file_that_was_edited_is_named_when_the_run_goes_on_and_in_its_re
     own.write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    begun = chess_lab("train", "my_edited_algorithm:Mine", *SMALL, "--run-dir", run)
+    begun = chess_lab("train", "my_edited_algorithm:Mine", *LEAST, "--run-dir", run)
     assert begun.code == 0, begun.err
     again = ("train", "my_edited_algorithm:Mine", "--resume", run)
     assert "was edited" not in chess_lab(*again).out and read_run(run).notes == ()
@@ -74,7 +76,7 @@ def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(
     monkeypatch.setattr("algorithms.training.trainer.new_run_dir", lambda _: Path("runs/same"))
     for number in range(3):
         rate = ("--optimizer.learning-rate", f"{number + 1}e-4")
-        assert chess_lab("train", "grpo", *SMALL, *rate).code == 0
+        assert chess_lab("train", "grpo", *LEAST, *rate).code == 0
     for number, name in enumerate(("same", "same-2", "same-3")):
         run = config_file.load(tmp_path / "runs" / name / "config.json")
         assert run.optimizer.learning_rate == pytest.approx((number + 1) * 1e-4)

@@ -44,7 +44,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_learner_starts_as_the_policy_that_sampled(name: str, tmp_path: Path) -> None:
-    config = tiny(tmp_path, updates=8, policy=FACTS, **RUNS[name])
+    config = tiny(tmp_path, updates=3, policy=FACTS, **RUNS[name])
     train(dataclasses.replace(config, diagnostics_interval_updates=2), display=Watcher())
     rows = read_metrics(tmp_path)
     assert rows[1]["step0/ratio_error"] <= 1e-6 and rows[1]["step0/repeat_error"] == 0.0

@@ -53,27 +53,32 @@ def _kept() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "setting",
+    "settings",  # each takes all of its settings at once; of two of a kind there is one in each
     [
-        lambda: torch.set_default_dtype(torch.bfloat16),
-        lambda: torch.set_default_dtype(torch.float64),
-        lambda: torch.set_default_device("meta"),
-        lambda: torch.device("meta"),
-        lambda: torch.set_num_threads(3),
-        lambda: torch.use_deterministic_algorithms(True, warn_only=True),
-        lambda: torch.set_float32_matmul_precision("medium"),
-        lambda: torch.no_grad(),
-        lambda: torch.inference_mode(),
-        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-        lambda: np.errstate(all="raise"),
+        [
+            lambda: torch.set_default_dtype(torch.bfloat16),
+            lambda: torch.set_default_device("meta"),
+            lambda: torch.set_num_threads(3),
+            lambda: torch.use_deterministic_algorithms(True, warn_only=True),
+            lambda: torch.set_float32_matmul_precision("medium"),
+            lambda: torch.no_grad(),
+            lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+            lambda: np.errstate(all="raise"),
+        ],
+        [
+            lambda: torch.set_default_dtype(torch.float64),
+            lambda: torch.device("meta"),
+            lambda: torch.inference_mode(),
+        ],
     ],
 )
 def test_a_run_does_not_depend_on_what_its_process_has_set(
-    tmp_path: Path, usual: Path, setting: Callable[[], Any]
+    tmp_path: Path, usual: Path, settings: list[Callable[[], Any]]
 ) -> None:
     with _kept(), contextlib.ExitStack() as stack:
-        if isinstance(entered := setting(), contextlib.AbstractContextManager):
-            stack.enter_context(entered)
+        for setting in settings:
+            if isinstance(entered := setting(), contextlib.AbstractContextManager):
+                stack.enter_context(entered)
         before = _set()
         train(tiny(tmp_path / "run", updates=2), display=Watcher())
         policy = load_policy(str(tmp_path / "run"))

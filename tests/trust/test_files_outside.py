@@ -58,18 +58,17 @@ def test_a_link_that_leads_out_is_named_and_not_followed(
     assert untouched(outside)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".metrics.jsonl.partial", ".config.json.partial", ".environment.json.partial", "mlruns",
-     "config.json.partial", "wandb/run-20260101_000000-x/logs/debug-core.log", "wandb/run-20260101_000000-x/files/x"],
-)  # fmt: skip
-def test_a_link_through_which_nothing_is_written_may_lead_out(
-    stranger: Stranger, outside: Path, name: str
+def test_links_through_which_nothing_is_written_may_lead_out(
+    stranger: Stranger, outside: Path
 ) -> None:
-    link = stranger.folder / name
-    link.parent.mkdir(exist_ok=True, parents=True)
-    link.symlink_to(outside / "diary")
-    assert resumed(stranger).code == 0 and untouched(outside)
+    for name in (".metrics.jsonl.partial", ".config.json.partial", ".environment.json.partial", "mlruns",
+                 "config.json.partial", "wandb/run-20260101_000000-x/logs/debug-core.log",
+                 "wandb/run-20260101_000000-x/files/x"):  # fmt: skip
+        link = stranger.folder / name
+        link.parent.mkdir(exist_ok=True, parents=True)
+        link.symlink_to(outside / "diary")
+    answer = resumed(stranger)
+    assert answer.code == 0 and untouched(outside), answer.err
 
 
 @pytest.mark.parametrize("name", ["bad_batches", "tensorboard", "wandb", "probes", "checkpoints"])
@@ -184,7 +183,7 @@ def test_labels_are_not_written_where_a_stranger_says(
     assert follow(refused).code == 0 and (outside / "labels" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("label", ["../../x", "/tmp/x", "a/b", "..", "x" * 20 + "\x1b[31m\n"])
+@pytest.mark.parametrize("label", ["../../x", "/tmp/x", "..", "x" * 20 + "\x1b[31m\n"])
 def test_a_stranger_s_label_makes_one_folder_below_runs(stranger: Stranger, label: str) -> None:
     stranger.says("preset", label)
     before = {path.name for path in stranger.home.iterdir()}

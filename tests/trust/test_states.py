@@ -69,10 +69,12 @@ def test_another_kind_of_value_in_any_entry_is_refused_or_taken_and_never_an_acc
         0,
         "exp_avg",
     ) in paths
-    for path in paths:
+    asked = 0
+    for number, path in enumerate(paths):
         if isinstance(parent_of(sent.state, path), tuple):
             continue
-        for other in OTHERS:
+        for other in OTHERS[number % 4 :: 4]:  # each entry has a few of the kinds
+            asked += 1
             state = copy.deepcopy(sent.state)
             parent_of(state, path)[path[-1]] = other
             try:
@@ -80,7 +82,7 @@ def test_another_kind_of_value_in_any_entry_is_refused_or_taken_and_never_an_acc
             except ValueError as error:
                 assert len(str(error)) < 700
                 refused += 1
-    assert refused > 0.7 * len(paths) * len(OTHERS)
+    assert refused > 0.7 * asked > 100
 
 
 def counter(column: int, value: int) -> Change:
