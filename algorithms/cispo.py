@@ -8,16 +8,14 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import (
-    SCALES,
     AdvantageScale,
     Credit,
     credited,
     group_relative,
-    require_credit,
 )
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import ClipRange, Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import cispo, sample_mean
 
@@ -37,19 +35,16 @@ class CISPO:
     """
 
     name: ClassVar[str] = "cispo"
-    group_size: int = 8
-    update_epochs: int = 1
-    clip_range: float = 1.0
-    clip_range_high: float = 4.0
+    group_size: Group = 8
+    update_epochs: Epochs = 1
+    clip_range: ClipRange = 1.0
+    clip_range_high: AboveZero = 4.0
     advantage_scale: AdvantageScale = "none"
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs)
-        require_choice("advantage_scale", self.advantage_scale, SCALES)
-        require_credit(self.credit, self.gamma)
-        self.controls()
+        check_fields(self)
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""

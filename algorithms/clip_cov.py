@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative, require_credit
+from algorithms.core.advantages import Credit, credited, group_relative
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_between, require_sampling
+from algorithms.core.checks import Epochs, Group, Share, check_fields, require, require_between
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clip_cov, clipped_ratio, sample_mean
 
@@ -30,19 +31,21 @@ class ClipCov:
     """
 
     name: ClassVar[str] = "clip_cov"
-    group_size: int = 8
-    update_epochs: int = 1
+    group_size: Group = 8
+    update_epochs: Epochs = 1
     clip_fraction: float = 0.02
     cov_low: float = 1.0
     cov_high: float = 5.0
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs)
+        check_fields(self)
         require_between("clip_fraction", self.clip_fraction, 1e-9, 1.0)
-        require_between("cov_low", self.cov_low, 0.0, self.cov_high)
-        require_credit(self.credit, self.gamma)
+        require(
+            0 <= self.cov_low <= self.cov_high < math.inf,
+            f"cov_low is {self.cov_low} and cov_high {self.cov_high}: set 0 <= cov_low <= cov_high",
+        )
 
     def needs(self) -> Needs:
         """A random number for each sample."""

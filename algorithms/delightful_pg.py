@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative, require_credit
+from algorithms.core.advantages import Credit, credited, group_relative
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_between, require_sampling
+from algorithms.core.checks import Epochs, Group, Share, check_fields, require_between
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import delight, sample_mean, score_function
 
@@ -29,18 +29,17 @@ class DelightfulPG:
     """
 
     name: ClassVar[str] = "delightful_pg"
-    group_size: int = 8
-    update_epochs: int = 1
+    group_size: Group = 8
+    update_epochs: Epochs = 1
     eta: float = 1.0
     lam: float = 0.0
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs)
+        check_fields(self)
         require_between("eta", self.eta, 1e-6, float("inf"))
         require_between("lam", self.lam, float("-inf"), float("inf"))
-        require_credit(self.credit, self.gamma)
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import EXACT_SCALES, ExactScale, exact
+from algorithms.core.advantages import ExactScale, exact
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.checks import Epochs, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import expected_advantage, state_sum
 
@@ -28,12 +28,11 @@ class Exact:
     """
 
     name: ClassVar[str] = "exact"
-    update_epochs: int = 1
+    update_epochs: Epochs = 1
     advantage_scale: ExactScale = "none"
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs, least=1)
-        require_choice("advantage_scale", self.advantage_scale, EXACT_SCALES)
+        check_fields(self)
 
     @property
     def group_size(self) -> int:

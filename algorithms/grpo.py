@@ -8,18 +8,16 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import (
-    SCALES,
     AdvantageScale,
     Credit,
     credited,
     group_relative,
-    require_credit,
 )
-from algorithms.core.algorithm import Controls, Needs, clip_controls
+from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import REDUCTIONS, Reduction, clipped_ratio, reduction_weights
+from algorithms.core.losses import Reduction, clipped_ratio, reduction_weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,22 +37,18 @@ class GRPO:
     """
 
     name: ClassVar[str] = "grpo"
-    group_size: int = 8
-    update_epochs: int = 1
-    clip_range: float = 0.2
-    clip_range_high: float | None = None
+    group_size: Group = 8
+    update_epochs: Epochs = 1
+    clip_range: ClipRange = 0.2
+    clip_range_high: AboveZero | None = None
     advantage_scale: AdvantageScale = "group"
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
     reduction: Reduction = "game_mean"
     live_groups: bool = False
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs)
-        require_choice("advantage_scale", self.advantage_scale, SCALES)
-        require_choice("reduction", self.reduction, REDUCTIONS)
-        require_credit(self.credit, self.gamma)
-        self.controls()
+        check_fields(self)
 
     def needs(self) -> Needs:
         """Live groups where they are asked for."""

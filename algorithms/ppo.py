@@ -8,9 +8,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import actor_critic
-from algorithms.core.algorithm import Controls, Critic, Needs, clip_controls
+from algorithms.core.algorithm import ClipRange, Controls, Critic, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_sampling, require_shares
+from algorithms.core.checks import AboveZero, Epochs, NotNegative, Sample, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clipped_ratio, sample_mean
 
@@ -33,21 +33,19 @@ class PPO:
     """
 
     name: ClassVar[str] = "ppo"
-    group_size: int = 1
-    update_epochs: int = 4
-    clip_range: float = 0.2
-    clip_range_high: float | None = None
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
-    vf_coef: float = 0.5
-    clip_range_vf: float | None = None
+    group_size: Sample = 1
+    update_epochs: Epochs = 4
+    clip_range: ClipRange = 0.2
+    clip_range_high: AboveZero | None = None
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    vf_coef: NotNegative = 0.5
+    clip_range_vf: AboveZero | None = None
     normalize_advantages: bool = True
-    target_kl: float | None = None
+    target_kl: AboveZero | None = None
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs, least=1)
-        require_shares(gamma=self.gamma, gae_lambda=self.gae_lambda)
-        _ = self.controls(), self.needs()  # these check the other fields
+        check_fields(self)
 
     def needs(self) -> Needs:
         """A critic, and advantages of unit scale in each minibatch where they are asked for."""

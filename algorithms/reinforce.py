@@ -8,16 +8,14 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import (
-    BASELINES,
     Baseline,
     Credit,
     baselined,
     credited,
-    require_credit,
 )
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_choice, require_sampling
+from algorithms.core.checks import Epochs, Sample, Share, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import sample_mean, score_function
 
@@ -38,17 +36,19 @@ class Reinforce:
     """
 
     name: ClassVar[str] = "reinforce"
-    group_size: int = 8
-    update_epochs: int = 1
+    group_size: Sample = 8
+    update_epochs: Epochs = 1
     baseline: Baseline = "batch"
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
 
     def __post_init__(self) -> None:
-        require_choice("baseline", self.baseline, BASELINES)
-        least = 2 if self.baseline == "group" else 1
-        require_sampling(self.group_size, self.update_epochs, least=least)
-        require_credit(self.credit, self.gamma)
+        check_fields(self)
+        require(
+            self.group_size > 1 or self.baseline != "group",
+            f"group_size is {self.group_size} and baseline 'group': a baseline within the group needs 2 samples; "
+            "set group_size >= 2",
+        )
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, leave_one_out, require_credit
+from algorithms.core.advantages import Credit, credited, leave_one_out
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import require_sampling
+from algorithms.core.checks import Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import sample_mean, score_function
 
@@ -27,19 +27,18 @@ class RLOO:
     """
 
     name: ClassVar[str] = "rloo"
-    group_size: int = 8
-    update_epochs: int = 1
+    group_size: Group = 8
+    update_epochs: Epochs = 1
     credit: Credit = "step"
-    gamma: float = 1.0
+    gamma: Share = 1.0
 
     def __post_init__(self) -> None:
-        require_sampling(self.group_size, self.update_epochs)
+        check_fields(self)
         if self.update_epochs != 1:
             raise ValueError(
                 f"update_epochs is {self.update_epochs}: RLOO is strictly on-policy and has no ratio "
                 "to correct for reused samples; set update_epochs to 1, or train grpo or cispo"
             )
-        require_credit(self.credit, self.gamma)
 
     def needs(self) -> Needs:
         """One optimizer step for each batch."""

@@ -7,12 +7,21 @@ The algorithm's own dataclass is its configuration: `TrainConfig.algorithm` hold
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from algorithms.core.checks import Count, Positive, Rule, Share, check_fields, require
+from algorithms.core.checks import (
+    Count,
+    NotNegative,
+    Positive,
+    Rule,
+    Share,
+    at_most,
+    check_fields,
+    check_numbers,
+    require,
+)
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 from chess_env.custom_objects import spec_of
@@ -49,13 +58,8 @@ ALL_MOVES_GUESS = 40
 """Legal moves of a position (a high guess), for a run that scores all of them and has no figure yet."""
 
 
-NotNegative = Annotated[
-    float,
-    Rule(
-        lambda rate: 0 <= rate < math.inf,
-        "it must be a finite number, at least 0, or None for constant",
-    ),
-]
+Threads = Annotated[Count, at_most(1_024, "a thread needs a core of its own")]
+Engines = Annotated[Count, at_most(10_000, "an engine needs a core of its own")]
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class EnvConfig:
     """
 
     evaluator: str = "auto"
-    num_engines: Count = 2
+    num_engines: Engines = 2
     reward: str | None = None
     start_positions: str = "random_plies:2-40"
     max_plies: Count | None = None
@@ -294,7 +298,7 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     compile: bool = False
     num_shards: Count = 1
-    num_threads: Count = 1
+    num_threads: Threads = 1
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
@@ -317,6 +321,7 @@ class TrainConfig:
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
         )
         check_fields(self)
+        check_numbers(self.algorithm, "algorithm")
 
 
 def smoke(config: TrainConfig) -> TrainConfig:

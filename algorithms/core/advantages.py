@@ -312,12 +312,6 @@ def credited(batch: RolloutBatch, credit: Credit, gamma: float) -> Tensor:
     return CREDITS[credit](batch, gamma)
 
 
-def require_credit(credit: Credit, gamma: float) -> None:
-    """Raises ValueError unless credit and gamma are settings that `credited` knows."""
-    require_choice("credit", credit, CREDITS)
-    require_shares(gamma=gamma)
-
-
 def actor_critic(batch: RolloutBatch, gamma: float, gae_lambda: float) -> Tensor:
     """Generalised advantages shaped like `batch.rewards`, 0 where not valid; see `advantages.gae`.
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.checks import AboveZero, NotNegative, Rule, check_fields
 from algorithms.core.distribution import MaskedCategorical
+
+ClipRange = Annotated[
+    float,
+    Rule(lambda distance: 0 < distance <= 1, "1 minus it bounds the ratio; set it in (0, 1]"),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,21 +31,12 @@ class Controls:
             learner) of a pass exceeds 1.5 times this, nats (SB3's rule); infinity switches it off.
     """
 
-    clip_low: float = 1.0
-    clip_high: float = math.inf
-    target_kl: float = math.inf
+    clip_low: ClipRange = 1.0
+    clip_high: AboveZero = math.inf
+    target_kl: AboveZero = math.inf
 
     def __post_init__(self) -> None:
-        if not 0 < self.clip_low <= 1:
-            raise ValueError(
-                f"clip_low is {self.clip_low}: the lower ratio bound 1 - clip_low must lie in [0, "
-                "1); "
-                "set clip_low in (0, 1]"
-            )
-        if not self.clip_high > 0 or math.isnan(self.clip_high):
-            raise ValueError(f"clip_high is {self.clip_high}: set clip_high > 0")
-        if not self.target_kl > 0 or math.isnan(self.target_kl):
-            raise ValueError(f"target_kl is {self.target_kl}: set target_kl > 0")
+        check_fields(self)
 
 
 def clip_controls(
@@ -67,14 +64,11 @@ class Critic:
             (reward units); None does not clip.
     """
 
-    vf_coef: float = 0.5
-    clip_range_vf: float | None = None
+    vf_coef: NotNegative = 0.5
+    clip_range_vf: AboveZero | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.vf_coef < math.inf:
-            raise ValueError(f"vf_coef is {self.vf_coef}: set it to a finite number >= 0")
-        if self.clip_range_vf is not None and not self.clip_range_vf > 0:
-            raise ValueError(f"clip_range_vf is {self.clip_range_vf}: set it above 0, or to None")
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)

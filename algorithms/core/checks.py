@@ -82,6 +82,8 @@ def _folded(name: str) -> str:
 
 
 _SHOWN = 200
+LARGEST = 1e18
+"""Finite numbers of settings are not above it: a float32 holds 3.4e38."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +114,11 @@ def whole_number(least: int, why: str) -> Rule:
     return Rule(holds, f"{why}; set {{name}} >= {least}")
 
 
+def at_most(most: int, why: str) -> Rule:
+    """The rule of a number <= `most`, of a field where a larger one can only be a slip."""
+    return Rule(lambda value: value <= most, f"{why}; set {{name}} to at most {most:,}")
+
+
 Positive = Annotated[
     float,
     Rule(
@@ -121,10 +128,45 @@ Positive = Annotated[
 ]
 Count = Annotated[int, whole_number(1, "it must be a whole number above 0")]
 Share = Annotated[float, Rule(lambda value: 0 <= value <= 1, "it is a share, in [0, 1]")]
+NotNegative = Annotated[
+    float, Rule(lambda value: 0 <= value < math.inf, "set it to a finite number >= 0")
+]
+AboveZero = Annotated[float, Rule(lambda value: value > 0, "set it above 0")]
+"""Infinity among them: it switches a bound off."""
+Sample = Annotated[int, whole_number(1, "a position needs a sample")]
+Group = Annotated[int, whole_number(2, "a baseline within the group needs 2 samples")]
+Epochs = Annotated[
+    int,
+    whole_number(1, "a batch is passed over at least once"),
+    at_most(1_000, "every pass over a batch costs time, and its samples are soon stale"),
+]
+
+
+def check_numbers(record: Any, section: str = "") -> None:
+    """Refuses numbers that no array holds, whatever the field: arguments and errors as of `check_fields`."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        name = f"{section}.{field.name}" if section else field.name
+        if isinstance(value, int):
+            holds, says = (
+                -(2**63) <= value < 2**63,
+                "whole numbers have 64 bits; set it below 2**63",
+            )
+        elif isinstance(value, float):
+            holds, says = (
+                not LARGEST < abs(value) < math.inf,
+                (
+                    f"networks and losses compute in float32, and the square of a number has to fit "
+                    f"into it; set it to at most {LARGEST:g}"
+                ),
+            )
+        else:
+            continue
+        require(holds, f"{name} is {shown(value)}: {says}")
 
 
 def check_fields(record: Any, section: str = "") -> None:
-    """Looks at every field whose type has a `Rule` or named choices.
+    """Looks at every number, and at every field whose type has a `Rule` or named choices.
 
     Args:
         record: a dataclass.
@@ -133,6 +175,7 @@ def check_fields(record: Any, section: str = "") -> None:
     Raises:
         ValueError: a value breaks its rule, or is none of its choices.
     """
+    check_numbers(record, section)
     for field, rules, choices in _rules_of(type(record)):  # type: ignore[arg-type]
         name, value = f"{section}.{field}" if section else field, getattr(record, field)
         if value is None:
@@ -196,12 +239,3 @@ def require_shares(**values: float) -> None:
     """Raises ValueError unless every value, given by its field's name, is in [0, 1]."""
     for name, value in values.items():
         require_between(name, value, 0.0, 1.0)
-
-
-def require_sampling(group_size: int, update_epochs: int, *, least: int = 2) -> None:
-    """Raises ValueError unless groups have `least` samples or more and batches one pass or more."""
-    why = (
-        "a baseline within the group needs 2 samples" if least > 1 else "a position needs a sample"
-    )
-    require_count("group_size", group_size, least, why)
-    require_count("update_epochs", update_epochs, 1, "a batch is passed over at least once")

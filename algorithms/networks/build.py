@@ -93,25 +93,6 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
 
 
-def out_of_memory(device: torch.device, *, minibatch_size: int, num_envs: int) -> str:
-    """The error where a CUDA device has too little memory, with its numbers and the remedy.
-
-    Args:
-        device: where the network computes.
-        minibatch_size: states of one optimizer step.
-        num_envs: boards of one ply.
-    """
-    gib = 2**30
-    total = torch.cuda.mem_get_info(device)[1] / gib
-    most = torch.cuda.max_memory_allocated(device) / gib
-    return (
-        f"{torch.cuda.get_device_name(device)} has {total:.1f} GiB and this run, which needed up to {most:.1f} "
-        f"GiB so far, does not fit with optimizer.minibatch_size {minibatch_size} and rollout.num_envs "
-        f"{num_envs}: lower the first (it decides the memory of an update), then the second, or end other "
-        "programs on the device"
-    )
-
-
 class Make(Protocol):
     """Makes a network with fresh weights."""
 

@@ -7,11 +7,27 @@ from typing import Annotated, Literal, NamedTuple
 
 import torch
 
-from algorithms.core.checks import Rule, check_fields, require, require_choice, whole_number
+from algorithms.core.checks import (
+    Rule,
+    at_most,
+    check_fields,
+    require,
+    require_choice,
+    whole_number,
+)
 from chess_env.custom_objects import spec_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-Extent = Annotated[int, whole_number(1, "the network has an extent")]
+Extent = Annotated[
+    int,
+    whole_number(1, "the network has an extent"),
+    at_most(65_536, "the weights grow with its square"),
+]
+Blocks = Annotated[
+    int,
+    whole_number(0, "blocks are counted"),
+    at_most(1_000, "each move passes through all blocks"),
+]
 
 DEFAULT_NETWORK = "move_net"
 
@@ -75,7 +91,7 @@ class NetworkConfig:
     network: str = DEFAULT_NETWORK
     size: Literal["tiny", "small", "medium", "large"] = "medium"
     channels: Extent | None = None
-    blocks: Annotated[int, whole_number(0, "blocks are counted")] | None = None
+    blocks: Blocks | None = None
     head_dim: Extent | None = None
     dropout: Annotated[
         float, Rule(lambda share: 0 <= share < 1, "the dropped share must be in [0, 1)")

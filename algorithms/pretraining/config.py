@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from algorithms.config import files as config_file
 from algorithms.config.files import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
-from algorithms.config.run import OptimizerConfig
+from algorithms.config.run import Engines, OptimizerConfig, Threads
 from algorithms.core.checks import Rule, check_fields, require, whole_number
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.atomic_files import closed_object, replace_file
@@ -75,7 +75,7 @@ class LabelConfig:
 
     start_positions: str = "phase_mix"
     evaluator: str = "builtin"
-    num_engines: Some = 2
+    num_engines: Engines = 2
     walk_plies: Whole = 8
     random_move_fraction: Annotated[
         float, Rule(lambda share: 0 <= share <= 1, "set it in [0.0, 1.0]")
@@ -155,7 +155,7 @@ class PretrainConfig:
     eval_interval_steps: Count = 250
     seed: Whole = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    num_threads: Count = 1
+    num_threads: Threads = 1
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
     run_dir: Path | None = None

@@ -30,6 +30,7 @@ from algorithms.run_folder.run_log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 from algorithms.training.observer import RunObserver
 from algorithms.training.result import learned
+from algorithms.updates.failures import settings_named
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def result_of(
     )
 
 
+@settings_named
 @usual_torch()
 def pretrain(
     config: PretrainConfig, *, resume: bool = False, display: PretrainDisplay | None = None

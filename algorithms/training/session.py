@@ -316,29 +316,35 @@ def moves_of_first_rollout(config: TrainConfig) -> int:
 
 
 def check_sizes(config: TrainConfig) -> None:
-    """Refuses a rollout that the budget or the machine cannot hold, and warns of more engines than cores.
+    """Refuses a rollout that the budget or the machine cannot hold, and warns of more engines or threads than cores.
 
     Raises:
         ValueError: not even one rollout fits into the budget, or its planes alone are larger than the memory.
     """
-    rollout, env, cores = config.rollout, config.env, usable_cores()
-    needed, all_moves = moves_of_first_rollout(config), config.algorithm.needs().all_moves
+    rollout, env, algorithm, cores = config.rollout, config.env, config.algorithm, usable_cores()
+    needed, all_moves = moves_of_first_rollout(config), algorithm.needs().all_moves
     require(
         needed <= config.total_moves,
         f"total_moves is {config.total_moves:,}, one rollout scores up to {needed:,} (num_envs x num_plies x "
         f"{'legal moves' if all_moves else 'group_size'}): raise total_moves or make the rollout smaller",
     )
-    planes = rollout.num_envs * rollout.num_plies * NUM_PLANES * 64
+    # 4 bytes of each sample are its reward alone.
+    planes = rollout.num_envs * rollout.num_plies * NUM_PLANES * 64 + 4 * needed
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     require(
         planes < memory,
-        f"rollout.num_envs is {rollout.num_envs:,} and rollout.num_plies {rollout.num_plies:,}: the planes of one "
-        f"rollout alone take {planes / 2**30:,.1f} GiB, and this machine has {memory / 2**30:,.1f}; lower one of them",
+        f"rollout.num_envs is {rollout.num_envs:,}, rollout.num_plies {rollout.num_plies:,} and group_size "
+        f"{algorithm.group_size:,}: the planes and rewards of one rollout alone take {planes / 2**30:,.1f} GiB, and "
+        f"this machine has {memory / 2**30:,.1f}; lower one of them",
     )
+    useless = [("num_threads", config.num_threads)]
     # The engines of a cluster count its cores themselves.
-    if env.num_engines > max(2, cores) and not str(env.evaluator).startswith("ray:"):
-        warnings.warn(
-            f"env.num_engines is {env.num_engines} and {cores} cores are there: an engine computes on one core, and "
-            f"more engines are not faster; set --env.num-engines to {cores}",
-            stacklevel=2,
-        )
+    if not str(env.evaluator).startswith("ray:"):
+        useless.append(("env.num_engines", env.num_engines))
+    for name, count in useless:
+        if count > max(2, cores):
+            warnings.warn(
+                f"{name} is {count} and {cores} cores are there: each computes on one core, and more are not "
+                f"faster; set --{name.replace('_', '-')} to {cores}",
+                stacklevel=2,
+            )

@@ -12,7 +12,7 @@ from rich.console import Console
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.metrics import policy_metrics, sample_metrics
-from algorithms.networks.build import out_of_memory, usual_torch
+from algorithms.networks.build import usual_torch
 from algorithms.processes import Alone, Processes
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder.atomic_files import new_folder
@@ -30,10 +30,12 @@ from algorithms.training.observer import (
 from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
 from algorithms.training.result import TrainResult, describe, result_of, say_stretched
 from algorithms.training.session import Session
+from algorithms.updates.failures import settings_named
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 
 
+@settings_named
 @usual_torch()
 def train(
     config: TrainConfig,
@@ -64,7 +66,7 @@ def train(
         ValueError: a setting is out of range or does not fit the run that is continued.
         RunFolderError: the folder holds another run, or another process writes it.
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
-        RuntimeError: the memory of the CUDA device does not suffice.
+        RuntimeError: the memory does not suffice, or steps are not finite.
     """
     processes = processes or Alone()
     leads, config = processes.rank == 0, config.settled()
@@ -110,11 +112,6 @@ def train(
             result = result_of(session, observer.last_regret(), run_dir, stopped_by=stopped_by)
         told = processes.gather(None if result is None else result.to_dict())[0]
         return result or TrainResult.from_dict(told)
-    except torch.OutOfMemoryError as error:
-        sizes = (config.optimizer.minibatch_size, config.rollout.num_envs)
-        raise RuntimeError(
-            out_of_memory(session.device, minibatch_size=sizes[0], num_envs=sizes[1])
-        ) from error
     finally:
         display.stop()
         if observer is not None:

@@ -158,8 +158,7 @@ class NonFiniteGuard:
         if self.in_row >= self.max_in_row:
             raise NonFiniteError(
                 f"{self.in_row} updates in a row were not finite ({description}); the weights are "
-                "still the last finite ones. Lower the learning rate or max_grad_norm, raise the "
-                "temperature if it is far below 1, and check the rewards for NaN"
+                "still the last finite ones"
             )
 
     def state_dict(self) -> dict[str, int]:

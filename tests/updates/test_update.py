@@ -133,7 +133,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_the_third_in_a_row_raises
         assert metrics["train/skipped_steps"] == 1
         assert metrics["train/steps"] == 0
         assert (guard.in_row, guard.total) == (total, total)
-    with pytest.raises(NonFiniteError, match=r"3 updates in a row.*loss nan.*learning rate"):
+    with pytest.raises(NonFiniteError, match=r"3 updates in a row.*loss nan"):
         run(policy, batch, advantages=spoiled, guard=guard, minibatch_size=1000)
     assert torch.equal(weights(policy), before)
 

@@ -92,10 +92,10 @@ def test_credit_beyond_the_step_needs_whole_games(cls: Any, credit: str) -> None
 
 
 CLIPPED = (
-    ({"clip_range": 0.0}, r"clip_low is 0\.0"),
-    ({"clip_range": 1.5}, r"clip_low is 1\.5"),
-    ({"clip_range_high": 0.0}, r"clip_high is 0\.0"),
-    ({"clip_range_high": math.nan}, "clip_high is nan"),
+    ({"clip_range": 0.0}, r"clip_range is 0\.0"),
+    ({"clip_range": 1.5}, r"clip_range is 1\.5"),
+    ({"clip_range_high": 0.0}, r"clip_range_high is 0\.0"),
+    ({"clip_range_high": math.nan}, "clip_range_high is nan"),
 )
 
 
@@ -111,7 +111,7 @@ CLIPPED = (
         (ClipCov, {"clip_fraction": 0.0}, r"clip_fraction is 0\.0"),
         (ClipCov, {"clip_fraction": 1.1}, r"clip_fraction is 1\.1"),
         (ClipCov, {"cov_low": -1.0}, r"cov_low is -1\.0"),
-        (ClipCov, {"cov_low": 6.0}, r"cov_low is 6\.0.*\[0\.0, 5\.0\]"),
+        (ClipCov, {"cov_low": 6.0}, r"cov_low is 6\.0 and cov_high 5\.0"),
         (DelightfulPG, {"eta": 0.0}, r"eta is 0\.0"),
         (DelightfulPG, {"eta": -1.0}, r"eta is -1\.0"),
         (DelightfulPG, {"lam": math.nan}, "lam is nan"),
