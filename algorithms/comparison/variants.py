@@ -19,7 +19,7 @@ from algorithms.config.compatibility import check_settings
 from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
 from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
-from algorithms.core.checks import require, require_choice
+from algorithms.core.checks import require, require_choice, split_list
 from algorithms.reports.tasks import TASK
 
 # One rollout is one minibatch, so that a pass over it is one step for every algorithm: one that
@@ -181,7 +181,7 @@ def parse_axis(
     )
     values = tuple(
         _parsed(f"--grid {key}", value, kinds[key])
-        for value in listed.split(";" if ";" in listed else ",")
+        for value in split_list(listed, ";" if len(split_list(listed, ";")) > 1 else ",")
     )
     return key, values
 
@@ -235,7 +235,8 @@ def _parsed(what: str, text: str, hint: Any) -> Any:
                 return kind(text)
     except ValueError:
         raise ValueError(f"{what}: {text!r} is no number; give one") from None
-    return text
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
 
 
 def moves_per_update(config: TrainConfig) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from algorithms.config.foreign import ForeignName, foreign_names
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.checks import require_choice, shown
+from algorithms.core.checks import require_choice, shown, split_list
 from algorithms.regularization import RegularizerConfig
 from algorithms.regularization.term import Term
 from chess_env.custom_objects import (
@@ -105,7 +105,7 @@ def custom_terms(regularizer: RegularizerConfig) -> tuple[Term, ...]:
 
 
 def _custom_term(text: str) -> Term:
-    name, *settings = text.split(",")
+    name, *settings = split_list(text, ",")
     make, subject = load_object(name, "regularizer.terms"), f"regularizer.terms {shown(text)}"
     arguments: dict[str, Any] = {}
     for setting in settings:

@@ -86,6 +86,28 @@ LARGEST = 1e18
 """Finite numbers of settings are not above it: a float32 holds 3.4e38."""
 
 
+def split_list(text: str, at: str) -> list[str]:
+    """The parts of a text between the characters `at` that stand outside of brackets and quotes.
+
+    A bracket or quote that nothing closes is a character as others are.
+    """
+    parts, open_brackets, quote = [""], 0, ""
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"" and letter in text[place + 1 :]:
+            quote = letter
+        elif letter in "([{":
+            open_brackets += 1
+        elif letter in ")]}":
+            open_brackets -= 1
+        elif letter == at and open_brackets == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    return text.split(at) if open_brackets else parts
+
+
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """What a field's value must satisfy where it is not None.

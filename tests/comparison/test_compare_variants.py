@@ -90,6 +90,24 @@ def test_an_own_term_is_compared_with_none() -> None:
     assert "--regularizer.terms" not in train_arguments(without.config)
 
 
+@pytest.mark.parametrize(
+    ("listed", "values"),
+    [
+        ("fens:/x/(a,b).epd,phase_mix", ["fens:/x/(a,b).epd", "phase_mix"]),
+        ("'fens:/x/a,b.epd',decided", ["fens:/x/a,b.epd", "decided"]),
+        ("fens:/o'brien/a.epd;fens:/x,y.epd", ["fens:/o'brien/a.epd", "fens:/x,y.epd"]),
+        ("fens:/x(1.epd,decided", ["fens:/x(1.epd", "decided"]),
+    ],
+)
+def test_the_values_of_a_grid_may_have_commas_in_brackets_and_quotes(
+    listed: str, values: list[str]
+) -> None:
+    plan = Plan(
+        ("grpo",), grid=(f"start_positions={listed}",), treatments=("none",), allow_mixed=True
+    )
+    assert [each.config.env.start_positions for each in make_variants(plan)] == values
+
+
 def test_columns_that_differ_in_what_they_share_are_named() -> None:
     (variant,) = make_variants(Plan(("grpo",), treatments=("none",)))
     other = variant.with_settings({"policy.channels": 32, "total_moves": 10_000})

@@ -93,3 +93,8 @@ def tsallis(coef: float = 0.1) -> Term:
     return Term(
         "tsallis", coef, lambda dist, batch, advantages: 1 - dist.probs.square().sum(-1), -1
     )
+
+
+def powers(exponents: tuple[int, ...], label: str = "powers") -> Term:
+    """Sums of powers of the probabilities, of a name that may have commas."""
+    return Term(label, sum(exponents), lambda dist, batch, advantages: dist.probs.sum(-1))

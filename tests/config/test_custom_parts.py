@@ -20,7 +20,7 @@ from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import make_variants, train_arguments
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
-from algorithms.config.custom import cannot_be_resumed, custom_names
+from algorithms.config.custom import cannot_be_resumed, custom_names, custom_terms
 from algorithms.config.foreign import Trust
 from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, TrainConfig
@@ -29,6 +29,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import CustomPolicy
 from algorithms.networks.settings import NetworkConfig
 from algorithms.ppo import PPO
+from algorithms.regularization import RegularizerConfig
 from chess_env.observation import NUM_PLANES
 from tests.commands.lab import chess_lab
 from tests.config import custom_parts
@@ -237,3 +238,9 @@ def test_a_module_in_the_current_folder_is_found_though_the_console_script_does_
     assert done.returncode == 0, done.stderr
     assert "importing my_broken fails with RuntimeError: by design" in done.stdout
     assert f"({tmp_path / 'my_broken.py'}, line 3)" in done.stdout
+
+
+def test_the_arguments_of_a_term_may_have_commas_in_brackets_and_quotes() -> None:
+    own = f"{HERE}:powers,exponents=(2, 3),label='a,b'"
+    (term,) = custom_terms(RegularizerConfig(terms=(own,)))
+    assert (term.name, term.coef) == ("a,b", 5)
