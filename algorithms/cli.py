@@ -91,6 +91,13 @@ def _run(argv: Sequence[str] | None) -> int:
     except JsonPathError as error:
         complain(f"chess-lab {name}", error)
         return 1
+    except Exception as error:  # of whatever kind, where it comes from a user's own code
+        from chess_env.custom_objects import place_of
+
+        if not place_of(error):
+            raise  # a fault of this project's own: its traceback is for us
+        complain(f"chess-lab {name}", error)
+        return 1
 
 
 def _print_version() -> int:

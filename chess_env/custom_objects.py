@@ -39,6 +39,14 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of an error on a name that is none of `known`: the one that was probably meant; or empty."""
+    import difflib  # only where something is wrong
+
+    near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.55)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def is_spec(text: object) -> bool:
     """True for a string that has the form `module:Name`; whether it exists is another question."""
     return isinstance(text, str) and _SPEC.fullmatch(text) is not None
@@ -181,13 +189,18 @@ def source_record(spec: str) -> dict[str, str | None]:
 
 def explained(error: BaseException) -> str:
     """What an error says, and the line of a user's own code that it comes from, where there is one."""
-    text, place = str(error) or type(error).__name__, _place(error)
+    text, place = str(error), place_of(error)
+    # Errors of these kinds say for people what is wrong; the text of others, such as a KeyError's, needs its kind.
+    if not text or (
+        place and not isinstance(error, (ValueError, RuntimeError, OSError, ImportError))
+    ):
+        text = f"{type(error).__name__}{': ' if text else ''}{text}"
     return text if place in text else f"{text}{place}"
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The file and line of the innermost call of code that is neither this project's nor installed; or empty."""
-    if error.__cause__ is not None and (place := _place(error.__cause__)):
+    if error.__cause__ is not None and (place := place_of(error.__cause__)):
         return place
     places = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
@@ -220,7 +233,8 @@ def _module(name: str, spec: str, what: str) -> ModuleType:
                 "in its folder, or add that to PYTHONPATH"
             ) from error
         raise CustomObjectError(
-            f"{what} {shown(spec)}: importing {name[:_SHOWN]} fails with {type(error).__name__}: {error}{_place(error)}"
+            f"{what} {shown(spec)}: importing {name[:_SHOWN]} fails with {type(error).__name__}: {error}"
+            f"{place_of(error)}"
         ) from error
 
 

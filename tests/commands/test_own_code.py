@@ -54,8 +54,23 @@ class Starts:
 def term():
     return Term("own", 0.1, estimate=broken)
 
+class Typed(Net):
+    def forward(self, obs, legal_ids):
+        return obs.nothing  # line 48
+
+class Keyed(Algorithm):
+    def advantages(self, batch):
+        return {}["reward"]  # line 52
+
+class Uncalled(Scores):
+    def _score_ongoing(self, positions):
+        return len(positions, 2)  # line 56
+
+def zero(after_cp, before_cp):
+    return 1 / 0  # line 59
+
 def unmade_term():
-    len(3)  # line 47
+    len(3)  # line 62
 """
 
 
@@ -67,7 +82,11 @@ def unmade_term():
         ("grpo --policy.network own_part:Unmade", "has no len()", 24),
         ("own_part:Algorithm", "too many values to unpack", 8),
         ("grpo --regularizer.terms own_part:term", "too many values to unpack", 8),
-        ("grpo --regularizer.terms own_part:unmade_term", "has no len()", 47),
+        ("grpo --regularizer.terms own_part:unmade_term", "has no len()", 62),
+        ("grpo --policy.network own_part:Typed", "AttributeError: 'Tensor'", 48),
+        ("own_part:Keyed", "KeyError: 'reward'", 52),
+        ("grpo --env.evaluator own_part:Uncalled", "TypeError: len() takes", 56),
+        ("grpo --env.reward own_part:zero", "ZeroDivisionError: division by zero", 59),
         ("grpo --env.evaluator own_part:Scores", "too many values to unpack", 8),
         ("grpo --env.start-positions own_part:Starts", "too many values to unpack", 8),
     ],
@@ -84,3 +103,26 @@ def test_an_error_of_own_code_names_its_file_and_line(
     assert answer.code == 1
     assert said in answer.err
     assert f"(own_part.py, line {line})" in answer.err.replace(f"{tmp_path}/", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "eval example --opponents own_part:Uncalled --games 2",
+        "pretrain --smoke --device cpu --policy.network own_part:Typed",
+        "pretrain --smoke --device cpu --evaluator own_part:Uncalled",
+        "compare own_part:Keyed --smoke --out OUT",
+    ],
+)
+def test_every_command_names_file_and_line_of_own_code_and_shows_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    (tmp_path / "own_part.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_part", raising=False)
+    answer = chess_lab(*words.split())
+    assert answer.code == 1
+    said = (answer.err + answer.out).replace(f"{tmp_path}/", "")
+    assert "(own_part.py, line " in said
+    assert "Traceback" not in said
