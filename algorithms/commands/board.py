@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
+from algorithms.commands.uci import look_for
 from algorithms.core.checks import message_lines
 from algorithms.run_folder.stopping import signals_raise
 from algorithms.run_folder.terminal import complain
@@ -35,8 +36,10 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.board.server import PortError, bound
 
     try:
+        for source in options.runs:
+            look_for(source)
         listening = bound(options.host, options.port)
-    except PortError as error:
+    except (PortError, ValueError) as error:
         complain("chess-lab board", error)
         return 1
     try:

@@ -79,6 +79,15 @@ class Parser(argparse.ArgumentParser):
         complain(f"{self.prog}: error", message)
         self.exit(2)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As of the base class; a value that is no choice is answered with the nearest one."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = nearest(str(value), map(str, action.choices or ()), cutoff=0.4)
+            error.message += f"; did you mean {near!r}?" if near else ""
+            raise
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As of the base class, after the flags were given their whole names."""
         words = sys.argv[1:] if args is None else args

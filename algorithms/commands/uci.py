@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> NoReturn:
             raise ValueError(f"standard input or output is closed: {_HOW}")
         name, output = f"chess-lab {_plain(source)}", sys.stdout.buffer
         heard = serve(name, lambda: _load(source, trust), sys.stdin.buffer, output)
-        _look_for(source)  # the input may have ended before it was tried to load what is not there
+        look_for(source)  # the input may have ended before it was tried to load what is not there
         if not heard:
             raise ValueError(f"the input ended before any command: {_HOW}")
         code = 0
@@ -98,7 +98,7 @@ def _plain(source: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
 
 
-def _look_for(source: str) -> None:
+def look_for(source: str) -> None:
     """Raises ValueError where there is nothing of that name: a GUI may start engines in another folder."""
     if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
         near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
@@ -110,7 +110,7 @@ def _look_for(source: str) -> None:
 
 
 def _load(source: str, trust: bool) -> Thinker:
-    _look_for(source)
+    look_for(source)
     import torch
 
     from algorithms.config.foreign import Trust

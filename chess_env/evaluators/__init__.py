@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from chess_env.custom_objects import is_spec, make_object, protocol_members, shown
+from chess_env.custom_objects import is_spec, make_object, meant, protocol_members, shown
 from chess_env.evaluators.cache import CachedEvaluator
 from chess_env.evaluators.protocol import (
     Evaluator,
@@ -142,7 +142,8 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
         or (text and kind == "builtin")
         or (on_cluster and kind == "auto")
     ):
-        raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}")
+        near = meant(kind, ("builtin", "stockfish"))
+        raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}{near}")
     settings = {} if own else _parse_settings(name, text)
     evaluator: Evaluator
     if on_cluster:

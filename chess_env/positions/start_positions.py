@@ -30,7 +30,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from chess_env.custom_objects import is_spec, make_object, shown
+from chess_env.custom_objects import is_spec, make_object, meant, shown
 from chess_env.evaluators import Evaluator
 from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import is_heldout
@@ -347,7 +347,8 @@ def _base_source(spec: str) -> Any:
         return NotHeldout(DecidedPositions(), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
         return NotHeldout(make_object(spec, "start_positions", ["sample"]), spec)
-    raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}")
+    near = meant(kind, ("initial", "openings", "phase_mix", "decided", *_WITH_COLON))
+    raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}{near}")
 
 
 def _modifier_values(spec: str, pairs: str) -> dict[str, int]:

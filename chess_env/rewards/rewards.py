@@ -38,7 +38,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.custom_objects import is_spec, label_of, load_object, shown, spec_of
+from chess_env.custom_objects import is_spec, label_of, load_object, meant, shown, spec_of
 
 RewardTerm: TypeAlias = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.float32]]
 """A term of one's own: (after_cp, before_cp), int32 [N] each -> float32 [N], finite.
@@ -106,6 +106,7 @@ def load_term(term: Any, known: Sequence[str]) -> RewardTerm:
     if isinstance(term, str) and not is_spec(term):
         raise ValueError(
             f"reward term is {shown(term)}: expected one of {', '.join(known)}, or module:name of your own"
+            f"{meant(term, known)}"
         )
     found: RewardTerm = load_object(term, "reward term") if isinstance(term, str) else term
     if not callable(found) or isinstance(found, type):

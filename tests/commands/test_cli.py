@@ -341,3 +341,23 @@ def test_another_algorithm_cannot_continue_a_run_but_begin_one_from_its_weights(
     old = _saved(tmp_path / "old")
     answer = chess_lab("train", "ppo", "--resume", old)
     assert f"`chess-lab train ppo --like {old} --init-from {old}`" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("causes rnu", "run"),
+        ("causes shwo loss_budget", "show"),
+        ("completion bsh", "bash"),
+        ("board exmaple --no-browser --port 0", "example"),
+        ("train grpo --smoke --env.start-positions phase_mx", "phase_mix"),
+        ("train grpo --smoke --env.start-positions 0.5*decidd+0.5*initial", "decided"),
+        ("train grpo --smoke --env.evaluator stokfish:nodes=5", "stockfish"),
+        ("train grpo --smoke --env.evaluator ray:bultin", "builtin"),
+        ("train grpo --smoke --env.reward win_prob_dleta", "win_prob_delta"),
+    ],
+)
+def test_a_slip_is_answered_with_the_nearest_name(words: str, near: str) -> None:
+    answer = chess_lab(*words.split())
+    assert answer.code in (1, 2)
+    assert f"did you mean {near!r}?" in answer.err
