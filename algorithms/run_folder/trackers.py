@@ -122,8 +122,11 @@ def make_tracker(
             f'run pip install -e ".[{track}]" in the clone, or leave --track out'
         ) from error
     except Exception as error:  # whatever a third party's tracker raises
+        online = track == "wandb" and os.environ.get("WANDB_MODE") == "online"
+        offline = ", or set WANDB_MODE=offline" if online else ""
         raise RuntimeError(
-            f"--track {track} does not start ({cut(error) or repr(error)}): mend that, or say --track None"
+            f"--track {track} does not start ({cut(error) or repr(error)}): "
+            f"mend that{offline}, or say --track None"
         ) from error
 
 

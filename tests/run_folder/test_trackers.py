@@ -142,6 +142,12 @@ def test_wandb_that_is_disabled_or_cannot_start_is_no_riddle(
     monkeypatch.setenv("WANDB_MODE", "oflfine")
     with pytest.raises(RuntimeError, match="(?s)--track wandb does not start .*--track None"):
         log_rows(tmp_path, "wandb", range(2, 4), resume_at=1)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    for name in ("HOME", "WANDB_CONFIG_DIR"):  # where a key may be kept
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    with pytest.raises(RuntimeError, match="API key.* set WANDB_MODE=offline, or say --track None"):
+        log_rows(tmp_path, "wandb", range(2, 4), resume_at=1)
     monkeypatch.setenv("WANDB_MODE", "")
     log_rows(tmp_path, "wandb", range(2, 4), resume_at=1)
     assert at_wandb(tmp_path, 4) == [[0, 1, 2, 3]]
