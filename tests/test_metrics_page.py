@@ -118,7 +118,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
             rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
-            match=MatchConfig(opponents=("material",), games=2),
+            match=MatchConfig(opponents=("material",) if title == "games" else (), games=2),
             total_moves=2_000 if preset == "exact" else 100,
             diagnostics_interval_updates=1,
             device="cpu",

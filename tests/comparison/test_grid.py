@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,19 +16,10 @@ from algorithms.comparison.executors import LocalProcesses
 from algorithms.comparison.grid import GridError, lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.run_folder.atomic_files import read_json, replace_json
+from tests.forks import fork, kill
 
 ROOT = Path(__file__).parents[2]
 FAKE = (sys.executable, "-S", str(Path(__file__).with_name("fake_lab.py")))
-DRIVER = """
-import sys
-from pathlib import Path
-from algorithms.comparison.executors import LocalProcesses
-from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import GridRun
-out, command, pairs = Path(sys.argv[1]), sys.argv[2:5], sys.argv[5:]
-cells = [GridRun(p.split(":")[1], (p.split(":")[0],), out / p.split(":")[1]) for p in pairs]
-sys.exit(run_grid(cells, out, LocalProcesses(2, command=command)).exit_code)
-"""
 
 
 def grid_runs(out: Path, *pairs: str, resume: bool = True) -> list[GridRun]:
@@ -54,10 +44,11 @@ def ran(
     return run_grid(asked, out, executor, say=quiet, retry_failed=retry_failed)
 
 
-def drive(out: Path, *pairs: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(out), *FAKE, *pairs], cwd=ROOT, stdout=subprocess.DEVNULL
-    )
+def drive(out: Path, *pairs: str) -> int:
+    """A process that runs the grid."""
+    executor = LocalProcesses(2, command=FAKE)
+    cells = grid_runs(out, *pairs)
+    return fork(lambda: os._exit(run_grid(cells, out, executor, say=quiet).exit_code))
 
 
 @pytest.mark.parametrize(
@@ -131,8 +122,7 @@ def test_after_sigkill_the_children_are_dead_and_the_rest_is_continued(tmp_path:
     children = [
         int((tmp_path / f"{name}.starts").read_text().split()[1]) for name in ("half", "begun")
     ]
-    driver.kill()
-    driver.wait()
+    kill(driver)
     if sys.platform.startswith("linux"):
         wait_for(lambda: not any(map(alive, children)))
     else:
@@ -152,8 +142,8 @@ def test_sigterm_reaches_the_children_and_the_same_call_continues(tmp_path: Path
     pairs = "waits-with-checkpoint:a", "waits-with-checkpoint:b", "ends:c"
     driver = drive(tmp_path, *pairs)
     wait_for(lambda: all((tmp_path / name / "ready").exists() for name in "ab"))
-    driver.send_signal(signal.SIGTERM)
-    assert driver.wait(timeout=20) == 143
+    os.kill(driver, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(driver, 0)[1]) == 143
     states = {name: each["state"] for name, each in read_json(tmp_path / "cells.json").items()}
     assert states == {"a": "stopped", "b": "stopped", "c": "waiting"}
     assert starts(tmp_path, "c") == []

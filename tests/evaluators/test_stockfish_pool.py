@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +17,7 @@ import pytest
 from chess_env.evaluators import EngineError, StockfishEvaluator
 from chess_env.rules import fen
 from tests.evaluators.processes import children
+from tests.forks import fork, kill
 
 pytestmark = pytest.mark.stockfish
 
@@ -145,32 +146,33 @@ def test_ctrl_c_in_a_batch_leaves_a_usable_evaluator(positions: np.ndarray) -> N
         assert evaluator.evaluate(positions).tolist() == expected
 
 
-PAUSED = """
-import time
-from chess_env.evaluators import StockfishEvaluator
-with StockfishEvaluator(num_engines=1, deadline_s=0.5) as evaluator:
-    fens = [
-        f"4k3/8/{i}R{7 - i}/8/8/{j}P{7 - j}/8/4K3 w - - 0 1" for i in (1, 2, 3, 5, 6) for j in range(1, 7)
-    ]
-    print("ready", flush=True)
-    end = time.monotonic() + 1.2
-    while time.monotonic() < end:
-        evaluator.evaluate(fens)
-    print(evaluator.counters()["engine_restarts"], flush=True)
-"""
+def restarts_of_a_second(told: int) -> None:
+    """Says when it begins to ask one engine for scores, and at the end how often that was started anew."""
+    with StockfishEvaluator(num_engines=1, deadline_s=0.5) as evaluator:
+        fens = [
+            f"4k3/8/{i}R{7 - i}/8/8/{j}P{7 - j}/8/4K3 w - - 0 1"
+            for i in (1, 2, 3, 5, 6)
+            for j in range(1, 7)
+        ]
+        os.write(told, b"ready\n")
+        end = time.monotonic() + 1.2
+        while time.monotonic() < end:
+            evaluator.evaluate(fens)
+        os.write(told, b"%d\n" % evaluator.counters()["engine_restarts"])
 
 
 def test_a_paused_program_does_not_take_its_engines_for_hung() -> None:
-    root = Path(__file__).parents[2]
-    program = subprocess.Popen(
-        [sys.executable, "-c", PAUSED], stdout=subprocess.PIPE, text=True, cwd=root
-    )
-    assert program.stdout and program.stdout.readline() == "ready\n"
-    time.sleep(0.2)
-    program.send_signal(signal.SIGSTOP)
-    time.sleep(0.7)
-    program.send_signal(signal.SIGCONT)
-    assert program.communicate(timeout=60)[0] == "0\n"
+    reading, writing = os.pipe()
+    program = fork(functools.partial(restarts_of_a_second, writing))
+    os.close(writing)
+    with open(reading) as said:
+        assert said.readline() == "ready\n"
+        time.sleep(0.2)
+        os.kill(program, signal.SIGSTOP)
+        time.sleep(0.7)
+        os.kill(program, signal.SIGCONT)
+        assert said.read() == "0\n"
+    os.waitpid(program, 0)
 
 
 def test_a_forked_child_uses_engines_of_its_own(
@@ -195,37 +197,34 @@ def test_a_forked_child_uses_engines_of_its_own(
     assert stockfish.evaluate(positions[:20]).tolist() == expected
 
 
-PARENT = """
-import os, sys, time
-from chess_env.evaluators import StockfishEvaluator
-evaluator = StockfishEvaluator(nodes=10**11, num_engines=2)
-import threading
-start = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
-queens = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2"
-def tell():
-    while len(evaluator.engine_pids()) < 2:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    print(*evaluator.engine_pids(), flush=True)
-threading.Thread(target=tell, daemon=True).start()
-evaluator.evaluate([start, queens])
-"""
+def search_for_ever(told: int) -> None:
+    """Says which two engines search, and goes on searching."""
+    evaluator = StockfishEvaluator(nodes=10**11, num_engines=2)
+    start = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+    queens = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2"
+
+    def tell() -> None:
+        while len(evaluator.engine_pids()) < 2:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.write(told, b"%d %d\n" % tuple(evaluator.engine_pids()))
+
+    threading.Thread(target=tell, daemon=True).start()
+    evaluator.evaluate([start, queens])
 
 
 def test_no_engine_survives_a_parent_killed_in_the_middle_of_a_search_even_where_one_hangs() -> (
     None
 ):
     assert sys.platform == "linux", "only Linux ends a hung engine: adapt this test"
-    root = Path(__file__).parents[2]
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, cwd=root
-    )
-    assert parent.stdout
-    engines = [int(pid) for pid in parent.stdout.readline().split()]
+    reading, writing = os.pipe()
+    parent = fork(functools.partial(search_for_ever, writing))
+    os.close(writing)
+    with open(reading) as said:
+        engines = [int(pid) for pid in said.readline().split()]
     assert len(engines) == 2 and all(status(pid) in "RS" for pid in engines)
     os.kill(engines[0], signal.SIGSTOP)
-    parent.kill()
-    parent.communicate()
+    kill(parent)
     assert wait_until_gone(engines)
 
 

@@ -101,7 +101,7 @@ def save() -> None:
 def load() -> dict[str, dict[str, Any]]:
     """What is stored, by form (or `weights`) and field; floats as float64.
 
-    In float64, rounding differs between machines by too little to be seen after 20 updates.
+    In float64, rounding differs between machines by too little to be seen after 10 updates.
     """
     fields: dict[str, dict[str, Any]] = {name: {} for name in (WEIGHTS, *FORMS)}
     with np.load(PATH) as stored:

@@ -1,4 +1,4 @@
-"""20 updates of a preset on a stored rollout, in float64 on the CPU, and where their curves are kept.
+"""10 updates of a preset (of a budget of 20) on a stored rollout, in float64 on the CPU; where the curves are kept.
 
 Everything from rewards to weights is covered; what happens while a rollout is sampled (DAPO's
 replacement of dead groups, a controller's temperature) is not.
@@ -24,7 +24,7 @@ from tests.golden import batches
 from tests.updates.learners import learner_of
 
 FOLDER = Path(__file__).parent
-UPDATES = 20
+UPDATES, BUDGET = 10, 20
 MINIBATCH_SIZE = 13  # the games make two minibatches, the positions one
 LEARNING_RATE = 3e-3
 
@@ -79,7 +79,7 @@ def run(
     metrics: dict[str, float] = {}
     for done in range(UPDATES):
         measured = Measurements(
-            progress=done / UPDATES,
+            progress=done / BUDGET,
             update=done,
             entropy=seen["policy/entropy"],
             entropy_normalized=seen["policy/entropy_normalized"],

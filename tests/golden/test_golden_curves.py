@@ -1,4 +1,4 @@
-"""Training does what it did: 20 updates of every preset on stored rollouts, against stored curves."""
+"""Training does what it did: 10 updates of every preset on stored rollouts, against stored curves."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_every_stored_curve_belongs_to_a_preset() -> None:
 def test_stored_curves_move(preset: str) -> None:
     # A batch on which nothing is learned would make a golden curve of zeros.
     for form, by_metric in curves.load(preset).items():
-        assert sum(value > 1e-3 for value in by_metric["train/grad_norm"]) > 10, form
+        assert sum(value > 1e-3 for value in by_metric["train/grad_norm"]) > 5, form
         first, last = by_metric["reg/entropy"][0], by_metric["reg/entropy"][-1]
-        assert abs(last - first) > 1e-3, form
+        assert abs(last - first) > 5e-4, form
 
 
 def test_the_stored_rollouts_hold_what_the_curves_are_meant_to_cover() -> None:
