@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
+import resource
+import signal
 import sqlite3
-import subprocess
 import warnings
 from pathlib import Path
 
@@ -13,8 +15,9 @@ import numpy as np
 import pytest
 
 from chess_env.evaluators import CachedEvaluator, StockfishEvaluator
-from chess_env.rules import fen
+from chess_env.rules import fen, rules
 from tests.evaluators.hashing import Hashing
+from tests.forks import fork
 
 
 def asked(evaluator: CachedEvaluator) -> int | float:
@@ -197,37 +200,30 @@ def test_a_path_that_cannot_be_written_leaves_the_cache_in_memory(
     cached.close()
 
 
-FULL_DISK = """
-import resource, signal, sys, warnings
-import numpy as np
-from tests.evaluators.test_cache import Hashing
-from chess_env.rules import fen, rules
-from chess_env.evaluators import CachedEvaluator
-start = fen.pack_fens(["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"])
-level = start
-while len(level) < 3000:
-    level = np.concatenate([rules.children(position)[0] for position in level])
-cached = CachedEvaluator(Hashing(), path=sys.argv[1])
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        for part in np.array_split(level, 20):
-            assert (cached.evaluate(part) == Hashing().evaluate(part)).all()
-print(len(said), said[0].message)
-"""
+def fill_the_disk(path: Path, told: int) -> None:
+    """Scores positions with a cache that cannot grow, and says which warnings there were."""
+    level = fen.pack_fens(["rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"])
+    while len(level) < 3000:
+        level = np.concatenate([rules.children(position)[0] for position in level])
+    cached = CachedEvaluator(Hashing(), path=path)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            for part in np.array_split(level, 20):
+                assert (cached.evaluate(part) == Hashing().evaluate(part)).all()
+    os.write(told, f"{len(said)} {said[0].message}".encode())
 
 
 def test_a_full_disk_leaves_the_cache_in_memory_with_one_warning(tmp_path: Path) -> None:
-    import sys
-
-    run = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path / "scores.sqlite")],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("1 Score cache") and "memory only" in run.stdout
+    reading, writing = os.pipe()
+    process = fork(functools.partial(fill_the_disk, tmp_path / "scores.sqlite", writing))
+    os.close(writing)
+    with open(reading) as stream:
+        said = stream.read()
+    assert os.waitpid(process, 0)[1] == 0
+    assert said.startswith("1 Score cache") and "memory only" in said
 
 
 def fill(path: Path, positions: np.ndarray, seed: int, results: multiprocessing.Queue) -> None:
