@@ -103,6 +103,11 @@ class Plan:
         )
         require_count("--seeds", self.num_seeds, 1, "there is nothing to run without a seed")
         require_count("--first-seed", self.first_seed, 0, "seeds are not negative")
+        require(
+            self.num_seeds <= 10_000 and self.first_seed < 2**62,
+            f"--seeds is {self.num_seeds} and --first-seed {self.first_seed}: every seed is a run of each column; set "
+            "--seeds to at most 10,000 and --first-seed below 2**62",
+        )
         require_count("--budget-moves", self.budget_moves, 1, "a run scores moves")
         reserved = sorted(set(self.seeds) & set(TUNING_SEEDS))
         require(

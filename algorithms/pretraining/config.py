@@ -13,7 +13,7 @@ from algorithms.config import files as config_file
 from algorithms.config.files import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import Engines, OptimizerConfig, Threads
-from algorithms.core.checks import Rule, check_fields, require, whole_number
+from algorithms.core.checks import Rule, at_most, check_fields, require, whole_number
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.atomic_files import closed_object, replace_file
 
@@ -42,6 +42,7 @@ RESUME_MAY_CHANGE = frozenset(
 
 Whole = Annotated[int, whole_number(0, "it is a whole number")]
 Some = Annotated[int, whole_number(1, "it is a whole number")]
+ShardSize = Annotated[Some, at_most(10_000_000, "a shard is made in memory")]
 Count = Annotated[int, whole_number(1, "it is a whole number above 0")]
 
 
@@ -81,7 +82,7 @@ class LabelConfig:
         float, Rule(lambda share: 0 <= share <= 1, "set it in [0.0, 1.0]")
     ] = 0.25
     num_positions: Some = 262_144
-    shard_size: Some = 8_192
+    shard_size: ShardSize = 8_192
     label_seed: Whole = 0
     labels_dir: Path | None = None
     pgn: Path | None = None

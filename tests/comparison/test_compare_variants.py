@@ -140,6 +140,8 @@ def test_the_network_of_the_plan_is_that_of_all_columns_and_named_in_their_argum
         ("grpo --seeds 0", "--seeds is 0"),
         ("grpo --seeds 3 --first-seed 999", "seeds [1000, 1001] are those of tuning"),
         ("grpo --first-seed -1", "--first-seed is -1"),
+        (f"grpo --seeds {10**18}", f"--seeds is {10**18} and --first-seed"),
+        (f"grpo --first-seed {10**30}", f"--first-seed {10**30}"),
         (
             "grpo --budget-moves 100",
             "--budget-moves is 100 and one rollout of grpo+none scores 256",
