@@ -35,9 +35,10 @@ def _run() -> int:
     from algorithms.run_folder.stopping import raise_outside_imports
 
     with raise_outside_imports():
+        from algorithms.cli import leave
         from algorithms.cli import main as run
 
-        return run()
+        leave(run())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from algorithms.commands import COMMANDS
 from algorithms.commands.result_files import JsonPathError
@@ -18,6 +18,7 @@ from algorithms.core.checks import canonical, nearest
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 from algorithms.run_folder.terminal import complain, printing_visibly
+from algorithms.run_folder.trackers import left
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -124,13 +125,14 @@ def _show_fault(*error: Any) -> None:
         sys.__excepthook__(*error)
 
 
-def _leave(code: int) -> None:
+def leave(code: int) -> NoReturn:
     """Ends the process with that exit code.
 
     One of several processes of a run ends at once, when all is written and closed: threads of torch.distributed have
-    aborted such a process while the interpreter was taken apart, and so a finished run looked like a failed one.
+    aborted such a process while the interpreter was taken apart, and so a finished run looked like a failed one. So
+    does one that left a tracker: W&B waits at the interpreter's end until it reaches its server.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 or left:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -138,4 +140,4 @@ def _leave(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _leave(main())
+    leave(main())

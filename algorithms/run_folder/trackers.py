@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 from algorithms.run_folder.atomic_files import CONFIG_FILE, WANDB_RUN, cut, read_json
 
+left: list[str] = []
+"""Trackers that this process no longer waits for; at its end they would make it wait all the same."""
+
 
 class Tracker(Protocol):
     """A tracker that is shown each row after metrics.jsonl has it.
@@ -70,13 +73,14 @@ class Mirror:
 
     def close(self) -> None:
         """Waits until the tracker has been shown what is left, and has ended."""
-        if self.trouble is not None:
-            return
-        with contextlib.suppress(queue.Full):  # then it hangs, which the next line finds
-            self._rows.put(None, timeout=self._most_s)
-        self._thread.join(self._most_s)
+        if self.trouble is None:
+            with contextlib.suppress(queue.Full):  # then it hangs, which the next line finds
+                self._rows.put(None, timeout=self._most_s)
+            self._thread.join(self._most_s)
+            if self._thread.is_alive():
+                self.trouble = f"it did not end within {self._most_s:g} s"
         if self._thread.is_alive():
-            self.trouble = f"it did not end within {self._most_s:g} s"
+            left.append(repr(self._tracker))
 
     def _show(self) -> None:
         try:
@@ -114,8 +118,9 @@ def make_tracker(
     }
     if track not in trackers:
         raise ValueError(f"track is {track!r}: set it to {' or '.join(trackers)}")
+    left.append(track)  # until it has started, which may be interrupted
     try:
-        return trackers[track](run_dir, config, kept)
+        tracker = trackers[track](run_dir, config, kept)
     except ImportError as error:
         raise ModuleNotFoundError(
             f"--track {track} needs the package {track} ({error}): "
@@ -128,6 +133,8 @@ def make_tracker(
             f"--track {track} does not start ({cut(error) or repr(error)}): "
             f"mend that{offline}, or say --track None"
         ) from error
+    left.remove(track)
+    return tracker
 
 
 class _Wandb:

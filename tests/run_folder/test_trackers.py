@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from wandb.proto.wandb_internal_pb2 import Record
 
 from algorithms.run_folder.run_log import RunLog
-from tests.commands.lab import chess_lab
+from tests.commands.lab import ENV, chess_lab
 
 ROOT = Path(__file__).parents[2]
 
@@ -151,6 +151,28 @@ def test_wandb_that_is_disabled_or_cannot_start_is_no_riddle(
     monkeypatch.setenv("WANDB_MODE", "")
     log_rows(tmp_path, "wandb", range(2, 4), resume_at=1)
     assert at_wandb(tmp_path, 4) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_run_whose_wandb_reaches_no_server(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    nowhere = {
+        "WANDB_MODE": "online",
+        "WANDB_BASE_URL": "http://127.0.0.1:9",
+        "WANDB_API_KEY": "0" * 40,
+    }
+    command = [sys.executable, "-m", "chess_lab", "train", "grpo", "--smoke", "--env.evaluator", "builtin",
+               "--track", "wandb", "--run-dir", str(run)]  # fmt: skip
+    with subprocess.Popen(command, cwd=ROOT, env=ENV | nowhere, stderr=-1, text=True) as begun:
+        until = time.monotonic() + 60
+        while not list(run.glob("wandb/run-*/logs")) and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(2)
+        begun.send_signal(signal.SIGINT)
+        try:
+            assert begun.wait(15) == 130
+        finally:
+            begun.kill()
 
 
 FOREIGN = (".DS_Store", "Thumbs.db", ".metrics.jsonl.swp", "checkpoints/.DS_Store",
