@@ -30,10 +30,6 @@ def resumed(folder: Path, name: str, form: Any) -> None:
     )  # fmt: skip
 
 
-def test_a_stopped_run_of_the_critic_equals_one_that_was_not(tmp_path: Path) -> None:
-    resumed(tmp_path, "ppo", "positions")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), RUNS, ids=lambda part: part)
 def test_a_stopped_run_of_every_preset_equals_one_that_was_not(
