@@ -151,9 +151,9 @@ def _warn_of_terms_without_effect(config: TrainConfig) -> None:
 
 
 def _made_up(algorithm: Algorithm, rollout: RolloutConfig) -> RolloutBatch:
-    """A rollout of the run's form with one start, at most 2 plies and 1,000 samples, and 2 legal moves everywhere."""
+    """A rollout of the run's form: one start, at most 2 plies and a million samples, 2 legal moves everywhere."""
     needs, plies = algorithm.needs(), min(2, rollout.num_plies)
-    members = 2 if needs.all_moves else min(algorithm.group_size, 1_000)
+    members = 2 if needs.all_moves else min(algorithm.group_size, 1_000_000)
     states = (1, plies) if rollout.form == "positions" else (1, members, plies)
     batch = blank_batch(rollout.form, states, samples=members, temperature=rollout.temperature)
     values = torch.zeros(states) if needs.critic is not None else None

@@ -73,6 +73,7 @@ class Session:
     def __init__(
         self, config: TrainConfig, *, fresh: bool = True, processes: Processes | None = None
     ) -> None:
+        check_sizes(config)  # first: the other check makes a batch of such groups
         check_settings(config)
         self.shards = Shards(config.num_shards, processes or Alone())
         self.config = config = config.settled()
@@ -81,7 +82,6 @@ class Session:
             not config.compile or self.device.type == "cuda",
             f"compile is on and the run computes on {self.device.type}: leave --compile out, or run on CUDA",
         )
-        check_sizes(config)
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)

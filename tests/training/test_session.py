@@ -110,6 +110,8 @@ def test_a_rollout_that_the_machine_cannot_hold_is_refused_with_both_settings() 
         ValueError, match=r"rollout.num_envs is 1,000,000,000, rollout.num_plies 3.*GiB"
     ):
         Session(config_of(GRPO(), rollout=huge, total_moves=10**12))
+    with pytest.raises(ValueError, match=r"group_size 1,000,000,000: .*GiB"):
+        Session(config_of(GRPO(group_size=10**9), total_moves=10**15))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,8 @@ def test_more_engines_than_cores_are_warned_of(
     session_module.check_sizes(config_of(GRPO(), env=env))
     found = [str(each.message) for each in recwarn.list]
     assert [f"set --env.num-engines to {cores}" in each for each in found] == [True] * warned
+    with pytest.warns(UserWarning, match=r"num_threads is 999 .*set --num-threads to"):
+        session_module.check_sizes(config_of(GRPO(), num_threads=999))
 
 
 def test_a_session_that_cannot_be_built_leaves_the_process_its_threads() -> None:
