@@ -8,7 +8,9 @@ import itertools
 import json
 import os
 import queue
+import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -216,6 +218,9 @@ def _wandb_ids(run_dir: Path) -> list[str]:
     return [made[2] for made in sorted((m for m in found if m), key=lambda m: m[1])]
 
 
+_MADE = re.compile(r"\.tfevents\.(\d+)\.")
+
+
 class _TensorBoard:
     """Event files in the run folder: `tensorboard --logdir runs`. Each is read up to where the next one begins."""
 
@@ -223,7 +228,11 @@ class _TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         begins, folder = kept + 1, run_dir / "tensorboard"
-        self.last_step = kept if any(folder.glob("*.tfevents.*")) else -1
+        names = [path.name for path in folder.glob("*.tfevents.*")]
+        self.last_step = kept if names else -1
+        # TensorBoard reads the files in the order of their names, which begin with the second.
+        made = [int(found[1]) for found in map(_MADE.search, names) if found]
+        time.sleep(min(1.0, max(0.0, max(made, default=0) + 1 - time.time())))
         self._writer = SummaryWriter(str(folder), purge_step=begins)
         self._writer.add_text("config", f"```json\n{json.dumps(config, indent=2)}\n```", begins)
 

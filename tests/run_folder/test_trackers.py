@@ -94,6 +94,19 @@ def test_after_a_kill_tensorboard_draws_every_update_once(tmp_path: Path) -> Non
     assert [step for step, _ in at_tensorboard(tmp_path)] == list(range(33))
 
 
+def test_a_run_that_goes_on_within_a_second_is_read_after_what_it_goes_on_from(
+    tmp_path: Path,
+) -> None:
+    log_rows(tmp_path, "tensorboard", range(38))
+    folder = tmp_path / "tensorboard"
+    (first,) = folder.iterdir()
+    first.rename(
+        folder / f"events.out.tfevents.{int(time.time())}.vm.99999999.0"
+    )  # a higher process number
+    log_rows(tmp_path, "tensorboard", range(21, 41), resume_at=20)
+    assert [step for step, _ in at_tensorboard(tmp_path)] == list(range(41))
+
+
 def test_after_a_kill_wandb_goes_on_with_the_same_run_and_has_every_update_once(
     tmp_path: Path,
 ) -> None:
