@@ -243,7 +243,10 @@ def _algorithm_name(values: dict[str, Any]) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"{path} is not a readable run configuration: {error}")
+    begun = ""
+    if isinstance(error, FileNotFoundError):
+        begun = "; no run has begun there: give the folder of one, or the command that begins it once more"
+    return ValueError(f"{path} is not a readable run configuration: {error}{begun}")
 
 
 class RunNetwork(NamedTuple):

@@ -314,6 +314,7 @@ def test_a_run_like_one_that_is_not_there_or_damaged_is_named(
         assert (
             code == 1 and f"{folder / 'config.json'} is not a readable run configuration" in error
         )
+        assert ("no run has begun there" in " ".join(error.split())) == (folder != damaged)
     old = _saved(tmp_path / "old")
     code, _, error = chess_lab("train", "--like", old, "--resume", old)
     assert code == 1 and "leave one of them out" in error
