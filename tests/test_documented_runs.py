@@ -94,7 +94,7 @@ COMPARED = [words for words in TYPED if words[0] == "compare" and "--help" not i
 """Runs of causes are in tests/commands/test_causes_command.py, in small as well."""
 
 
-class NothingRunsError(Exception):
+class NothingRunsError(BaseException):  # no error, which the commands would report
     """In place of a run, whose settings have been read and checked by then."""
 
 
