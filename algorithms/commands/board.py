@@ -6,10 +6,11 @@ import argparse
 import importlib.util
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.commands.uci import look_for
+from algorithms.commands.uci import look_for, near_shipped
 from algorithms.core.checks import message_lines
 from algorithms.run_folder.stopping import signals_raise
 from algorithms.run_folder.terminal import complain
@@ -37,7 +38,8 @@ def run(arguments: Sequence[str]) -> int:
 
     try:
         for source in options.runs:
-            look_for(source)
+            if Path(source).name == source and near_shipped(source):
+                look_for(source)  # a slip; the folder of a run may appear later
         listening = bound(options.host, options.port)
     except (PortError, ValueError) as error:
         complain("chess-lab board", error)

@@ -98,10 +98,15 @@ def _plain(source: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
 
 
+def near_shipped(source: str) -> str | None:
+    """The shipped policy that was probably meant."""
+    return nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
+
+
 def look_for(source: str) -> None:
     """Raises ValueError where there is nothing of that name: a GUI may start engines in another folder."""
     if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
-        near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
+        near = near_shipped(source)
         meant = f"; did you mean {near!r}?" if near else ""
         raise ValueError(
             f"{source!r} cannot be read: there is no such file, folder or policy, looked for from {str(Path.cwd())!r} "
