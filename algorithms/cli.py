@@ -18,7 +18,7 @@ from algorithms.core.checks import canonical, nearest
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
 from algorithms.run_folder.terminal import complain, printing_visibly
-from algorithms.run_folder.trackers import left
+from algorithms.run_folder.trackers import unfinished
 
 USAGE = """usage: chess-lab COMMAND [options]
 
@@ -130,9 +130,9 @@ def leave(code: int) -> NoReturn:
 
     One of several processes of a run ends at once, when all is written and closed: threads of torch.distributed have
     aborted such a process while the interpreter was taken apart, and so a finished run looked like a failed one. So
-    does one that left a tracker: W&B waits at the interpreter's end until it reaches its server.
+    does one with an unfinished tracker: W&B waits at the interpreter's end until it reaches its server.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 or left:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 or unfinished:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

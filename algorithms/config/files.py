@@ -245,7 +245,7 @@ def _algorithm_name(values: dict[str, Any]) -> str:
 def _unreadable(path: Path, error: Exception) -> ValueError:
     begun = ""
     if isinstance(error, FileNotFoundError):
-        begun = "; no run has begun there: give the folder of one, or the command that begins it once more"
+        begun = "; no run has begun there: give another folder, or repeat the command that begins the run"
     return ValueError(f"{path} is not a readable run configuration: {error}{begun}")
 
 

@@ -13,7 +13,7 @@ from algorithms.config import files as config_file
 from algorithms.config.files import build
 from algorithms.config.foreign import NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import Engines, OptimizerConfig, Threads
-from algorithms.core.checks import Rule, at_most, check_fields, require, whole_number
+from algorithms.core.checks import Count, Rule, at_most, check_fields, require, whole_number
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.atomic_files import closed_object, replace_file
 
@@ -41,9 +41,7 @@ RESUME_MAY_CHANGE = frozenset(
 
 
 Whole = Annotated[int, whole_number(0, "it is a whole number")]
-Some = Annotated[int, whole_number(1, "it is a whole number")]
-ShardSize = Annotated[Some, at_most(10_000_000, "a shard is made in memory")]
-Count = Annotated[int, whole_number(1, "it is a whole number above 0")]
+ShardSize = Annotated[Count, at_most(10_000_000, "a shard is made in memory")]
 
 
 def at_least(least: float) -> Rule:
@@ -81,7 +79,7 @@ class LabelConfig:
     random_move_fraction: Annotated[
         float, Rule(lambda share: 0 <= share <= 1, "set it in [0.0, 1.0]")
     ] = 0.25
-    num_positions: Some = 262_144
+    num_positions: Count = 262_144
     shard_size: ShardSize = 8_192
     label_seed: Whole = 0
     labels_dir: Path | None = None

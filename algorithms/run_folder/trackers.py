@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from algorithms.run_folder.atomic_files import CONFIG_FILE, WANDB_RUN, cut, read_json
 
-left: list[str] = []
-"""Trackers that this process no longer waits for; at its end they would make it wait all the same."""
+unfinished: list[str] = []
+"""Trackers that have not started, or not ended in time: Python would wait for them when the process ends."""
 
 
 class Tracker(Protocol):
@@ -82,7 +82,7 @@ class Mirror:
             if self._thread.is_alive():
                 self.trouble = f"it did not end within {self._most_s:g} s"
         if self._thread.is_alive():
-            left.append(repr(self._tracker))
+            unfinished.append(repr(self._tracker))
 
     def _show(self) -> None:
         try:
@@ -120,7 +120,7 @@ def make_tracker(
     }
     if track not in trackers:
         raise ValueError(f"track is {track!r}: set it to {' or '.join(trackers)}")
-    left.append(track)  # until it has started, which may be interrupted
+    unfinished.append(track)  # until it has started, which may be interrupted
     try:
         tracker = trackers[track](run_dir, config, kept)
     except ImportError as error:
@@ -135,7 +135,7 @@ def make_tracker(
             f"--track {track} does not start ({cut(error) or repr(error)}): "
             f"mend that{offline}, or say --track None"
         ) from error
-    left.remove(track)
+    unfinished.remove(track)
     return tracker
 
 
