@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from chess_env.evaluators.uci import (
     parse_best_move,
     parse_move_scores,
     parse_score,
+    uci_of_action,
 )
 
 PROTOCOL_VERSION = "v1"
@@ -201,15 +202,20 @@ class StockfishEvaluator(RuleAwareEvaluator):
         multipv: int,
         parse: Callable[[int, bytes], Any],
         deadline_s: float,
+        always_clear: bool = False,
     ) -> tuple[list[Any], EngineError | None]:
-        """(an answer per FEN, None where there is none; the error that says why). `parse` gets the FEN's index."""
+        """(an answer per FEN, None where there is none; the error that says why). `parse` gets the FEN's index.
+
+        `fens` may go on with ` moves ...`. Then the engine must be cleared before each of them, which waits for
+        its search to end: moves that are sent while it searches count as nodes of that search.
+        """
         failed = self._quarantine.reasons(fens)
         kind = f"{limit} multipv {multipv} {parse.__qualname__}"
         answers = [self._kept.get((kind, fen)) for fen in fens]
         asked = [i for i, answer in enumerate(answers) if answer is None and i not in failed]
         clear = b"ucinewgame\n"
         job = QueryKind(
-            prefix=(clear if self.pure else b"") + b"position fen ",
+            prefix=(clear if self.pure or always_clear else b"") + b"position fen ",
             suffix=f"\ngo {limit}\n".encode(),
             parse=lambda i, reply: parse(asked[i], reply),
             deadline_s=deadline_s,
@@ -296,15 +302,45 @@ class StockfishEvaluator(RuleAwareEvaluator):
         from chess_env.rules.fen import engine_fens
 
         fens = engine_fens(positions)
+        return self._best_moves(fens, [fen.split(b" ", 2)[1] == b"b" for fen in fens])
 
+    def best_moves_in_games(
+        self, starts: NDArray[np.uint64], moves: Sequence[Sequence[int]]
+    ) -> NDArray[np.int64]:
+        """int64 [N]: the action that the engine itself would play at the end of each game, told its moves.
+
+        It knows of repetitions and of the rule-50 clock what any client tells it. It is cleared before each
+        position, also where `pure` is False.
+
+        Args:
+            starts: uint64 [N, 8], packed, with their clocks: where each game, or the part of it since its last
+                capture or pawn move, began.
+            moves: the action ids since then, neither captures nor pawn moves; N lists.
+
+        Raises:
+            EngineError: positions that no engine survived; or an answer that is no move.
+        """
+        from chess_env.rules.fen import to_fens
+
+        questions, black_to_move = [], []
+        for fen, actions in zip(to_fens(starts), moves, strict=True):
+            black = fen.split(" ", 2)[1] == "b"
+            texts = [uci_of_action(black != odd)[action] for odd, action in _by_turn(actions)]
+            questions.append(" ".join([fen, "moves", *texts] if texts else [fen]).encode())
+            black_to_move.append(black != (len(actions) % 2 == 1))
+        return self._best_moves(questions, black_to_move, always_clear=True)
+
+    def _best_moves(
+        self, fens: list[bytes], black_to_move: list[bool], *, always_clear: bool = False
+    ) -> NDArray[np.int64]:
         def parse(index: int, reply: bytes) -> int:
             text = parse_best_move(reply)
-            action = action_of_uci(fens[index].split(b" ", 2)[1] == b"b").get(text, -1)
+            action = action_of_uci(black_to_move[index]).get(text, -1)
             if action < 0:
                 raise ValueError(f"the move {text[:20]!r}")
             return action
 
-        answers, error = self._ask(fens, self._limit, 1, parse, self._deadline_s)
+        answers, error = self._ask(fens, self._limit, 1, parse, self._deadline_s, always_clear)
         if error is not None:
             raise error
         return np.array(answers, np.int64)
@@ -324,6 +360,11 @@ class StockfishEvaluator(RuleAwareEvaluator):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its arguments: the copy starts engines of its own."""
         return _rebuild, (self._arguments,)
+
+
+def _by_turn(actions: Sequence[int]) -> Iterator[tuple[bool, int]]:
+    """(False for the side that moved first, True for the other; action) of each move."""
+    return ((number % 2 == 1, action) for number, action in enumerate(actions))
 
 
 def _parse_score(_: int, reply: bytes) -> int:

@@ -252,3 +252,10 @@ def action_of_uci(black: bool) -> dict[bytes, int]:
         if not letter:
             table[text.encode() + b"q"] = action
     return table
+
+
+@functools.cache
+def uci_of_action(black: bool) -> list[str]:
+    """UCI text of each action id for one colour, without the `q` of a pawn that becomes a queen."""
+    texts = {action: text for text, action in action_of_uci(black).items() if text[4:] != b"q"}
+    return [texts[action].decode() for action in sorted(texts)]

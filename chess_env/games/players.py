@@ -20,11 +20,13 @@ from chess_env.evaluators import (
     make_evaluator,
 )
 from chess_env.evaluators.protocol import scores_of
+from chess_env.games.so_far import GamesSoFar
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import OWN, PAWNS, Positions
 from chess_env.rules.rules import (
     CHECKMATE,
+    FIFTY_MOVES,
     ONGOING,
     apply_batch,
     children,
@@ -93,14 +95,26 @@ class FactsPlayer(HistoryPlayer, Protocol):
         ...
 
 
+@runtime_checkable
+class GamePlayer(Player, Protocol):
+    """A player that also looks at the game so far."""
+
+    def choose_in_games(
+        self, positions: Positions, games: GamesSoFar, rngs: Generators
+    ) -> NDArray[np.integer]:
+        """Integer [N], as `choose`; the positions are those at the end of `games`."""
+        ...
+
+
 def ask(
     player: Player,
     positions: Positions,
     repetitions: NDArray[np.integer],
     rngs: Generators,
     move_facts: NDArray[np.uint8] | None = None,
+    games: GamesSoFar | None = None,
 ) -> Actions:
-    """int64 [N]: the player's actions, told the repetitions and the facts of the moves where it looks at them."""
+    """int64 [N]: the player's actions, told of the game so far what it looks at and is given here."""
     asked: Any = player
     if move_facts is not None and reads_move_facts(player):
         return checked_choice(
@@ -108,6 +122,8 @@ def ask(
             asked.choose_with_facts(positions, repetitions, move_facts, rngs),
             len(positions),
         )
+    if games is not None and reads_games(player):
+        return checked_choice(player, asked.choose_in_games(positions, games, rngs), len(positions))
     # `isinstance` of a protocol takes longer than a ply of all the boards' rules.
     choose_with_history = getattr(player, "choose_with_history", None)
     if choose_with_history is not None:
@@ -137,6 +153,11 @@ def reads_move_facts(player: Player) -> bool:
     return bool(getattr(player, "reads_move_facts", False))
 
 
+def reads_games(player: Player) -> bool:
+    """Whether the player looks at the game so far."""
+    return getattr(player, "choose_in_games", None) is not None
+
+
 class RandomPlayer:
     """Plays every legal move with equal probability."""
 
@@ -155,8 +176,10 @@ class RandomPlayer:
 class GreedyPlayer:
     """Plays the move after which the evaluator scores the position best (one ply of look-ahead).
 
-    Ties go to the lowest action id, so no randomness is drawn. Repetitions and the rule-50 clock are
-    not seen: a packed position has no history.
+    Ties go to the lowest action id, so no randomness is drawn. In a match it knows the game so far: a move
+    to a position that has occurred in it, or that the fifty-move rule ends, is worth a draw. The second
+    occurrence counts already, as it does in the search of an engine: a third one could be the opponent's
+    choice. Asked about a position alone, it sees neither repetitions nor the rule-50 clock.
     """
 
     def __init__(self, evaluator: Evaluator, *, owns_evaluator: bool = False) -> None:
@@ -166,13 +189,24 @@ class GreedyPlayer:
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; all children of all boards go to the evaluator in one batch."""
+        return self._choose(positions, None)
+
+    def choose_in_games(self, positions: Positions, games: GamesSoFar, rngs: Generators) -> Actions:
+        """int64 [N], as `choose`; moves that repeat a position or end the game by the fifty-move rule are draws."""
+        return self._choose(positions, games)
+
+    def _choose(self, positions: Positions, games: GamesSoFar | None) -> Actions:
         families = [children(position) for position in positions]
         # A child is scored for the player to move there: the mover's best is the smallest score.
         scores_cp = scores_of(self.evaluator, np.concatenate([boards for boards, _ in families]))
         chosen, start = [], 0
-        for _, actions in families:
+        for board, (after, actions) in enumerate(families):
             stop = start + len(actions)
-            chosen.append(int(actions[np.argmin(scores_cp[start:stop])]))
+            own_cp = scores_cp[start:stop]
+            if games is not None:
+                drawn = games.occurred(board, after) | (status_batch(after) == FIFTY_MOVES)
+                own_cp = np.where(drawn, 0, own_cp)
+            chosen.append(int(actions[np.argmin(own_cp)]))
             start = stop
         return np.array(chosen, np.int64)
 
@@ -185,8 +219,10 @@ class GreedyPlayer:
 class EnginePlayer:
     """Plays Stockfish's own move within the evaluator's limit.
 
-    Engines are asked about the position alone (see `StockfishEvaluator`): they see no repetition and not
-    the rule-50 clock, and their moves depend on nothing else than the position, so a match repeats exactly.
+    In a match the engine is told the game so far, as by any client (`position fen ... moves ...`). It is
+    cleared before each move, so that a move depends on the game and the limit alone and a match repeats
+    exactly; under a client that clears once a game it also remembers its own earlier searches. Asked about
+    a position alone, it sees neither repetitions nor the rule-50 clock.
     """
 
     def __init__(self, evaluator: StockfishEvaluator, *, owns_evaluator: bool = False) -> None:
@@ -201,6 +237,10 @@ class EnginePlayer:
             EngineError: positions that no engine survived.
         """
         return self.evaluator.best_moves(positions)
+
+    def choose_in_games(self, positions: Positions, games: GamesSoFar, rngs: Generators) -> Actions:
+        """int64 [N], as `choose`; the engine is told the moves of each game."""
+        return self.evaluator.best_moves_in_games(games.starts, games.moves)
 
     def close(self) -> None:
         """Closes the evaluator if this player made it."""
@@ -230,12 +270,26 @@ class MixedPlayer:
         self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
     ) -> Actions:
         """int64 [N], as `choose`; the other player gets the repetitions."""
-        return self.choose_with_facts(positions, repetitions, None, rngs)
+        return self._choose(positions, repetitions, None, None, rngs)
 
     def choose_with_facts(
         self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
     ) -> Actions:
         """int64 [N], as `choose`; the other player gets the repetitions and the facts."""
+        return self._choose(positions, repetitions, move_facts, None, rngs)
+
+    def choose_in_games(self, positions: Positions, games: GamesSoFar, rngs: Generators) -> Actions:
+        """int64 [N], as `choose`; the other player gets the games, where it looks at them, or the repetitions."""
+        return self._choose(positions, games.repetitions, None, games, rngs)
+
+    def _choose(
+        self,
+        positions: Positions,
+        repetitions: Any,
+        move_facts: Any,
+        games: GamesSoFar | None,
+        rngs: Generators,
+    ) -> Actions:
         actions = np.empty(len(positions), np.int64)
         is_random = np.array([rng.random() < self.random_share for rng in rngs], np.bool_)
         for player, chosen in ((RandomPlayer(), is_random), (self.player, ~is_random)):
@@ -247,6 +301,7 @@ class MixedPlayer:
                     repetitions[boards],
                     [rngs[k] for k in boards.tolist()],
                     None if move_facts is None else move_facts[boards],
+                    None if games is None else games.of(boards),
                 )
         return actions
 

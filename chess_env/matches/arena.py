@@ -4,7 +4,7 @@ A match is a function of its players, openings and seed. Each pair has its own o
 game its own random generator, and neither depends on how many boards run together, so a match can be cut
 into parts, repeated, or continued with more pairs. Games end by the rules alone (mate, stalemate,
 insufficient material, the first claimable threefold repetition or fifty-move draw) or at the ply limit;
-nothing is adjudicated.
+nothing is adjudicated. Players that look at it are told the game so far.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from chess_env.evaluators import EngineError, Evaluator
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, material_cp, reads_move_facts
-from chess_env.matches.match_result import LEAD_CP, PLY_LIMIT, Game, MatchResult, VoidPair
+from chess_env.games.players import Player, ask, material_cp, reads_games, reads_move_facts
+from chess_env.matches.game_lines import GameLines
+from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import MAX_TRIES, StartPositions
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
@@ -298,7 +299,9 @@ class _Table:
             for side in range(2)
         ]
         self.moves = np.full((max_plies, rows), -1, np.int16)
-        self.led = np.zeros((2, rows), np.bool_)
+        self.best_lead_cp = np.zeros((2, rows), np.int64)
+        # Kept where somebody looks at it: it costs as much as the rules.
+        self.lines = GameLines(self.boards) if any(map(reads_games, players)) else None
         self.games: dict[int, Game] = {}
         self.void: dict[int, str] = {}  # index of a pair -> reason
 
@@ -308,8 +311,8 @@ class _Table:
         for ply in range(self.max_plies):
             # All games of a table are at the same ply, so the row's parity says whose turn it is.
             mover = (active + ply) % 2
-            leads = material_cp(self.boards.positions[active]) >= LEAD_CP
-            self.led[mover[leads], active[leads]] = True
+            lead_cp = material_cp(self.boards.positions[active])
+            self.best_lead_cp[mover, active] = np.maximum(self.best_lead_cp[mover, active], lead_cp)
             actions = np.full(len(self.everywhere), -1)
             for side in range(2):
                 rows = active[mover == side]
@@ -319,6 +322,8 @@ class _Table:
                 active = active[[row // 2 not in self.void for row in active.tolist()]]
             self.moves[ply, active] = actions[active]
             self.boards.advance(active, actions[active], True, True)
+            if self.lines is not None:
+                self.lines.played(active, actions[active])
             over = self.boards.status[active] != ONGOING
             for row in active[over].tolist():
                 self._finish(row, ply + 1)
@@ -378,6 +383,7 @@ class _Table:
             boards.repetitions[rows],
             [self.rngs[side][row] for row in rows.tolist()],
             boards.move_facts(rows, True) if reads_move_facts(player) else None,
+            self.lines.so_far(rows) if self.lines is not None and reads_games(player) else None,
         )
 
     def _finish(self, row: int, plies: int) -> None:
@@ -396,6 +402,6 @@ class _Table:
             ending=PLY_LIMIT if status == ONGOING else STATUS_NAMES[status],
             # Material is seen from the side to move, which is not the one that moved last.
             final_lead_cp=lead_cp if last_mover else -lead_cp,
-            first_led=bool(self.led[0, row]),
-            second_led=bool(self.led[1, row]),
+            first_best_lead_cp=int(self.best_lead_cp[0, row]),
+            second_best_lead_cp=int(self.best_lead_cp[1, row]),
         )

@@ -16,8 +16,12 @@ from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 
+LEADS_CP = (300, 500, 900, 1000)
+"""Material leads of which the games with at least that much are counted, when the leader is to move: a piece, a
+rook, a queen, and `LEAD_CP`."""
+
 LEAD_CP = 1000
-"""A material lead of at least this, counted when the leader is to move, is one that should be won."""
+"""The lead behind `conversion`, one that should be won."""
 
 PLY_LIMIT = "ply_limit"
 """How a game ended that was cut off; it counts as drawn."""
@@ -36,8 +40,9 @@ class Game:
         points: 1 won, 0.5 drawn, 0 lost by the first player.
         ending: name of the rule that ended it (`rules.STATUS_NAMES`), or "ply_limit".
         final_lead_cp: material of the first player minus the other's at the end, centipawns.
-        first_led: whether the first player was ever to move with a lead of `LEAD_CP` or more.
-        second_led: the same of the other player.
+        first_best_lead_cp: the largest lead in material with which the first player was ever to move, centipawns;
+            0 where it never led.
+        second_best_lead_cp: the same of the other player.
     """
 
     pair: int
@@ -48,8 +53,8 @@ class Game:
     points: float
     ending: str
     final_lead_cp: int
-    first_led: bool
-    second_led: bool
+    first_best_lead_cp: int
+    second_best_lead_cp: int
 
     @property
     def result(self) -> str:
@@ -125,14 +130,14 @@ class MatchResult:
 
         `wins`, `draws`, `losses` of the first player; `draw_causes` by ending; `led` games in which it was
         to move with a lead of `LEAD_CP`, and `led_and_won` of them, with `conversion` their share (None
-        where it never led); the same of the other player as `trailed` and `trailed_and_lost`;
-        `mean_plies`; `median_lead_in_draws_cp` (None without draws); `void_pairs` and `engine_restarts`.
+        where it never led); the same of the other player as `trailed` and `trailed_and_lost`; `leads`, these
+        four counts for each of `LEADS_CP`; `mean_plies`; `median_lead_in_draws_cp` (None without draws);
+        `void_pairs` and `engine_restarts`.
         """
         points = [game.points for game in self.games]
         drawn = [game for game in self.games if game.points == 0.5]
-        led = [game for game in self.games if game.first_led]
-        trailed = [game for game in self.games if game.second_led]
-        led_and_won = sum(game.points == 1 for game in led)
+        leads_won = [self._leads(lead_cp) for lead_cp in LEADS_CP]
+        led = self._leads(LEAD_CP)
         leads = [game.final_lead_cp for game in drawn]
         return {
             "games": len(points),
@@ -140,15 +145,24 @@ class MatchResult:
             "draws": len(drawn),
             "losses": points.count(0.0),
             "draw_causes": dict(sorted(Counter(game.ending for game in drawn).items())),
-            "led": len(led),
-            "led_and_won": led_and_won,
-            "conversion": led_and_won / len(led) if led else None,
-            "trailed": len(trailed),
-            "trailed_and_lost": sum(game.points == 0 for game in trailed),
+            **{name: value for name, value in led.items() if name != "lead_cp"},
+            "conversion": led["led_and_won"] / led["led"] if led["led"] else None,
+            "leads": leads_won,
             "mean_plies": float(np.mean([len(game.actions) for game in self.games])),
             "median_lead_in_draws_cp": float(np.median(leads)) if leads else None,
             "void_pairs": len(self.void),
             "engine_restarts": self.engine_restarts,
+        }
+
+    def _leads(self, lead_cp: int) -> dict[str, int]:
+        led = [game for game in self.games if game.first_best_lead_cp >= lead_cp]
+        trailed = [game for game in self.games if game.second_best_lead_cp >= lead_cp]
+        return {
+            "lead_cp": lead_cp,
+            "led": len(led),
+            "led_and_won": sum(game.points == 1 for game in led),
+            "trailed": len(trailed),
+            "trailed_and_lost": sum(game.points == 0 for game in trailed),
         }
 
 

@@ -125,14 +125,14 @@ def game(points: float, ending: str, pair: int, **more: Any) -> Game:
     return Game(
         pair=pair, attempt=0, opening=np.zeros(8, np.uint64), first_is_white=True,
         actions=np.zeros(8, np.int16), points=points, ending=ending,
-        **({"final_lead_cp": 0, "first_led": False, "second_led": False} | more),
+        **({"final_lead_cp": 0, "first_best_lead_cp": 0, "second_best_lead_cp": 0} | more),
     )  # fmt: skip
 
 
 def test_a_table_says_all_that_was_counted() -> None:
     games = (
-        game(1.0, "checkmate", 0, first_led=True),
-        game(0.5, "stalemate", 0, first_led=True, final_lead_cp=2300),
+        game(1.0, "checkmate", 0, first_best_lead_cp=1000),
+        game(0.5, "stalemate", 0, first_best_lead_cp=1000, final_lead_cp=2300),
         game(0.0, "checkmate", 1),
         game(0.5, "threefold_repetition", 1),
     )

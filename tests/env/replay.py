@@ -38,14 +38,14 @@ def ending_of(board: chess.Board) -> str | None:
     return None
 
 
-def replay(game: Game, max_plies: int) -> tuple[str, float, int, bool, bool]:
-    """(ending, points, final lead, first led, second led) of the game, every move checked for legality."""
+def replay(game: Game, max_plies: int) -> tuple[str, float, int, int, int]:
+    """(ending, points, final lead, largest lead of the first and of the second), every move checked for legality."""
     board = chess.Board(to_fen(game.opening))
     first = chess.WHITE if game.first_is_white else chess.BLACK
-    led = {chess.WHITE: False, chess.BLACK: False}
+    best = {chess.WHITE: 0, chess.BLACK: 0}
     for action in game.actions.tolist():
         assert ending_of(board) is None, (board.fen(), "the game went on after its end")
-        led[board.turn] |= lead_cp(board, board.turn) >= 1000
+        best[board.turn] = max(best[board.turn], lead_cp(board, board.turn))
         move = action_to_move(action, board)
         assert board.is_legal(move), (board.fen(), move)
         board.push(move)
@@ -54,4 +54,4 @@ def replay(game: Game, max_plies: int) -> tuple[str, float, int, bool, bool]:
         assert len(game.actions) == max_plies
         ending = "ply_limit"
     points = 0.5 if ending != "checkmate" else float(board.turn != first)
-    return ending, points, lead_cp(board, first), led[first], led[not first]
+    return ending, points, lead_cp(board, first), best[first], best[not first]

@@ -23,7 +23,7 @@ def fake_match(opponent: str, score: float, pairs: int, first_pair: int) -> Matc
                 Game(
                     pair=pair, attempt=0, opening=np.zeros(8, np.uint64), first_is_white=True,
                     actions=np.zeros(4, np.int16), points=points, ending="checkmate",
-                    final_lead_cp=0, first_led=False, second_led=False,
+                    final_lead_cp=0, first_best_lead_cp=0, second_best_lead_cp=0,
                 )
             )  # fmt: skip
     return MatchResult("policy", opponent, tuple(games), (), 0)

@@ -28,20 +28,27 @@ def game(points: float, ending: str, plies: int = 10, **more: Any) -> Game:
         "first_is_white": True,
         "actions": np.zeros(plies, np.int16),
         "final_lead_cp": 0,
-        "first_led": False,
-        "second_led": False,
+        "first_best_lead_cp": 0,
+        "second_best_lead_cp": 0,
     }
     return Game(points=points, ending=ending, **(values | more))
 
 
+def leads(lead_cp: int, *, led: int, trailed: int) -> dict[str, int]:
+    won = {"led_and_won": 2, "trailed_and_lost": 1}
+    return {"lead_cp": lead_cp, "led": led, "trailed": trailed, **won}
+
+
 def test_everything_is_counted_from_the_first_players_view() -> None:
     games = (
-        game(1.0, "checkmate", plies=30, first_led=True),
-        game(0.5, "stalemate", first_led=True, second_led=True, final_lead_cp=1800),
-        game(0.0, "checkmate", plies=20, second_led=True),
+        game(1.0, "checkmate", plies=30, first_best_lead_cp=1000),
+        game(
+            0.5, "stalemate", first_best_lead_cp=1000, second_best_lead_cp=1000, final_lead_cp=1800
+        ),
+        game(0.0, "checkmate", plies=20, second_best_lead_cp=1000),
         game(0.5, "threefold_repetition", final_lead_cp=-200),
-        game(1.0, "checkmate", first_led=True, second_led=True),
-        game(0.5, "stalemate", final_lead_cp=100),
+        game(1.0, "checkmate", first_best_lead_cp=1000, second_best_lead_cp=1000),
+        game(0.5, "stalemate", first_best_lead_cp=899, second_best_lead_cp=300, final_lead_cp=100),
     )
     match = MatchResult("a", "b", games, (VoidPair(1, 0, "died"),), 4)
     assert match.pair_points() == [1.5, 0.5, 1.5]
@@ -56,6 +63,12 @@ def test_everything_is_counted_from_the_first_players_view() -> None:
         "conversion": 2 / 3,
         "trailed": 3,
         "trailed_and_lost": 1,
+        "leads": [
+            leads(300, led=4, trailed=4),
+            leads(500, led=4, trailed=3),
+            leads(900, led=3, trailed=3),
+            leads(1000, led=3, trailed=3),
+        ],
         "mean_plies": 15.0,
         "median_lead_in_draws_cp": 100.0,
         "void_pairs": 1,
