@@ -26,6 +26,7 @@ from chess_env.custom_objects import explained
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
     from chess_env.games.players import Player
+    from chess_env.matches.drawn_when_winning import DrawnWhenWinning
     from chess_env.matches.match_result import MatchResult
 
 EXAMPLES = (
@@ -68,9 +69,10 @@ def run(arguments: Sequence[str]) -> int:
     except (ValueError, RuntimeError, OSError) as error:
         failed, code = explained(error), 1
     # Written before it is printed: the reader of the output may be gone.
-    problems = _write_files(options, found, failed, _temperature(options))
+    drawn = _drawn_when_winning(found)
+    problems = _write_files(options, found, drawn, failed)
     if found:
-        _print(options, found)
+        _print(options, found, drawn)
     return _end(code, [*([failed] if failed else []), *problems])
 
 
@@ -310,17 +312,36 @@ def _announced(
     return play
 
 
-def _print(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
+def _drawn_when_winning(found: dict[str, MatchResult]) -> dict[str, DrawnWhenWinning]:
+    """Games drawn when winning, by opponent. The built-in evaluator says so, with Stockfish and without."""
+    from chess_env.evaluators import make_evaluator
+    from chess_env.matches.drawn_when_winning import drawn_when_winning
+
+    evaluator = make_evaluator("builtin", num_engines=1)
+    try:
+        return {name: drawn_when_winning(match, evaluator) for name, match in found.items()}
+    finally:
+        evaluator.close()
+
+
+def _print(
+    options: argparse.Namespace,
+    found: dict[str, MatchResult],
+    drawn: dict[str, DrawnWhenWinning],
+) -> None:
     from algorithms.evaluation.strength import LADDER, table
 
     evaluated = next(iter(found.values())).first
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")
     order = [name for name in options.opponents or LADDER if name in found]
-    print("\n".join(table({name: found[name] for name in order})))
+    print("\n".join(table({name: found[name] for name in order}, drawn)))
 
 
 def _write_files(
-    options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
+    options: argparse.Namespace,
+    found: dict[str, MatchResult],
+    drawn: dict[str, DrawnWhenWinning],
+    failed: str,
 ) -> list[str]:
     """Errors in writing the files that were asked for; if one fails, the other is still written.
 
@@ -329,7 +350,7 @@ def _write_files(
     problems = []
     if options.json is not None and (found or not holds_something(options.json)):
         try:
-            write_json(options.json, _values(options, found, failed, temperature))
+            write_json(options.json, _values(options, found, drawn, failed))
         except JsonPathError as error:
             problems.append(str(error))
     if options.pgn is not None and found:
@@ -341,19 +362,22 @@ def _write_files(
 
 
 def _values(
-    options: argparse.Namespace, found: dict[str, MatchResult], failed: str, temperature: float
+    options: argparse.Namespace,
+    found: dict[str, MatchResult],
+    drawn: dict[str, DrawnWhenWinning],
+    failed: str,
 ) -> dict[str, Any]:
     from algorithms.evaluation.strength import to_dict
     from chess_env.matches.arena import MATCH_PLIES
 
     return {
         "checkpoint": options.checkpoint,
-        "temperature": temperature,
+        "temperature": _temperature(options),
         "openings": options.openings,
         "seed": options.seed,
         "max_plies": MATCH_PLIES,
         "error": failed,
-        "opponents": [to_dict(name, match) for name, match in found.items()],
+        "opponents": [to_dict(name, match, drawn[name]) for name, match in found.items()],
     }
 
 

@@ -13,9 +13,12 @@ from algorithms.config.run import MatchConfig
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.elo import PairScore, count_pairs, judge_pairs
+from algorithms.reports.statistics import share_interval
+from chess_env.evaluators.in_words import judge_in_words
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
-from chess_env.matches.match_result import LEAD_CP, MatchResult
+from chess_env.matches.drawn_when_winning import WINNING_CP, DrawnWhenWinning
+from chess_env.matches.match_result import MatchResult
 from chess_env.positions.start_positions import StartPositions, make_start_positions
 
 _HEADING = f"{'opponent':<27}{'W/D/L':<12}{'score % (95 %)':<19}Elo (95 %)"
@@ -23,13 +26,30 @@ _HEADING = f"{'opponent':<27}{'W/D/L':<12}{'score % (95 %)':<19}Elo (95 %)"
 _WIDTH = 79
 
 
-def to_dict(opponent: str, match: MatchResult) -> dict[str, Any]:
-    """The match as plain values: the opponent, `MatchResult.counts`, `PairScore.to_dict` and the void pairs."""
+MIN_LEADS = 10
+"""Games with a lead below this number are too few for a share."""
+
+
+def to_dict(opponent: str, match: MatchResult, drawn: DrawnWhenWinning | None) -> dict[str, Any]:
+    """The match as plain values.
+
+    Args:
+        opponent: its name on the command line.
+        match: gives `MatchResult.counts`, `PairScore.to_dict` and the void pairs. Each of its `leads` gets
+            `won_share` of the games led and `lost_share` of those trailed, with the ends of their 95 %
+            intervals; all None below `MIN_LEADS` games.
+        drawn: its games that were drawn when winning; None where nobody looked.
+    """
     judged = judge_pairs(count_pairs(match.pair_points()))
+    counts = match.counts()
+    for lead in counts["leads"]:
+        lead |= _shares("won_share", lead["led_and_won"], lead["led"])
+        lead |= _shares("lost_share", lead["trailed_and_lost"], lead["trailed"])
     return {
         "opponent": opponent,
         "opponent_name": match.second,
-        **match.counts(),
+        **counts,
+        "drawn_when_winning": None if drawn is None else drawn.to_dict(),
         **judged.to_dict(),
         "void": [
             {"pair": pair.pair, "attempt": pair.attempt, "reason": pair.reason}
@@ -38,8 +58,22 @@ def to_dict(opponent: str, match: MatchResult) -> dict[str, Any]:
     }
 
 
-def table(matches: Mapping[str, MatchResult]) -> list[str]:
-    """One line for each opponent below a heading, then a paragraph on each; fits 79 columns for short names."""
+def _shares(name: str, hits: int, count: int) -> dict[str, float | None]:
+    if count < MIN_LEADS:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    interval = share_interval(hits, count)
+    return {name: hits / count, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def table(
+    matches: Mapping[str, MatchResult], drawn: Mapping[str, DrawnWhenWinning] | None = None
+) -> list[str]:
+    """One line for each opponent below a heading, then a paragraph on each; fits 79 columns for short names.
+
+    Args:
+        matches: by opponent.
+        drawn: the games of each that were drawn when winning, where somebody looked.
+    """
     rows, details = [_HEADING], []
     for opponent, match in matches.items():
         judged = judge_pairs(count_pairs(match.pair_points()))
@@ -49,10 +83,14 @@ def table(matches: Mapping[str, MatchResult]) -> list[str]:
         score = f"{100 * judged.score:.1f} ({ends})"
         rows.append(f"{opponent:<26} {results:<11} {score:<18} {judged.elo}")
         details += ["", opponent]
-        for line in _details(match, counts, judged):
+        lines = _details(match, counts, judged)
+        if drawn is not None and drawn[opponent].drawn:
+            lines.append(_thrown_away(drawn[opponent]))
+        for line in lines:
             details += textwrap.wrap(
                 line, _WIDTH, initial_indent="    ", subsequent_indent="      "
             )
+        details += [f"    {line}" for line in _leads(counts["leads"])]
     return rows + details
 
 
@@ -62,8 +100,6 @@ def _details(match: MatchResult, counts: Mapping[str, Any], judged: PairScore) -
     lines = [
         f"pairs with 0/0.5/1/1.5/2 points: {pairs}; LOS {judged.los:.1%}; nElo {nelo}",
         f"{_draws(counts)}; {counts['mean_plies']:.0f} plies a game",
-        f"ahead by {LEAD_CP:,} cp in {_share(counts['led'], counts['led_and_won'], 'won')}; "
-        f"behind in {_share(counts['trailed'], counts['trailed_and_lost'], 'lost')}",
     ]
     if judged.note:
         lines.append(judged.note)
@@ -83,9 +119,44 @@ def _draws(counts: Mapping[str, Any]) -> str:
     return f"draws by {listed}; median lead in draws {lead:+,.0f} cp"
 
 
-def _share(games: int, ended: int, how: str) -> str:
-    """Such as `40 games, 30 (75%) won`."""
-    return f"{games} games, {ended} ({ended / games:.0%}) {how}" if games else "no game"
+def _thrown_away(drawn: DrawnWhenWinning) -> str:
+    said = []
+    for who, first in (("the policy", True), ("its opponent", False)):
+        side = drawn.side(first)
+        said.append(f"{who} {side['games']}")
+        if side["games"]:
+            said[-1] += (
+                f" ({side['by_own_move']} by its own move, median {side['median_score_cp']:+,.0f} cp)"
+            )
+    return (
+        f"drawn by repetition or fifty moves when winning ({WINNING_CP} cp or more, says "
+        f"{judge_in_words(drawn.evaluator_id)}): {'; '.join(said)}; of {drawn.drawn} such draws"
+    )
+
+
+_LEAD_HEADING = f"{'lead when to move':<20}{'policy ahead, won (95 %)':<27}behind, lost (95 %)"
+
+
+def _leads(leads: Sequence[Mapping[str, int]]) -> list[str]:
+    """Rows of at most 75 columns: for each lead the games in which either side had it, and how many it won."""
+    return [_LEAD_HEADING] + [
+        f"{lead['lead_cp'] / 100:.0f} pawns".ljust(20)
+        + _converted(lead["led_and_won"], lead["led"]).ljust(27)
+        + _converted(lead["trailed_and_lost"], lead["trailed"])
+        for lead in leads
+    ]
+
+
+def _converted(won: int, games: int) -> str:
+    """Such as `30 of 40, 75% (60-86)`."""
+    if not games:
+        return "no game"
+    if games < MIN_LEADS:
+        return f"{won} of {games} (too few)"
+    interval = share_interval(won, games)
+    return (
+        f"{won} of {games}, {won / games:.0%} ({100 * interval.low:.0f}-{100 * interval.high:.0f})"
+    )
 
 
 LADDER = (

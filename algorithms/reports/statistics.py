@@ -216,16 +216,27 @@ def probability_of_improvement(
     Raises:
         ValueError: fewer than 2 differences, or one is not finite.
     """
-    from scipy.special import betaincinv  # quantile of the Beta distribution
-
     differences = _row(differences)
     count = len(differences)
     ahead = differences > 0 if higher_is_better else differences < 0
     wins = float(ahead.sum() + 0.5 * (differences == 0).sum())
-    shapes = wins + 0.5, count - wins + 0.5
-    low = float(betaincinv(*shapes, (1 - LEVEL) / 2)) if wins > 0 else 0.0
-    high = float(betaincinv(*shapes, (1 + LEVEL) / 2)) if wins < count else 1.0
-    return wins / count, Interval(low, high, LEVEL, "jeffreys")
+    return wins / count, share_interval(wins, count)
+
+
+def share_interval(hits: float, count: int) -> Interval:
+    """Jeffreys' interval of a probability of which `hits` of `count` were seen; 0 or 1 where none or all were.
+
+    Raises:
+        ValueError: `count` is below 1, or `hits` outside 0 to `count`.
+    """
+    from scipy.special import betaincinv  # quantile of the Beta distribution
+
+    if not (count >= 1 and 0 <= hits <= count):
+        raise ValueError(f"{hits} of {count}: expected a count of at least 1 and no more hits")
+    shapes = hits + 0.5, count - hits + 0.5
+    low = float(betaincinv(*shapes, (1 - LEVEL) / 2)) if hits > 0 else 0.0
+    high = float(betaincinv(*shapes, (1 + LEVEL) / 2)) if hits < count else 1.0
+    return Interval(low, high, LEVEL, "jeffreys")
 
 
 def sign_flip_p(differences: ArrayLike) -> Floats:

@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import save_file
 
 from algorithms.evaluation.strength import table, to_dict
+from chess_env.matches.drawn_when_winning import DrawnWhenWinning, ThrownAway
 from chess_env.matches.match_result import Game, MatchResult, VoidPair
 from tests.commands.lab import evaluate
 from tests.small import make_policy
@@ -137,21 +138,38 @@ def test_a_table_says_all_that_was_counted() -> None:
         game(0.5, "threefold_repetition", 1),
     )
     match = MatchResult("a", "b", games, (VoidPair(1, 0, "killed"),), 2)
-    text = "\n".join(table({"material": match}))
+    thrown = (ThrownAway(1, True, "threefold_repetition", False, True, 640),)
+    drawn = DrawnWhenWinning("builtin-v1", 1, thrown)
+    text = "\n".join(table({"material": match}, {"material": drawn}))
     for part in (
         "material                   1/2/1       50.0 (",
         "pairs with 0/0.5/1/1.5/2 points: 0/1/0/1/0; LOS 50.0%; nElo +0",
         "draws by stalemate 1, threefold_repetition 1; median lead in draws +1,150 cp",
         "8 plies a game",
-        "ahead by 1,000 cp in 2 games, 1 (50%) won; behind in no game",
+        "3 pawns             1 of 2 (too few)           no game",
+        "drawn by repetition or fifty moves when winning (300 cp or more, says the built-in evaluator (v1)): "
+        "the policy 0; its opponent 1 (1 by its own move, median +640 cp); of 1 such draws",
         "engines restarted: 2; pairs void and played again: 1",
     ):
         assert part in text.replace("\n      ", " ")
     assert max(map(len, text.splitlines())) <= 79
-    entry = to_dict("material", match)
+    entry = to_dict("material", match, drawn)
     assert entry["void"] == [{"pair": 1, "attempt": 0, "reason": "killed"}]
     assert entry["opponent_name"] == "b"
+    assert entry["drawn_when_winning"]["second"]["median_score_cp"] == 640
+    assert entry["leads"][0]["won_share"] is None  # two games are too few
     json.dumps(entry, allow_nan=False)
+
+
+def test_a_lead_in_ten_games_gets_a_share_with_an_interval() -> None:
+    games = [game(float(k < 8), "checkmate", k // 2, first_best_lead_cp=500) for k in range(10)]
+    match = MatchResult("a", "b", tuple(games), (), 0)
+    text = "\n".join(table({"random": match}))
+    # Jeffreys' interval: the quantiles of Beta(8.5, 2.5), here by summing its density.
+    assert "5 pawns             8 of 10, 80% (50-96)" in text
+    assert "9 pawns             no game" in text
+    lead = to_dict("random", match, None)["leads"][1]
+    assert (lead["won_share"], lead["lost_share"]) == (0.8, None)
 
 
 def test_a_whitewash_is_a_bound_in_the_table() -> None:
