@@ -1,0 +1,1 @@
+"""Whether the matches of `chess-lab eval` say what games under a client of others say."""
