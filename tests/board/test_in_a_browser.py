@@ -24,6 +24,7 @@ PROMOTION = "8/P6k/8/8/8/8/7K/8 w - - 0 1"
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
 
 
+@pytest.mark.slow
 def test_a_whole_game_by_mouse_against_the_policy(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&t=0")
     plies = 0
@@ -141,6 +142,7 @@ def test_two_clicks_ask_which_man_a_pawn_becomes_and_the_page_says_it(
     assert page.page.locator("#announce").text_content().startswith(said)
 
 
+@pytest.mark.slow
 def test_black_take_back_new_game_and_steps(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&t=0&you=black")
     page.wait_for_plies(1)  # the policy begins
@@ -166,6 +168,7 @@ def test_black_take_back_new_game_and_steps(page: Tab, site: Site) -> None:
     page.wait_for_plies(1)
 
 
+@pytest.mark.slow
 def test_a_policy_that_moves_in_the_player_s_place_answers_itself(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}")
     page.page.click("#policy-move")
@@ -173,6 +176,7 @@ def test_a_policy_that_moves_in_the_player_s_place_answers_itself(page: Tab, sit
     assert page.text("#turn") == "White to move" and len(page.moves()) == 2
 
 
+@pytest.mark.slow
 def test_a_second_move_before_the_first_is_shown_is_not_played(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&you=both")
     page.page.evaluate(
@@ -255,6 +259,7 @@ def test_hostile_texts_are_shown_as_text(page: Tab, site: Site) -> None:
     assert page.page.locator("img, iframe, object, embed").count() == 0
 
 
+@pytest.mark.slow
 def test_a_game_is_saved_and_loaded(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&you=both&moves={','.join(FOOLS_MATE)}")
     page.page.click("#files summary")
@@ -281,6 +286,7 @@ def test_a_game_is_saved_and_loaded(page: Tab, site: Site) -> None:
     assert page.man("h8") == "black rook" and page.man("d1") == "empty"
 
 
+@pytest.mark.slow
 def test_two_tabs_have_two_games(page: Tab, site: Site) -> None:
     other = Tab(page.page.context.new_page(), site.url)
     page.open(f"policy={site.run}&you=both")

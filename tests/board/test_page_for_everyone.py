@@ -17,6 +17,7 @@ from tests.board.test_in_a_browser import FOOLS_MATE, PROMOTION
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_a_lost_server_is_said_and_the_page_goes_on_when_it_is_back(
     browser: Any, site: Site
 ) -> None:
@@ -39,6 +40,7 @@ def test_a_lost_server_is_said_and_the_page_goes_on_when_it_is_back(
         assert unexpected == [] and page.elsewhere == []
 
 
+@pytest.mark.slow
 def test_positions_that_are_asked_for_while_the_server_is_away_come_when_it_is_back(
     browser: Any, trained: tuple[Path, Path]
 ) -> None:
@@ -62,6 +64,7 @@ def test_positions_that_are_asked_for_while_the_server_is_away_come_when_it_is_b
             assert page.page.locator("#problem").is_hidden()
 
 
+@pytest.mark.slow
 def test_what_takes_long_is_shown_while_it_does(browser: Any, site: Site) -> None:
     with tab(browser, site.url) as page:
         page.open(f"policy={site.run}&you=both")
@@ -80,6 +83,7 @@ def test_what_takes_long_is_shown_while_it_does(browser: Any, site: Site) -> Non
         busy.wait_for(state="hidden")
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_still_loaded_is_waited_for(browser: Any, site: Site) -> None:
     with (
         board_process("--port", "0", "--evaluator", "builtin", "example") as (_, url),
@@ -117,6 +121,7 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
         assert small == [] and page.errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1200])
 def test_axe_finds_no_violation_of_level_a_or_aa(
@@ -154,6 +159,7 @@ def test_axe_finds_no_violation_of_level_a_or_aa(
         check("a policy that cannot be opened")
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_page_are_taken_and_small(
     browser: Any, twins: Twins, tmp_path: Path
 ) -> None:

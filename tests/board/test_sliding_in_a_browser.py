@@ -21,7 +21,7 @@ from tests.board.conftest import EVIL, MOVES, Twins, lab
 from tests.board.test_command import ROOT, board_process
 from tests.commands.lab import ENV
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture
