@@ -72,24 +72,38 @@ TYPED = sorted(
 )
 
 
-RUN_IN_SMALL = [
+def with_something_new(lines: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The longest lines first; then those that give an option, or to one another kind of value."""
+    kept, seen = [], set[tuple[str, str, str]]()
+    for words in sorted(lines, key=len, reverse=True):
+        option, asked = "", set()
+        for word in words[1:]:
+            option = word if word.startswith("--") else option
+            asked.add((words[0], option, re.split("[^a-z-]", word)[0]))
+        if asked - seen:
+            kept.append(words)
+        seen |= asked
+    return kept
+
+
+RUN_IN_SMALL = with_something_new([
     words
     for words in TYPED
     if words[0] in ("eval", "report", "diagnose", "uci", "check")
     and "--help" not in words
     and not any(word in " ".join(words) for word in ELSEWHERE)
-]
+])  # fmt: skip
 
 READ = [words for words in TYPED if words[0] != "completion"]
 """Without the scripts of `completion`, which have tests of their own."""
 
-TRAINED = [
+TRAINED = with_something_new([
     words
     for words in TYPED
     if words[0] in ("train", "pretrain")
     and "--help" not in words
     and not any(word in " ".join(words) for word in ELSEWHERE)
-]
+])  # fmt: skip
 COMPARED = [words for words in TYPED if words[0] == "compare" and "--help" not in words]
 """Runs of causes are in tests/commands/test_causes_command.py, in small as well."""
 
@@ -238,8 +252,8 @@ def test_a_documented_line_that_trains_runs_in_small(
     assert answer.code == 0, answer.err
 
 
-ALREADY_RUN: set[tuple[str, str, str]] = set()
-"""(algorithm, setting, value) of the runs of this line and others."""
+ALREADY_RUN: set[str | tuple[str, str]] = set()
+"""The algorithms, and each (setting, value), of the runs of this line and others."""
 
 
 @pytest.mark.slow
@@ -252,7 +266,7 @@ def test_every_value_of_a_documented_comparison_runs_in_small(
     few = dataclasses.replace(plan, smoke=tiny, tune=False, budget_moves=4_096)
     for variant in make_variants(few):
         arguments = tuple(map(str, train_arguments(variant.config)))
-        values = {(arguments[1], *pair) for pair in itertools.pairwise(arguments[2:])}
+        values = {arguments[1], *itertools.pairwise(arguments[2:])}
         if values - ALREADY_RUN:
             answer = chess_lab(*arguments, "--run-dir", f"runs/{len(ALREADY_RUN)}")
             assert answer.code == 0, answer.err
