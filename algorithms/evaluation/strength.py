@@ -13,8 +13,8 @@ from algorithms.config.run import MatchConfig
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.reports.elo import PairScore, count_pairs, judge_pairs
+from algorithms.reports.judges import judge_in_words
 from algorithms.reports.statistics import share_interval
-from chess_env.evaluators.in_words import judge_in_words
 from chess_env.games.players import make_player
 from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.matches.drawn_when_winning import WINNING_CP, DrawnWhenWinning

@@ -2,50 +2,60 @@
 
     python -m benchmarks.learning.regret_noise [--write]
 
-The judge plays the move that it scores best (the first of equal ones) in a sample of each slice; all legal moves of
-these positions are scored by the same engine at `--depth`. The teacher plays the move whose position it scores best in
-every position of the slice. Regrets are as in `algorithms.evaluation.regret`.
+The judge plays the move that it scores best (the first of equal ones) in a sample of each slice. The same engine scores
+the moves of these positions at `--depth`. Moves that the judge puts far below its best one are left out, which can only
+lower the floor. The teacher plays the move whose position it scores best in every position of the slice. Regrets are as
+in `algorithms.evaluation.regret`.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.noise import NOISE_PATH, Mean, Noise, SliceNoise
-from algorithms.evaluation.regret import HeldoutSlice, move_regret_cp, prepare_slice
+from algorithms.evaluation.regret import SCORE_CLIP_CP, HeldoutSlice, move_regret_cp, prepare_slice
+from algorithms.reports.noise import NOISE_PATH, Mean, Noise, SliceNoise
 from algorithms.reports.statistics import bootstrap_interval
 from benchmarks.records.report import machine, print_table
-from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators import MATE_SCORE, Evaluator, make_evaluator
 from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import load_heldout
 from chess_env.rules.rules import children
 
-
-def scored_by(evaluator: Evaluator, held: HeldoutSlice, rows: NDArray[np.int64]) -> HeldoutSlice:
-    """Rows of a slice with the evaluator's scores of its moves in place of the table's."""
-    scores = np.zeros((len(rows), held.legal_ids.shape[1]))
-    for at, row in enumerate(rows.tolist()):  # one position at a time: hours of work show progress
-        position = held.positions[row : row + 1]
-        own = children_scores(evaluator, position)
-        scores[at, : len(own)] = own
-    return HeldoutSlice(
-        held.name,
-        held.obs[rows],
-        held.legal_ids[rows],
-        scores,
-        held.num_legal[rows],
-        held.positions[rows],
-    )
+WINDOW_CP = 300
+"""Of the clipped scale: a move that the judge puts further below its best one is not asked of the deeper judge."""
 
 
-def children_scores(evaluator: Evaluator, position: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """int64 [L]: the score of every child of one position (uint64 [1, 8]), mover's view, as in the table."""
-    return -scores_of(evaluator, children(position[0])[0]).astype(np.int64)
+def scored_by(evaluator: Evaluator, held: HeldoutSlice, asked: NDArray[np.bool_]) -> HeldoutSlice:
+    """The slice with the evaluator's scores of the moves `asked` (bool [M, L]); the others get the lowest score.
+
+    Each child is a position of its own, as in the table.
+    """
+    scores = np.where(held.legal_ids >= 0, -float(MATE_SCORE), 0.0)
+    for row, position in enumerate(held.positions):
+        slots = np.flatnonzero(asked[row])
+        scores[row, slots] = -scores_of(evaluator, children(position)[0][slots])
+    return dataclasses.replace(held, child_score_cp=scores)
+
+
+def candidates(held: HeldoutSlice) -> NDArray[np.bool_]:
+    """bool [M, L]: the legal moves within `WINDOW_CP` of the best one by the table."""
+    legal = held.legal_ids >= 0
+    clipped = np.clip(held.child_score_cp, -SCORE_CLIP_CP, SCORE_CLIP_CP)
+    best = np.where(legal, clipped, -np.inf).max(axis=1, keepdims=True)
+    found: NDArray[np.bool_] = legal & (clipped >= best - WINDOW_CP)
+    return found
+
+
+def part_of(held: HeldoutSlice, rows: NDArray[np.int64]) -> HeldoutSlice:
+    """Some positions of a slice."""
+    arrays = ("obs", "legal_ids", "child_score_cp", "num_legal", "positions")
+    return dataclasses.replace(held, **{name: getattr(held, name)[rows] for name in arrays})
 
 
 def best_slots(held: HeldoutSlice) -> NDArray[np.int64]:
@@ -85,10 +95,10 @@ def main() -> None:
             sample = np.sort(
                 np.random.default_rng([seed, index]).choice(len(held.positions), count, False)
             )
-            own = best_slots(held)[sample]
-            judge = mean_regret(own, scored_by(deeper, held, sample), seed)
-            everywhere = np.arange(len(held.positions))
-            taught = best_slots(scored_by(teacher, held, everywhere))
+            sampled = part_of(held, sample)
+            judged = scored_by(deeper, sampled, candidates(sampled))
+            judge = mean_regret(best_slots(sampled), judged, seed)
+            taught = best_slots(scored_by(teacher, held, held.legal_ids >= 0))
             slices[name] = SliceNoise(judge, mean_regret(taught, held, seed))
             for who, mean in (("judge", judge), ("teacher", slices[name].teacher)):
                 rows.append(

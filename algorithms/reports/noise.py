@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chess_env.evaluators.in_words import judge_in_words
+from algorithms.reports.judges import judge_in_words
 
 NOISE_PATH = Path(__file__).with_name("noise.json")
 
@@ -89,3 +89,8 @@ def noise_line(evaluator_id: str, name: str) -> str | None:
     """One short line on a slice's regrets; None for scores of another judge than was measured."""
     noise = load_noise()
     return noise.line(name) if noise.judge_id == evaluator_id else None
+
+
+def noise_of_runs() -> str | None:
+    """That line for `eval/regret_cp` of runs, which is of this slice of the committed table."""
+    return load_noise().line("random_2_40")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from algorithms.reports.judges import judge_in_words
 from chess_env.evaluators import make_evaluator
-from chess_env.evaluators.in_words import judge_in_words
 from chess_env.positions.heldout import load_heldout
 
 
