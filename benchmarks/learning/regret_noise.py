@@ -77,7 +77,7 @@ def main() -> None:
         prog="python -m benchmarks.learning.regret_noise",
         description=(__doc__ or "").split("\n")[0],
     )
-    parser.add_argument("--depth", type=int, default=14, help="of the deeper judge")
+    parser.add_argument("--depth", type=int, default=12, help="of the deeper judge")
     parser.add_argument("--positions", type=int, default=100, help="sampled of each slice")
     parser.add_argument("--teacher", default="builtin", help="evaluator that plays")
     parser.add_argument("--seed", type=int, default=0, help="of sample and bootstrap")
