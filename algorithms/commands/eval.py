@@ -1,4 +1,4 @@
-"""`chess-lab eval`: how strong a policy is, in games; with --positions how good its single moves are."""
+"""`chess-lab eval`: how strong a policy is, in games; with --positions its single moves, with --endings won endings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.eval_endings import play_endings
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import (
     TRUST_HELP,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "chess-lab eval warm --positions",
-    "chess-lab eval runs/mine --games 400 --json strength.json",
-    "chess-lab eval runs/mine --opponents random engine:nodes=1",
+    "chess-lab eval example --endings",
+    "chess-lab eval runs/mine --opponents random engine:nodes=1 --json found.json",
 )
 DEFAULT_GAMES = 200
 DEFAULT_OPENINGS = "openings"
@@ -58,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
         return _end(1, [str(error)])
     if options.positions:
         return _judge_positions(options)
+    if options.endings:
+        return play_endings(options, _temperature(options))
     found: dict[str, MatchResult] = {}
     failed, code = "", 0
     try:
@@ -95,7 +98,8 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         description="Plays game pairs (an opening twice, colours swapped) to the end by the rules, at most "
         "300 plies, without adjudication. Without --opponents a policy climbs a ladder of them: 20 games "
         "on a rung, up or down until the score passes one half, then --games on the two nearest to it. "
-        "With --positions no games: single moves on the held-out table, in seconds.",
+        "With --positions no games: single moves on the held-out table, in seconds. With --endings won "
+        "endings alone.",
         epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
         "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
     )
@@ -112,6 +116,12 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         help="no games: regret, Win%% loss, accuracy, top-1/3/5 and pass@1/8 of single moves",
     )
     add(
+        "--endings",
+        action="store_true",
+        help="instead of whole games: 50 positions each of KQ-K, KR-K, KRR-K, KQ-KR and KP-K, all won, against a "
+        "random and an engine's defence",
+    )
+    add(
         "--temperature",
         type=float,
         action="append",
@@ -123,7 +133,8 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         "--seed",
         type=whole,
         default=0,
-        help="of openings and players; with --positions of the bootstrap (default 0)",
+        help="of openings and players; with --positions of the bootstrap; with --endings of positions and players "
+        "(default 0)",
     )
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add(
@@ -134,7 +145,7 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
     )
     add("--trust", action="store_true", help=TRUST_HELP)
     add("--json", type=Path, metavar="FILE", help="write the figures")
-    games = parser.add_argument_group("of games alone")
+    games = parser.add_argument_group("of whole games alone")
     add = games.add_argument
     add(
         "--opponents",
@@ -165,13 +176,15 @@ def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
         JsonPathError: the file named by --json cannot be written.
     """
     temperatures = options.temperature or []
-    if options.positions:
+    if options.positions and options.endings:
+        raise EvalError("--positions and --endings are two measures: ask for one at a time")
+    if options.positions or options.endings:
+        mode = "--positions plays none" if options.positions else "--endings plays its own"
         for action in games._group_actions:  # argparse has no public list of them
             if getattr(options, action.dest) is not None:
                 flag = action.option_strings[0]
-                raise EvalError(
-                    f"{flag} is of games and --positions plays none: leave one of them out"
-                )
+                raise EvalError(f"{flag} is of games and {mode}: leave one of them out")
+    if options.positions:
         for each in temperatures:
             if not (math.isfinite(each) and each >= 0):
                 raise EvalError(
@@ -391,6 +404,8 @@ def _write_pgn(options: argparse.Namespace, found: dict[str, MatchResult]) -> No
 
 def _judge_positions(options: argparse.Namespace) -> int:
     """Exit code of --positions; prints how good the policy's single moves are on the held-out table."""
+    from algorithms.reports.noise import load_noise
+
     values: dict[str, Any] = {"checkpoint": options.checkpoint, "seed": options.seed, "error": ""}
     try:
         evaluator_id, found = _measure_positions(options)
@@ -400,7 +415,12 @@ def _judge_positions(options: argparse.Namespace) -> int:
         return _end(1, [explained(error)])
     _print_positions(options, evaluator_id, found)
     judged = [quality.to_dict() for quality in found]
-    write_json(options.json, {**values, "evaluator_id": evaluator_id, "positions": judged})
+    noise = load_noise()
+    known = noise.to_dict() if noise.judge_id == evaluator_id else None
+    write_json(
+        options.json,
+        {**values, "evaluator_id": evaluator_id, "noise": known, "positions": judged},
+    )
     return 0
 
 
@@ -446,4 +466,4 @@ def _print_positions(
     print(f"{options.checkpoint}, held-out positions, seed {options.seed}")
     print("\n".join(evaluator_lines(evaluator_id)))
     print("means over positions, 95 % intervals by bootstrap over them; entropy in nats\n")
-    print("\n".join(table(found)))
+    print("\n".join(table(found, evaluator_id)))

@@ -25,6 +25,8 @@ from algorithms.evaluation.regret import (
     move_regret_cp,
 )
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.reports.judges import judge_in_words
+from algorithms.reports.noise import noise_line
 from algorithms.reports.statistics import bootstrap_interval
 
 Floats = NDArray[np.float64]
@@ -220,20 +222,27 @@ def judge(
     return MoveQuality(heldout_slice.name, len(probs), chooser, temperature, figures)
 
 
-def table(found: Sequence[MoveQuality]) -> list[str]:
-    """Lines of at most 79 columns: for each slice its measures in rows, the ways of choosing in columns."""
+def table(found: Sequence[MoveQuality], evaluator_id: str) -> list[str]:
+    """Lines of at most 79 columns: for each slice its measures in rows, the ways of choosing in columns.
+
+    Below them stands what the judge itself and the teacher lose, where `evaluator_id` is that of the measured judge.
+    """
     lines: list[str] = []
     for name in dict.fromkeys(quality.slice_name for quality in found):
         columns = [quality for quality in found if quality.slice_name == name]
         lines += ["", f"{name}, {columns[0].num_positions} positions"]
         for start in range(0, len(columns), _COLUMNS):
             lines += _rows(columns[start : start + _COLUMNS])
+        if (noise := noise_line(evaluator_id, name)) is not None:
+            lines.append(noise)
     return lines[1:]
 
 
 def evaluator_lines(evaluator_id: str) -> list[str]:
-    """The id of the evaluator whose scores judge the moves, wrapped to 79 columns."""
-    return textwrap.wrap(f"scored by {evaluator_id}", _WIDTH, break_on_hyphens=False)
+    """The evaluator whose scores judge the moves, in words and by its id, wrapped to 79 columns."""
+    words = f"judged by {judge_in_words(evaluator_id)}"
+    named = textwrap.wrap(f"scored by {evaluator_id}", _WIDTH, break_on_hyphens=False)
+    return [*textwrap.wrap(words, _WIDTH), *named]
 
 
 def _rows(columns: Sequence[MoveQuality]) -> list[str]:

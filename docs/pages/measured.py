@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from algorithms.reports.judges import judge_in_words
+from algorithms.reports.noise import load_noise
 from docs.pages import result
 from docs.pages.figures import (
     entropy_against_regret,
@@ -91,3 +93,25 @@ _CASE = ("network", "device", "trunk", "boards", "minibatch")
 
 def _case(row: dict[str, object]) -> list[object]:
     return [row[name] for name in ("network", "device", "precision", "boards", "minibatch")]
+
+
+def regret_noise() -> str:
+    """What the judge itself and the teacher lose on each slice of the held-out table."""
+    noise = load_noise()
+    lines = [
+        [
+            f"`{name}`",
+            *(
+                f"{mean.mean_cp:.1f} ({mean.low_cp:.1f}-{mean.high_cp:.1f}), n = {mean.num_positions}"
+                for mean in (both.judge, both.teacher)
+            ),
+        ]
+        for name, both in noise.slices.items()
+    ]
+    judge, deeper = judge_in_words(noise.judge_id), judge_in_words(noise.deeper_id)
+    header = [
+        "slice",
+        f"{judge}, by {deeper}, cp (95 %)",
+        f"{judge_in_words(noise.teacher_id)}, by {judge}, cp (95 %)",
+    ]
+    return table(header, lines)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from algorithms.evaluation.load_policy import run_temperature
+from algorithms.reports.noise import load_noise, noise_line
 from chess_env.positions.heldout import SLICE_NAMES, Heldout, load_heldout
 from tests.commands.lab import evaluate
 
@@ -44,11 +45,15 @@ def test_positions_are_measured_without_games_and_written(
     answer = measure(run_dir, "--temperature", 0.5, "--json", file, "--seed", 4)
     said = answer.out.splitlines()
     assert answer.code == 0 and said[0] == f"{run_dir}, held-out positions, seed 4"
-    assert said[1] == f"scored by {load_heldout().evaluator_id}"
+    assert said[1] == "judged by Stockfish 15.1, depth 8"
+    assert said[2] == f"scored by {load_heldout().evaluator_id}"
+    for name in ("middlegame", "endgame"):
+        assert noise_line(load_heldout().evaluator_id, name) in said
     assert max(map(len, said[1:])) <= 79
     found = json.loads(file.read_text())
     assert (found["error"], found["seed"]) == ("", 4)
     assert found["evaluator_id"] == load_heldout().evaluator_id
+    assert found["noise"] == load_noise().to_dict()
     entries = found["positions"]
     asked = [(entry["slice"], entry["chooser"], entry["temperature"]) for entry in entries]
     choosers = [("greedy", 0.0), ("T=0.5", 0.5), ("uniform", None)]

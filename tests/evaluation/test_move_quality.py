@@ -208,7 +208,7 @@ def test_the_table_fits_eighty_columns_whatever_is_in_it() -> None:
     worst = judge(
         *made([[(10_000, 0.0), (-10_000, 1.0)]] * 3), chooser="T=0.123456", temperature=0.1, seed=0
     )
-    lines = table([worst] * 4)
+    lines = table([worst] * 4, "no-judge-of-this-name")
     assert lines[0] == "made, 3 positions"
     assert sum("regret cp" in line for line in lines) == 2  # three columns, then the fourth
     assert "regret cp  1000.0 (1000.0-1000.0) 1000.0" in "\n".join(lines)

@@ -1,0 +1,111 @@
+"""`chess-lab eval --endings`: how often a policy mates in won endings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from algorithms.commands.result_files import JsonPathError, holds_something, write_json
+from algorithms.run_folder.stopping import exit_code, signals_raise
+from algorithms.run_folder.terminal import complain
+from chess_env.custom_objects import explained
+
+if TYPE_CHECKING:
+    from chess_env.matches.won_endings import EndingResult
+
+Found = dict[tuple[str, str], "EndingResult"]
+"""By ending and defender, as far as they were played."""
+
+
+def play_endings(options: argparse.Namespace, temperature: float) -> int:
+    """Exit code of `chess-lab eval --endings`; prints and writes what was played, also after an error or a signal."""
+    found: Found = {}
+    problems, code = [], 0
+    try:
+        with signals_raise():
+            _play(options, temperature, found)
+    except KeyboardInterrupt as stop:
+        name, code = exit_code(stop)
+        problems.append(f"stopped by {name}")
+    except (ValueError, RuntimeError, OSError) as error:
+        problems.append(explained(error))
+    failed = "".join(problems)
+    if options.json is not None and (found or not holds_something(options.json)):
+        try:
+            write_json(options.json, _values(options, temperature, found, failed))
+        except JsonPathError as error:
+            problems.append(str(error))
+    if found:
+        _print(options, temperature, found)
+    for problem in problems:
+        complain("chess-lab eval", problem)
+    return code or (1 if problems else 0)
+
+
+def _play(options: argparse.Namespace, temperature: float, found: Found) -> None:
+    import torch
+
+    from algorithms.config.foreign import Trust
+    from algorithms.evaluation.endings import DEFENDERS, POSITIONS, WITHOUT_STOCKFISH
+    from algorithms.evaluation.load_policy import load_policy, threads_of
+    from algorithms.evaluation.policy_player import PolicyPlayer
+    from algorithms.networks.build import choose_device
+    from chess_env.evaluators import find_stockfish
+    from chess_env.games.players import make_player
+    from chess_env.matches.won_endings import play_ending
+    from chess_env.positions.endings import ENDINGS, draw_endings
+
+    torch.set_num_threads(threads_of(options.num_threads))
+    policy = load_policy(options.checkpoint, Trust(options.trust))
+    policy = policy.to(choose_device(options.device))
+    player = PolicyPlayer(policy, temperature=temperature, label=options.checkpoint)
+    names = DEFENDERS
+    if find_stockfish() is None:
+        print(f"No Stockfish found: {WITHOUT_STOCKFISH} defends in its place.", file=sys.stderr)
+        names = (DEFENDERS[0], WITHOUT_STOCKFISH)
+    for name in names:
+        defender = make_player(name)
+        try:
+            for ending in ENDINGS:
+                print(f"playing {POSITIONS} games of {ending} against {name} ...", file=sys.stderr)
+                positions = draw_endings(ending, seed=options.seed, count=POSITIONS)
+                found[ending, name] = play_ending(player, defender, positions, seed=options.seed)
+        finally:
+            defender.close()
+
+
+def _by_ending(found: Found) -> Found:
+    from chess_env.positions.endings import ENDINGS
+
+    return dict(sorted(found.items(), key=lambda item: ENDINGS.index(item[0][0])))
+
+
+def _print(options: argparse.Namespace, temperature: float, found: Found) -> None:
+    from algorithms.evaluation.endings import POSITIONS, best_play, table
+
+    how = "greedy" if temperature == 0 else f"temperature {temperature:g}"
+    print(
+        f"{options.checkpoint} ({how}) with the stronger side, {POSITIONS} won positions of each "
+        f"ending, seed {options.seed}\n"
+    )
+    print("\n".join(table(_by_ending(found))))
+    print()
+    print("\n".join(textwrap.wrap(best_play(list(_by_ending(found).values())), 79)))
+
+
+def _values(
+    options: argparse.Namespace, temperature: float, found: Found, failed: str
+) -> dict[str, Any]:
+    from algorithms.evaluation.endings import to_dict
+
+    return {
+        "checkpoint": options.checkpoint,
+        "temperature": temperature,
+        "seed": options.seed,
+        "error": failed,
+        "endings": [
+            to_dict(defender, result) for (_, defender), result in _by_ending(found).items()
+        ],
+    }
