@@ -74,7 +74,11 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
         return HTMLResponse(page)
 
     async def states(request: Request) -> Response:
-        found = {"policies": policies.states(), "evaluator": policies.evaluator_id}
+        found = {
+            "policies": policies.states(),
+            "evaluator": policies.evaluator_id,
+            "judge": policies.judge,
+        }
         return Json(found)
 
     app = Starlette(

@@ -20,6 +20,7 @@ from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of
+from algorithms.reports.judges import judge_in_words
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import UntrustedError, cut
 from chess_env.custom_objects import explained
@@ -79,6 +80,11 @@ class BoardPolicies:
     def evaluator_id(self) -> str | None:
         """The id of the evaluator whose scores are shown."""
         return None if self._evaluator is None else self._evaluator.id
+
+    @property
+    def judge(self) -> str | None:
+        """The same in words."""
+        return None if self._evaluator is None else judge_in_words(self._evaluator.id)
 
     def load_all(self) -> None:
         """Begins to load them, one after the other, and returns at once."""

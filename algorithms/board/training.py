@@ -45,6 +45,7 @@ from algorithms.playing.over_training import (
 from algorithms.playing.position import PositionSet, heldout_sets, one_position, probe_set
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of_recorded
+from algorithms.reports.noise import noise_of_runs
 from algorithms.run_folder.atomic_files import UntrustedError, cut
 from algorithms.run_folder.console import number
 from chess_env.rules.fen import pack_board, to_fen
@@ -167,6 +168,8 @@ def row_text(row: Row) -> str:
     ):
         if name in row:
             parts.append(said.format(number(row[name], 1 if "regret" in name else 2)))
+    if "eval/regret_cp" in row and (noise := noise_of_runs()):
+        parts[2] += f" ({noise})"
     return ", ".join(parts)
 
 

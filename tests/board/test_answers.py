@@ -148,6 +148,7 @@ def test_the_list_says_what_pulls_and_what_is_not_known(board: Board) -> None:
     found = board.client.get("/api/policies").json()
     states = {state["name"]: state for state in found["policies"]}
     assert found["evaluator"].startswith("builtin")
+    assert found["judge"].startswith("the built-in evaluator (v")
     run, other = states[board.run], states[board.other]
     assert run["temperature"] == 0.7 and run["label"] == "run" and run["no_optimum"] == ""
     assert other["no_optimum"].startswith("grpo divides")

@@ -13,6 +13,7 @@ import pytest
 
 from algorithms.board.training import FollowedRun, row_text
 from algorithms.evaluation.snapshot_policies import thinned
+from algorithms.reports.noise import noise_of_runs
 from chess_env.evaluators import Evaluator
 from tests.board.conftest import Slider
 from tests.board.served import answer, refusal, serving
@@ -104,7 +105,8 @@ def test_the_line_of_a_row_says_what_is_in_it() -> None:
     assert row_text({}) == ""
     row = {"step": 12.0, "scored_moves": 3840.0, "policy/entropy": 1.234, "eval/regret_cp": None}
     assert row_text(row) == (
-        "update 12, 3,840 scored moves, regret - cp on the held-out positions, entropy 1.23 nats"
+        "update 12, 3,840 scored moves, regret - cp on the held-out positions "
+        f"({noise_of_runs()}), entropy 1.23 nats"
     )
 
 

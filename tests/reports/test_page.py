@@ -80,7 +80,7 @@ def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
     assert "setting the preset grpo regularizer.ent_coef 0.1 0.35 " in text
     assert "No probe positions are on record." in text
     assert "No diagnosis was made" in text
-    assert "5c299d56d63d with changes builtin-v1 cpu" in text
+    assert "5c299d56d63d with changes the built-in evaluator (v1) (builtin-v1) cpu" in text
     assert "chess-lab train grpo --seed 1" in text
 
 

@@ -202,8 +202,9 @@ function showPolicies(answer) {
   takeKnownPolicy();
   training.showPolicies();
   byId("judged").textContent = answer.evaluator
-    ? `Scores and regret in centipawns, from the side to move, after each move. ★ has no regret. Scored by ${answer.evaluator}.`
+    ? `Scores and regret in centipawns, from the side to move, after each move. ★ has no regret. Scored by ${answer.judge}.`
     : "No evaluator scores the moves.";
+  byId("judged").title = answer.evaluator || "";
 }
 
 /** A link may name a policy that this server does not offer: the first one is shown, and that is said. */

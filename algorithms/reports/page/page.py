@@ -15,6 +15,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from algorithms.reports.noise import noise_of_runs
 from algorithms.reports.page import diagrams, figures, tables
 from algorithms.reports.page.charts import colour
 from algorithms.reports.page.claims import Claims
@@ -38,6 +39,7 @@ class Card:
         seeds: its runs, in words.
         regret: held-out regret, start to end; None where it is not on record.
         regret_share: the end as a share of the start, in words.
+        regret_noise: what the judge itself and the teacher lose; "" where that is not known.
         entropy: held-out entropy, start to end.
         verdicts: the doctor's verdicts, with their counts.
     """
@@ -47,6 +49,7 @@ class Card:
     seeds: str
     regret: tuple[str, str] | None
     regret_share: str
+    regret_noise: str
     entropy: tuple[str, str] | None
     verdicts: Sequence[str]
 
@@ -129,6 +132,7 @@ def _card(column: Column, diagnoses: Diagnoses) -> Card:
         seeds=f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
         regret=None if regret is None else (f"{regret[0]:.0f}", f"{regret[1]:.0f}"),
         regret_share=share,
+        regret_noise=noise_of_runs() or "",
         entropy=None if entropy is None else (f"{entropy[0]:.2f}", f"{entropy[1]:.2f}"),
         verdicts=[
             text if total == 1 else f"{text} ({count} of {total})"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from algorithms.reports.judges import judge_in_words
 from algorithms.reports.page.columns import (
     BOOKKEEPING,
     MISSING,
@@ -105,7 +106,7 @@ def provenance_table(columns: Sequence[Column]) -> Table:
             seed = "?" if run.seed is None else str(run.seed)
             texts = [
                 _commit(run),
-                _said(run, "evaluator"),
+                _rewarded_by(run),
                 _said(run, "device"),
                 _said(run, "started"),
                 _command(run),
@@ -153,6 +154,13 @@ def _is_number(text: str) -> bool:
 def _said(run: RunRecord, name: str) -> str:
     value = run.environment.get(name)
     return UNKNOWN if value is None else printable(str(value))
+
+
+def _rewarded_by(run: RunRecord) -> str:
+    """The evaluator in words, with its id where that says more."""
+    evaluator_id = _said(run, "evaluator")
+    words = judge_in_words(evaluator_id)
+    return evaluator_id if words == evaluator_id else f"{words} ({evaluator_id})"
 
 
 def _commit(run: RunRecord) -> str:
