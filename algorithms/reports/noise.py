@@ -18,7 +18,14 @@ NOISE_PATH = Path(__file__).with_name("noise.json")
 
 @dataclasses.dataclass(frozen=True)
 class Mean:
-    """A mean over `num_positions` positions, centipawns, with its 95 % bootstrap interval."""
+    """A mean over positions.
+
+    Attributes:
+        mean_cp: centipawns.
+        low_cp: lower end of its 95 % bootstrap interval.
+        high_cp: upper end.
+        num_positions: how many.
+    """
 
     mean_cp: float
     low_cp: float
