@@ -252,6 +252,8 @@ class MatchPlay:
 
     def play(self, policy: PolicyNet) -> dict[str, float]:
         """`match/<opponent>/...` of the policy's most probable moves; empty without opponents."""
+        if not self._opponents:
+            return {}
         began = time.monotonic()
         metrics: dict[str, float] = {}
         player = PolicyPlayer(policy, temperature=GREEDY, label="policy")
@@ -273,9 +275,7 @@ class MatchPlay:
                 f"match/{name}/losses": counts["losses"] / counts["games"],
                 f"match/{name}/conversion": math.nan if converted is None else converted,
             }
-        if metrics:
-            metrics["time/match_s"] = time.monotonic() - began
-        return metrics
+        return metrics | {"time/match_s": time.monotonic() - began}
 
     def close(self) -> None:
         """Frees what the opponents hold."""
