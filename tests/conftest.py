@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from algorithms.config.run import TrainConfig
+from algorithms.evaluation.regret import HeldoutSlice, prepare_slice
+from chess_env.positions.heldout import Heldout
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.evaluation.policies import saved_run
 from tests.forks import Forks
@@ -74,6 +79,42 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_runs() -> Iterator[None]:
+    """Runs of this process judge their policy on every eighth held-out position, wait for no disk and ask git once.
+
+    A run of a few updates spent a third of its time with the whole table, and as much with 41 calls of `fsync`, which
+    only a loss of power could tell from none. `whole_heldout` gives the table back.
+    """
+    from algorithms.run_folder import environment
+    from algorithms.training import observer
+
+    git = environment.git_state()
+
+    def prepare_eighth(heldout: Heldout, name: str) -> HeldoutSlice:
+        found = prepare_slice(heldout, name)
+        rows = {
+            field.name: np.ascontiguousarray(getattr(found, field.name)[::8])
+            for field in dataclasses.fields(found)
+            if field.name != "name"
+        }
+        return dataclasses.replace(found, **rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(observer, "prepare_slice", prepare_eighth)
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(environment, "git_state", lambda: git)
+        yield
+
+
+@pytest.fixture
+def whole_heldout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are judged on the whole held-out table, as they are outside tests."""
+    from algorithms.training import observer
+
+    monkeypatch.setattr(observer, "prepare_slice", prepare_slice)
 
 
 @pytest.fixture(scope="session")

@@ -65,6 +65,7 @@ def test_the_single_file_uses_nothing_of_the_algorithms() -> None:
     assert not [name for name in imported if name and name.startswith("algorithms")]
 
 
+@pytest.mark.usefixtures("whole_heldout")
 def test_the_single_file_follows_the_package_update_by_update(
     single_file: ModuleType, in_float64: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from tests.commands.lab import chess_lab
 from tests.training.runs import Watcher
 from tests.training.store_run import MOVES_PER_UPDATE, STORED, UPDATES, config
 
+pytestmark = pytest.mark.usefixtures("whole_heldout")  # the stored run was judged on it
+
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
