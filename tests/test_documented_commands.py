@@ -87,40 +87,9 @@ def options_of(name: str) -> frozenset[str]:
     return frozenset(option for text in texts for option in OPTION.findall(text))
 
 
-def test_the_pages_name_many_command_lines() -> None:
-    assert len(COMMAND_LINES) > 60
-
-
 def test_command_lines_are_found_in_blocks_and_in_prose() -> None:
     page = "```console\nchess-lab eval x --games 2   # two\nmake test\n```\n and `chess-lab uci warm`.\n"
     assert commands_of(page) == ["chess-lab eval x --games 2", "chess-lab uci warm"]
-
-
-def test_every_command_in_the_pages_exists() -> None:
-    named = {line.split()[1] for line in COMMAND_LINES}
-    assert named - set(COMMANDS) == set()
-
-
-def known(option: str, line: str) -> bool:
-    """Whether the command of this line has the option; an algorithm of the reader's own has its own."""
-    own = option.startswith("--algorithm.") and re.search(r"\btrain \w+:\w+", line)
-    return bool(own) or option in options_of(line.split()[1]) | {"--help"}
-
-
-def test_every_option_of_a_command_line_exists() -> None:
-    unknown = [
-        (option, line)
-        for line in COMMAND_LINES
-        for option in OPTION.findall(line)
-        if not known(option, line)
-    ]
-    assert unknown == []
-
-
-def test_the_check_of_options_catches_an_invented_one() -> None:
-    assert "--run-dir" in options_of("causes") and "--runs-dir" not in options_of("causes")
-    assert "--algorithm.group-size" in options_of("train")
-    assert "--algorithm.group-sizes" not in options_of("train")
 
 
 def test_every_command_is_documented_with_its_own_words() -> None:

@@ -1,21 +1,13 @@
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import chess
-import numpy as np
 import pytest
 
-from benchmarks.learning.algorithms import entropy_at, spread
-from benchmarks.speed.rivals import python_chess_match
-from chess_env.matches.arena import draw_openings
-from chess_env.positions.start_positions import make_start_positions
-from chess_env.rules.fen import to_fen
+from benchmarks.learning.algorithms import entropy_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,47 +17,6 @@ def test_entropy_at_a_regret_is_read_on_the_line_between_two_evaluations() -> No
     assert entropy_at(curve, 0.5) == pytest.approx(1.5)
     assert entropy_at(curve, 0.75) == pytest.approx(2.0)
     assert entropy_at(curve, 0.2) is None
-
-
-def test_a_spread_says_where_not_every_seed_arrived() -> None:
-    assert spread([1.0, 3.0, 2.0]) == "2.00 (1.00 to 3.00)"
-    assert spread([1.0, None, 2.0]) == "2 of 3 seeds"
-
-
-@pytest.mark.parametrize("seed", [2, 3])
-def test_both_rivals_of_the_arena_play_the_same_game_by_the_same_rules(seed: int) -> None:
-    class FirstMove(random.Random):
-        """Chance that always takes the first legal move, however it is asked."""
-
-        def random(self) -> float:
-            return 0.0
-
-        def choice(self, moves: Any) -> Any:
-            return moves[0]
-
-    def choose(planes: np.ndarray, actions: np.ndarray) -> int:
-        # A rule that depends on all that a policy sees.
-        seen = int(planes.astype(np.int64).sum()) + seed
-        return int(np.argsort(actions)[seen % len(actions)])
-
-    lengths = set()
-    for opening in draw_openings(make_start_positions("openings"), seed, 3):
-        plies = {
-            play(chess.Board(to_fen(opening)), True, choose, FirstMove(), 300)
-            for play in (python_chess_match.tuned, python_chess_match.plain)
-        }
-        assert len(plies) == 1
-        lengths |= plies
-    assert max(lengths) > 10
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_the_diagnostics_runs(tmp_path: Path) -> None:
-    target = tmp_path / "figures.json"
-    command = [sys.executable, "-m", "benchmarks.speed.diagnostics", "--smoke", "--json", target]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=600)
-    record = json.loads(target.read_text())
-    assert record["benchmark"] == "diagnostics" and record["rows"]
 
 
 @pytest.mark.slow

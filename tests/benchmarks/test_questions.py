@@ -5,25 +5,12 @@ from __future__ import annotations
 import pytest
 
 from algorithms.comparison.readings import RunSummary
-from algorithms.comparison.variants import make_variants
-from benchmarks.learning.questions import QUESTIONS, Question
-from benchmarks.records.questions import against, answer, column, price
+from benchmarks.records.questions import against, price
 
 
 def run(seed: int, regret_cp: tuple[float, ...], entropy: tuple[float, ...]) -> RunSummary:
     moves = tuple(range(0, 256 * len(regret_cp), 256))
     return RunSummary("grpo", seed, "builtin", 512, None, None, moves, regret_cp, entropy, None)
-
-
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
-def test_every_question_has_different_columns_and_its_base_is_one_of_them(
-    question: Question,
-) -> None:
-    for smoke in (False, True):
-        names = [column.name for column in make_variants(question.plan(smoke=smoke))]
-        labels = {question.label(name) for name in names}
-        assert len(labels) == len(names)
-        assert question.base in labels
 
 
 def test_the_price_of_entropy_is_nats_lost_per_100_cp_of_regret_gained() -> None:
@@ -32,11 +19,6 @@ def test_the_price_of_entropy_is_nats_lost_per_100_cp_of_regret_gained() -> None
     assert price(one, 80) == pytest.approx(100 * 0.5 / 80)
     with pytest.raises(ValueError, match=r"seed 1 never reaches 50 %"):
         price(one, 50)
-
-
-def test_a_level_counts_only_where_every_run_of_the_column_reaches_it() -> None:
-    deep, shallow = run(1, (400.0, 160.0), (3.0, 1.0)), run(2, (400.0, 280.0), (3.0, 2.0))
-    assert list(column([deep, shallow])["nats_per_100_cp"]) == ["90", "80", "70"]
 
 
 def test_columns_are_compared_seed_by_seed_at_the_deepest_level_of_both() -> None:
@@ -53,15 +35,3 @@ def test_columns_are_compared_seed_by_seed_at_the_deepest_level_of_both() -> Non
     cheaper = found["nats_per_100_cp"]["other"]
     assert cheaper["level_percent"] == 70
     assert cheaper["difference"] == pytest.approx(100 * ((1.0 + 0.6) - (1.2 + 1.08)) / 2 / 120)
-
-
-def test_a_question_whose_base_broke_is_recorded_without_differences() -> None:
-    values = {
-        "cells": [run(1, (400.0, 200.0), (3.0, 1.0)).to_dict()],
-        "broken": [{"cell": "grpo/seed-2", "reason": "exit code 1"}],
-        "provenance": {"commits_of_the_runs": ["abc"]},
-        "calibration": {},
-    }
-    found = answer(values, "rloo", str)
-    assert found["against_base"] == {} and found["seeds"] == []
-    assert found["broken"] == values["broken"]

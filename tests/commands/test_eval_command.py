@@ -111,17 +111,6 @@ def test_a_request_that_makes_no_sense_is_an_error_before_any_game(
     assert said.out == ""
 
 
-def test_a_checkpoint_that_is_none_is_an_error() -> None:
-    code, _, err = evaluate("nowhere", "--opponents", "random")
-    assert code == 1 and "'nowhere' cannot be read" in err
-
-
-def test_help_says_what_opponents_there_are() -> None:
-    said = evaluate("--help")
-    assert said.code == 0
-    assert "engine:nodes=N" in said.out and "policy:CHECKPOINT" in said.out
-
-
 def game(points: float, ending: str, pair: int, **more: Any) -> Game:
     return Game(
         pair=pair, attempt=0, opening=np.zeros(8, np.uint64), first_is_white=True,

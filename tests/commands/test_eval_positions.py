@@ -103,13 +103,6 @@ def test_a_request_that_makes_no_sense_is_an_error(
     assert said.out == ""
 
 
-def test_a_checkpoint_that_is_none_is_an_error_in_the_file_too(tmp_path: Path) -> None:
-    file = tmp_path / "found.json"
-    code, _, err = measure("nowhere", "--json", file)
-    assert code == 1 and "'nowhere' cannot be read" in err
-    assert "'nowhere' cannot be read" in json.loads(file.read_text())["error"]
-
-
 def test_games_are_played_at_one_temperature(run_dir: Path) -> None:
     code, _, err = evaluate(run_dir, "--temperature", "0", "--temperature", "1")
     assert code == 1 and "games are played at one" in err

@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from algorithms import cli
 from algorithms.commands import COMMANDS
 from algorithms.commands.run_options import descriptions, options_of
 from algorithms.config.names import named_run
@@ -66,11 +64,6 @@ def test_the_help_of_a_flag_that_turns_something_off_says_that(
     assert text.count("turn this off") == len(on)
 
 
-def test_a_wrong_command_line_gets_no_examples() -> None:
-    code, out, _ = chess_lab("report")
-    assert code == 2 and "examples:" not in out
-
-
 @pytest.mark.parametrize(("command", "example"), EXAMPLES)
 def test_an_example_is_understood(
     command: str,
@@ -97,28 +90,3 @@ def test_an_example_is_understood(
     code, _, err = chess_lab(command, *arguments)
     assert code == 1 and err.startswith(f"chess-lab {command}: nothing is run here")
     assert len(asked) == 1
-
-
-def test_a_warning_is_wrapped_at_80_columns_and_its_words_stay_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
-    cli.main(["--help"])
-    path = "/" + "folder-with-a-long-name/" * 5
-    warnings.showwarning(UserWarning("word " * 30 + path), UserWarning, "file.py", 1)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("warning: word word") and lines[-1] == f"  {path}"
-    assert max(map(len, lines[:-1])) <= 80
-
-
-def test_loading_is_said_on_a_terminal_and_only_before_what_loads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert cli.main(["train", "ppoo"]) == 2
-    assert capsys.readouterr().err.startswith("loading ...\n")
-    assert cli.main(["train", "--help"]) == 0
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    assert cli.main(["train", "ppoo"]) == 2
-    assert "loading" not in capsys.readouterr().err

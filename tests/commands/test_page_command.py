@@ -135,35 +135,6 @@ def test_pictures_have_the_likeliest_moves_from_the_movers_own_side(tmp_path: Pa
     assert moves["a2a1q"] == (8, 0)
 
 
-def test_a_certain_policy_has_entropy_zero_without_a_minus(tmp_path: Path) -> None:
-    write_looks(tmp_path, first_probability=1.0)
-    after = probe_pictures(tmp_path)[0].after
-    assert f"{after.entropy:.2f}" == "0.00"
-    assert after.moves[0].probability == 1.0
-
-
-@pytest.mark.slow
-def test_real_runs_are_grouped_by_their_task_and_compared_within_it(tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    for preset, *settings in (
-        ("grpo", "--seed", 1),
-        ("rloo", "--seed", 1),
-        ("grpo", "--seed", 1, "--rollout.temperature", 1.5),
-    ):
-        name = "-".join(map(str, (preset, *settings)))
-        code, _, error = chess_lab("train", preset, "--smoke", *settings, "--run-dir", out / name)
-        assert code == 0, error
-    assert chess_lab("report", out).code == 0
-    page = (out / "report.html").read_text()
-    text = text_of(page)
-    assert "they differ in temperature of sampling and evaluation. A has “grpo” and" in text
-    assert "(2 runs); B has “grpo” (1 run). So no winner is named" in text
-    assert "Lowest held-out regret at the end:" in text
-    assert "a difference between columns may be chance" in text  # of one seed
-    assert "What may be claimed" not in text
-    assert "is left out" not in text
-
-
 def test_the_runs_of_a_comparison_have_the_claims_that_it_made(tmp_path: Path) -> None:
     for name in ("grpo", "rloo"):
         for seed in (1, 2):

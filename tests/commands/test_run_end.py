@@ -51,12 +51,6 @@ def test_the_next_commands_of_a_run_with_own_parts_ask_for_the_trust_that_they_n
     assert trusting_commands(own) == {"train", "pretrain", "board", "eval", "uci"}
 
 
-def test_a_real_run_after_a_smoke_run_has_the_same_settings() -> None:
-    begin = ["grpo", "--preset", "strong"]
-    lines = run_end.after_training(RUN, begin, resume=False, smoke=True)
-    assert commands(lines)[0] == "chess-lab train grpo --preset strong"
-
-
 def test_the_next_commands_after_pretraining_go_on_from_its_best_policy() -> None:
     best = RUN / "checkpoints" / "best"
     first = f"chess-lab train grpo --init-from {best}"

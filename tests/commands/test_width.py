@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import shlex
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from algorithms.collapse import CAUSES, COMPOSITES
+from algorithms.collapse import CAUSES
 from algorithms.collapse.experiment import CauseOutcome
-from algorithms.commands import causes as command
 from algorithms.core.checks import WIDTH, message_lines
 from algorithms.doctor import diagnose
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
-from tests.commands.lab import ENV, chess_lab, unwrapped, wrapped_answer
+from tests.commands.lab import chess_lab, unwrapped, wrapped_answer
 from tests.doctor.rows import record
 from tests.doctor.signatures import SIGNATURES
 
@@ -25,21 +22,6 @@ from tests.doctor.signatures import SIGNATURES
 def too_wide(text: str) -> list[str]:
     """Lines of more than 80 columns that could have been broken: they hold more than one word."""
     return [line for line in text.splitlines() if len(line) > WIDTH and len(line.split()) > 1]
-
-
-@pytest.mark.parametrize("name", list(CAUSES | COMPOSITES))
-def test_all_that_is_known_of_a_cause_fits_80_columns(name: str) -> None:
-    code, out, _ = chess_lab("causes", "show", name)
-    assert code == 0 and len(out.splitlines()) > 10
-    assert "ours" in out  # the figures of the committed matrices are in it
-    assert [line for line in out.splitlines() if len(line) > WIDTH] == []
-
-
-def test_a_figure_that_does_not_fit_stands_below_its_name() -> None:
-    cause = CAUSES["reward_squash"]
-    lines = command.shown(cause, {name: command.measured(name, cause.name) for name in command.MATRICES})  # fmt: skip
-    at = lines.index("    ours, median rollout/reward_median:")
-    assert lines[at + 1].startswith("      -") and lines[at + 1].endswith("(medians of 5 seeds)")
 
 
 @pytest.mark.parametrize("case", SIGNATURES)
@@ -81,15 +63,6 @@ def test_what_is_installed_fits_80_columns_but_for_a_path() -> None:
     code, out, _ = chess_lab("check")
     assert code == 0 and len(out.splitlines()) > 10
     assert too_wide(out) == []
-
-
-def test_a_process_wraps_its_errors_too() -> None:
-    code = [sys.executable, "-P", "-m", "algorithms.cli", "uci", "no-such-policy"]
-    done = subprocess.run(
-        code, input="quit\n", capture_output=True, text=True, env=ENV, timeout=60
-    )  # fmt: skip
-    assert done.returncode == 1 and "no-such-policy" in done.stderr
-    assert too_wide(done.stderr) == []
 
 
 def test_rows_code_and_long_words_stay_whole() -> None:

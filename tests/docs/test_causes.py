@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -10,12 +9,9 @@ import pytest
 
 from algorithms.collapse import CAUSES, COMPOSITES
 from algorithms.collapse.cause import Cause
-from benchmarks.learning.causes import full_hash, seeds_of
 from benchmarks.records import causes as causes_record
 from docs.pages import ROOT
 from docs.pages import causes as page
-from docs.pages.causes import regret_gap
-from docs.pages.figures import median_curve, pair
 
 CURVE = {"moves": [0, 1024], "regret_cp": [300.0, 200.0], "entropy": [2.0, 1.0]}
 
@@ -72,47 +68,6 @@ def test_a_predicate_is_judged_against_the_twin_of_the_same_seed_and_a_broken_ru
     assert entropy_held["holds"] == [True, True, True, False]
 
 
-def test_seeds_are_the_first_different_groups_of_four_digits() -> None:
-    digits = "0001" + "0001" + "00ff" + "1000" + "000a" + "ffff" + "0" * 16
-    assert seeds_of(digits) == [1, 255, 4096, 10, 65535]
-
-
-def test_a_hash_that_gives_no_five_seeds_and_a_commit_that_is_none_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"gives only the seeds \[0\]"):
-        seeds_of("0" * 40)
-    with pytest.raises(ValueError, match="40 hexadecimal digits of a full SHA-1"):
-        seeds_of("6f15bd0")
-    with pytest.raises(ValueError, match="'no-such-commit': expected a commit"):
-        full_hash("no-such-commit")
-
-
-def test_a_record_is_rounded_to_six_digits_and_reads_back() -> None:
-    values = {"a": [0.123456789, None, 7], "b": {"c": 1234567.8, "d": {}}}
-    small = causes_record.rounded(values)
-    assert small == {"a": [0.123457, None, 7], "b": {"c": 1234570.0, "d": {}}}
-    assert json.loads(causes_record.dumped(small)) == small
-    assert '"a": [0.123457, null, 7],\n' in causes_record.dumped(small)
-
-
-def test_a_spread_is_the_median_with_the_lowest_and_highest() -> None:
-    assert page.spread([3.0, None, 1.0, 2.0]) == "2 [1, 3]"
-    assert page.spread([0.0, 0.0]) == "0"
-    assert page.spread([None]) == "not measured"
-
-
-def test_the_median_of_curves_stops_where_the_shortest_does() -> None:
-    one = {"moves": [0, 10], "entropy": [0.0, 10.0]}
-    two = {"moves": [0, 20], "entropy": [10.0, 30.0]}  # 20 at 10 moves
-    assert median_curve([one, two], "entropy") == ([0.0, 10.0], [5.0, 15.0])
-
-
-def test_a_figure_comes_out_the_same_twice_and_is_small() -> None:
-    curves = {"on": [CURVE, None], "cured": [CURVE, CURVE]}
-    first, second = pair("cause", curves), pair("cause", curves)
-    assert first == second
-    assert "held-out regret" in first and len(first) < 40_000
-
-
 PAGE = (ROOT / "docs" / "causes.md").read_text(encoding="utf-8")
 
 
@@ -149,19 +104,6 @@ def test_the_page_says_what_failed_and_what_was_missed() -> None:
     assert "Broken runs: xkbkwo4s-on-2." in said
     assert "| 2 | broken run | broken run | broken run |" in page.composite("xkbkwo4s")
     assert "All predicates hold for 0 of 2 seeds." in page.section("kl_trap")
-
-
-def test_the_regret_over_the_twins_is_the_median_of_the_seeds_that_have_both() -> None:
-    def curves(*ends: float | None) -> list[Any]:
-        return [None if end is None else {"regret_cp": [300.0, end]} for end in ends]
-
-    found = {
-        "curves": {
-            "on": curves(150.0, 90.0, None, 140.0),
-            "cured": curves(100.0, 100.0, 1.0, 120.0),
-        }
-    }
-    assert regret_gap(found) == 20.0
 
 
 @pytest.mark.usefixtures("made_up")

@@ -61,11 +61,3 @@ def test_every_metric_beside_one_of_another_library_is_defined() -> None:
     named = set(METRIC.findall(second_columns("coming_from.md")))
     assert len(named) > 12
     assert [name for name in sorted(named) if f"`{name}`" not in defined] == []
-
-
-def test_the_checks_see_what_does_not_exist() -> None:
-    assert "rollout.num_envs" in settings() and "rollout.n_envs" not in settings()
-    assert SETTING.findall("`rollout.n_envs`, `env.reward`, such as") == [
-        "rollout.n_envs",
-        "env.reward",
-    ]

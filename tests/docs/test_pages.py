@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import docs.pages
-from docs.pages import ROOT, chosen, filled, pages, stale
+from docs.pages import ROOT, chosen, pages, stale
 from docs.pages.__main__ import main
-from docs.pages.markdown import table, tables
 
 NAMES = sorted(pages())
 
@@ -50,20 +49,3 @@ def test_a_folder_means_its_pages_and_a_name_without_a_table_is_refused() -> Non
     assert list(chosen(["causes"])) == ["causes"]
     with pytest.raises(ValueError, match="no page with a table is called finding: expected names"):
         chosen(["finding"])
-
-
-def test_a_mark_that_names_no_function_is_refused() -> None:
-    for call in ("nothing.rows", "measured.nothing"):
-        with pytest.raises(ValueError, match=f"the mark of a table names '{call}'"):
-            filled(f"<!-- table {call} -->\n<!-- end table -->\n")
-
-
-def test_a_table_separates_thousands_and_keeps_a_bar_inside_its_cell() -> None:
-    assert table(["a", "b"], [(1234, 0.5), ("x|y", "")]) == (
-        "| a | b |\n| --- | --- |\n| 1,234 | 0.5 |\n| x\\|y |  |"
-    )
-
-
-def test_records_with_other_columns_begin_a_new_table() -> None:
-    found = tables([{"a": 1}, {"a": 2}, {"b": 3}])
-    assert found == "| a |\n| --- |\n| 1 |\n| 2 |\n\n| b |\n| --- |\n| 3 |"

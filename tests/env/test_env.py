@@ -43,9 +43,15 @@ def play_randomly(env: ChessSelfPlayEnv, seed: int, max_plies: int = 400) -> lis
     return record
 
 
-@pytest.mark.parametrize("illegal_action", ["terminate", "resample"])
-@pytest.mark.parametrize("opponent", [None, "random"])
-@pytest.mark.parametrize("evaluator", ["none", MaterialEvaluator()])
+@pytest.mark.parametrize(
+    ("evaluator", "opponent", "illegal_action"),
+    [
+        ("none", None, "terminate"),
+        ("none", "random", "resample"),
+        (MaterialEvaluator(), None, "resample"),
+        (MaterialEvaluator(), "random", "terminate"),
+    ],
+)
 def test_gymnasiums_check_env_passes_without_a_warning(
     evaluator: str | Evaluator, opponent: str | None, illegal_action: str
 ) -> None:
@@ -58,9 +64,14 @@ def test_gymnasiums_check_env_passes_without_a_warning(
         check_env(env.unwrapped)
 
 
-@pytest.mark.parametrize("illegal_action", ["terminate", "resample"])
-@pytest.mark.parametrize("opponent", [None, "random"])
-@pytest.mark.parametrize("evaluator", ["none", "builtin"])
+@pytest.mark.parametrize(
+    ("evaluator", "opponent", "illegal_action"),
+    [
+        ("none", None, "resample"),
+        ("none", "random", "terminate"),
+        ("builtin", "random", "resample"),
+    ],
+)
 def test_every_number_in_info_has_the_dtype_of_the_vector_environment_and_one_shape(
     evaluator: str, opponent: str | None, illegal_action: str
 ) -> None:
@@ -71,7 +82,7 @@ def test_every_number_in_info_has_the_dtype_of_the_vector_environment_and_one_sh
     vector.close()
     wanted = {name: (values.dtype, values.shape[1:]) for name, values in batched.items()}
     env = ChessSelfPlayEnv(**arguments)
-    infos = [step[-1] for seed in range(3) for step in play_randomly(env, seed)]
+    infos = [step[-1] for seed in range(2) for step in play_randomly(env, seed)]
     env.reset(options={"fen": chess.STARTING_FEN})
     for info in [*infos, env.step(ILLEGAL)[-1]]:
         found = {name: (value.dtype, value.shape) for name, value in info.items()}
@@ -120,10 +131,9 @@ def test_the_first_observation_shows_all_men_from_the_movers_side() -> None:
     assert obs[PLANE_INDEX.opponent_pawn, 4, 4] == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_observations_masks_and_phases_equal_the_rules_core_in_random_games(seed: int) -> None:
+def test_observations_masks_and_phases_equal_the_rules_core_in_a_random_game() -> None:
     env = make()
-    record = play_randomly(env, seed)
+    record = play_randomly(env, seed=0)
     assert len(record) > 20
     replay = env.board.root()
     for (obs, *_, info), move in zip(record, [*env.board.move_stack, None], strict=True):

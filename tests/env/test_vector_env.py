@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,10 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("illegal_action", ["terminate", "resample"])
-@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(
+    ("condition", "illegal_action"),
+    [*zip(CONDITIONS, itertools.cycle(("terminate", "resample", "resample", "terminate")))],
+)
 def test_every_board_equals_a_single_environment_bit_by_bit(
     condition: str, illegal_action: str
 ) -> None:

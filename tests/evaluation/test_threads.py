@@ -54,7 +54,7 @@ def test_no_thread_at_all_is_an_error_that_names_the_option(what: tuple[str, ...
 def test_games_are_the_same_with_one_thread_and_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 24)
+    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 8)
     found = []
     for threads in (1, 2):
         games = tmp_path / f"{threads}.pgn"

@@ -84,10 +84,6 @@ def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
     assert "chess-lab train grpo --seed 1" in text
 
 
-def test_a_page_is_the_same_each_time(four_runs: list[RunRecord]) -> None:
-    assert build_page("runs", four_runs) == build_page("runs", four_runs)
-
-
 def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     folder = write_run(
         tmp_path / "a",
@@ -146,38 +142,6 @@ def test_nulls_alone_draw_nothing_and_among_numbers_leave_a_gap(tmp_path: Path) 
     assert "(reg/kl_old): not on record in any run." in text
     assert "A gap is a value that was not finite." in text
     assert "6 values are null" in text
-
-
-def test_a_coefficient_that_never_moves_is_a_sentence_and_one_that_differs_a_chart(
-    tmp_path: Path,
-) -> None:
-    text = text_of(build_page("a", [run_of(tmp_path / "a")]))
-    assert "Entropy bonus (reg/ent_coef): 0.1 throughout, in every run." in text
-    other = write_run(tmp_path / "b", [row(1, reg__ent_coef=0.3)], config(seed=2, ent_coef=0.3))
-    both = text_of(build_page("a", [read_run(tmp_path / "a"), read_run(other)]))
-    assert "throughout" not in both
-
-
-def test_a_column_without_a_metric_is_named_below_the_chart(tmp_path: Path) -> None:
-    bare = read_run(write_run(tmp_path / "b", [row(0), row(1)], config("rloo")))
-    text = text_of(build_page("x", [run_of(tmp_path / "a"), bare]))
-    assert "Not on record in: rloo." in text
-
-
-def test_runs_of_other_lengths_are_pointed_out(tmp_path: Path) -> None:
-    short = read_run(write_run(tmp_path / "a", learning_rows()[:3], config(seed=1)))
-    text = text_of(build_page("x", [short, run_of(tmp_path / "b", seed=2)]))
-    assert "its runs have 2 to 5 updates" in text
-
-
-def test_gradient_shares_leave_out_the_norms_and_predictions_say_their_correlation(
-    tmp_path: Path,
-) -> None:
-    page = build_page("a", [run_of(tmp_path / "a")])
-    assert "policy_norm" not in page
-    assert "entropy: 0.25 at 100" in page
-    assert "Correlation: grpo 1.00 (5 looks)." in text_of(page)
-    assert "grpo, p &lt; .01: 0.5" in page
 
 
 def test_a_page_without_a_run_is_an_error() -> None:

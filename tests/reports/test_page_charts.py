@@ -17,14 +17,9 @@ from algorithms.reports.page.charts import (
     Line,
     Scale,
     bounds,
-    category_chart,
-    colour,
     element,
     line_chart,
-    path_chart,
-    scatter_chart,
     short,
-    stack_chart,
     tick_texts,
 )
 from algorithms.reports.page.columns import spread
@@ -109,66 +104,6 @@ def test_a_line_runs_through_its_points_and_breaks_at_a_gap() -> None:
     alone = line_chart(AXES, [line([NAN, 1.0, NAN])])
     assert parts(alone, "polyline", "line") == []
     assert parts(alone, "circle", "dot")
-
-
-def test_a_band_goes_up_its_upper_edge_and_back_on_its_lower() -> None:
-    band = line([2.0, 2.0], low=np.array([1.0, 0.0]), high=np.array([3.0, 4.0]))
-    (drawn,) = parts(line_chart(AXES, [band]), "polygon", "band")
-    heights = [y for _, y in points(drawn)]
-    unit = (BOTTOM - TOP) / 4
-    assert heights == pytest.approx([BOTTOM - 3 * unit, TOP, BOTTOM, BOTTOM - unit])
-    same = line([2.0, 2.0], low=np.array([2.0, 2.0]), high=np.array([2.0, 2.0]))
-    assert parts(line_chart(AXES, [same]), "polygon", "band") == []
-
-
-def test_hovering_tells_name_value_and_spread() -> None:
-    band = line([2.0], low=np.array([1.0]), high=np.array([3.0]), name="<grpo>")
-    svg = line_chart(AXES, [band])
-    titles = [one.text for one in ET.fromstring(str(svg)).iter("title")]
-    assert titles == ["<grpo>: 2 (1 to 3) at 0"]
-    long = line_chart(AXES, [line(list(np.linspace(0.0, 1.0, 500)))])
-    assert 20 <= str(long).count("<title>") <= 24
-
-
-def test_a_path_has_a_ring_at_its_start_and_a_disc_at_its_end() -> None:
-    svg = path_chart(AXES, [line([400.0, NAN, 100.0], x=[4.0, 3.0, 1.0])])
-    (ring,), (disc,) = (parts(svg, "circle", shape) for shape in ("ring", "disc"))
-    assert (float(ring.get("cx")), float(ring.get("cy"))) == (RIGHT, TOP)
-    assert float(disc.get("cx")) == pytest.approx(LEFT + (RIGHT - LEFT) / 4)
-
-
-def test_where_prediction_meets_measurement_the_dot_is_on_the_line() -> None:
-    svg = scatter_chart(AXES, [line([-0.3, -0.1], x=[-0.3, -0.1])], identity=True)
-    (guide,) = parts(svg, "line", "guide")
-    slope = (float(guide.get("y2")) - float(guide.get("y1"))) / (RIGHT - LEFT)
-    dots = parts(svg, "circle", "dot")
-    assert len(dots) == 2
-    for dot in dots:
-        on_line = BOTTOM + slope * (float(dot.get("cx")) - LEFT)
-        assert float(dot.get("cy")) == pytest.approx(on_line, abs=0.2)
-
-
-def test_stacked_shares_reach_one_and_a_single_look_is_one_bar() -> None:
-    layers = [line([0.75], x=[50.0], name="policy"), line([0.25], x=[50.0], name="entropy")]
-    low, high = parts(stack_chart(AXES, layers), "rect", "area")
-    full = BOTTOM - TOP
-    assert float(low.get("height")) == pytest.approx(0.75 * full, abs=0.1)
-    assert float(high.get("y")) == TOP
-    assert float(high.get("height")) == pytest.approx(0.25 * full, abs=0.1)
-
-
-def test_categories_stand_side_by_side_with_their_range() -> None:
-    one = line([0.5, NAN], low=np.array([0.2, NAN]), high=np.array([1.0, NAN]))
-    svg = category_chart(AXES, ["rare", "sure"], [one])
-    (whisker,) = parts(svg, "line", "whisker")
-    assert float(whisker.get("y2")) == TOP
-    assert float(whisker.get("x1")) == pytest.approx(LEFT + (RIGHT - LEFT) / 4)
-    assert "rare" in svg
-    assert "sure" in svg
-
-
-def test_colours_come_again_dashed() -> None:
-    assert (colour(0), colour(7), colour(9)) == ("c0", "c7", "c1 dashed")
 
 
 def record(values: dict[int, float | None]) -> RunRecord:

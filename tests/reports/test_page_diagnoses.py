@@ -73,19 +73,6 @@ def test_a_healthy_run_has_an_outcome_and_neither_causes_nor_doubts(tmp_path: Pa
     assert "The doctor's notes" not in text
 
 
-def test_each_run_has_its_rows_and_a_run_without_a_diagnosis_none(tmp_path: Path) -> None:
-    healthy = DIAGNOSIS | {"verdict": "healthy", "causes": [], "cannot_tell": []}
-    first, second, third = (run_of(tmp_path / name, seed=i) for i, name in enumerate("abc"))
-    diagnoses = {str(first.path): healthy, str(second.path): DIAGNOSIS}
-    text = text_of(build_page("x", [first, second, third], PageNotes(diagnoses=diagnoses)))
-    part = text[text.index("Outcome and causes") : text.index("How far an update")]
-    causes = part[part.index("would confirm it") : part.index("Cannot tell")]
-    assert "a, seed 0 healthy" in part and "b, seed 1 impaired" in part and "c, seed 2" not in part
-    assert "b, seed 1 loss_" in causes and "a, seed 0" not in causes
-    card = text[: text.index("Outcome and causes")]
-    assert "healthy (1 of 3); impaired (1 of 3); not diagnosed (1 of 3)" in card
-
-
 def test_what_is_not_known_is_said_in_words(tmp_path: Path) -> None:
     nothing = {"learning": "cannot tell", "entropy": "cannot tell", "regret_cp": None,
                "regret_change_95": None, "entropy_nats": None, "notes": []}  # fmt: skip

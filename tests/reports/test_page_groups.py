@@ -18,7 +18,7 @@ from algorithms.reports.page import (
 )
 from algorithms.reports.run_files import RunRecord, read_run
 from tests.reports.page_text import Tags, matrices, text_of
-from tests.reports.run_folders import config, learning_rows, run_of, write_run
+from tests.reports.run_folders import config, learning_rows, write_run
 
 
 def runs_of(folder: Path, preset: str, end: float, seeds: int = 2, **settings: object) -> list:
@@ -67,15 +67,6 @@ def test_charts_do_not_mix_tasks_and_a_page_of_one_task_has_no_groups(
     one = build_page("x", unlike[:4])
     assert "RunGroup A" not in one
     assert "4 runs in 2 columns. Lowest held-out regret at the end: rloo" in text_of(one)
-
-
-def test_many_groups_are_listed_in_the_table_alone(tmp_path: Path) -> None:
-    runs = [run_of(tmp_path / f"{at}", total_moves=at) for at in range(30)]
-    groups = group_columns(runs)
-    assert [group.letter for group in groups][24:] == ["Y", "Z", "AA", "AB", "AC", "AD"]
-    assert "they differ in budget. The table says what is in each." in text_of(
-        build_page("x", runs)
-    )
 
 
 def found_claims(runs: list[RunRecord]) -> list[Claims]:
@@ -134,14 +125,3 @@ def test_a_comparison_keeps_its_own_pairs_under_the_names_of_the_page(tmp_path: 
     assert claims[1].sentences[1].startswith("grpo has higher final held-out regret")
     assert [one.matrix is None for one in claims] == [False, False, True, True]
     assert "grpo+none" in read_claims(path)[1].sentences[1]
-
-
-def test_settings_that_all_columns_share_stand_once(unlike: list[RunRecord]) -> None:
-    text = text_of(build_page("x", unlike[:4]))
-    shared = text[text.index("Settings that all columns share") :]
-    assert "setting in every column algorithm.group_size 8 regularizer.ent_coef 0.1" in shared
-    assert text.count("regularizer.ent_coef") == 1
-    differ = text[
-        text.index("Settings that differ") : text.index("Settings that all columns share")
-    ]
-    assert "algorithm.name grpo rloo" in differ

@@ -80,10 +80,8 @@ def test_a_state_of_another_number_of_parameters_is_refused() -> None:
         optimizer.load_state_dict(Adam(parameters()[:2], 0.1).state_dict())
 
 
-@pytest.mark.parametrize(
-    "network",
-    ["move_net", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet", "transformer"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["move_net", "resnet", "transformer"])
 def test_training_on_a_cpu_does_not_import_the_compiler(network: str, tmp_path: object) -> None:
     lines = (
         "import sys; from algorithms import cli; "
