@@ -21,9 +21,7 @@ PRESETS = "import algorithms; print(*algorithms.PRESETS)"
     ("package", "command", "works"),
     [
         (False, ["-c", PRESETS], True),
-        (False, ["-m", "algorithms.cli", "--help"], True),
         (True, ["-m", "algorithms.cli", "--help"], False),
-        (True, ["-P", "-m", "algorithms.cli", "--help"], True),
         (True, [*COMMAND[1:], "--help"], True),
     ],
 )

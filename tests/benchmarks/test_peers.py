@@ -63,9 +63,8 @@ def test_every_contest_with_maskable_ppo_has_settings_that_fit(mode: str) -> Non
     check_settings(config_of(mode, smoke=True))
 
 
-@pytest.mark.parametrize("mode", ["versus", "one_ply_move_net"])
-def test_maskable_ppo_is_given_our_boards_network_numbers_and_bonus(mode: str) -> None:
-    config = config_of(mode, smoke=True)
+def test_maskable_ppo_is_given_our_boards_network_numbers_and_bonus() -> None:
+    config = config_of("versus", smoke=True)
     model, bonus = maskable_ppo(config)
     own = build_policy(config.policy, seed=0, device=torch.device("cpu"), critic=True)
     for name, tensor in model.policy.net.state_dict().items():

@@ -278,6 +278,7 @@ def test_a_killed_stockfish_changes_no_game_and_is_counted() -> None:
     assert result.counts()["engine_restarts"] == result.engine_restarts
 
 
+@pytest.mark.slow
 @pytest.mark.stockfish
 def test_stockfish_beats_material_and_mixing_in_random_moves_weakens_it() -> None:
     scores = [

@@ -221,6 +221,7 @@ def test_moves_that_a_pipe_asks_for_are_given_before_the_end() -> None:
     assert said[-1].startswith("bestmove ")
 
 
+@pytest.mark.slow
 def test_the_first_move_takes_no_longer_than_the_others_and_ctrl_c_ends_the_engine_quietly() -> (
     None
 ):
