@@ -172,7 +172,7 @@ def test_ctrl_c_at_any_instant_of_the_start_prints_no_traceback(tmp_path: Path) 
         "sys.addaudithook(begun)\n"
         "sys.exit(main())"
     )
-    for instant in range(0, 40, 6):
+    for instant in range(0, 40, 12):
         run_dir = tmp_path / f"run-{instant}"
         process = subprocess.Popen(
             [sys.executable, "-c", code, *LONG, *BUILTIN, "--run-dir", str(run_dir)],

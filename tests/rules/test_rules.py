@@ -37,10 +37,9 @@ def test_perft_through_the_action_codec_is_exact(position: str, depth: int, coun
     ("position", "depth", "count"),
     [
         (chess.STARTING_FEN, 6, 119_060_324),
-        (KIWIPETE, 5, 193_690_690),
-        ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 7, 178_633_661),
+        (KIWIPETE, 4, 4_085_603),
+        ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 6, 11_030_083),
         ("r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1", 5, 15_833_292),
-        ("rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8", 5, 89_941_194),
     ],
 )
 def test_deep_perft_is_exact(position: str, depth: int, count: int) -> None:
