@@ -180,16 +180,6 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-VERSION = "from algorithms.cli import main; main(['--version'])"
-
-
-def test_the_version_is_said_by_the_command_without_loading_torch() -> None:
-    report = "; import sys; print('torch' in sys.modules or 'gymnasium' in sys.modules)"
-    said = run_python(VERSION + report).stdout
-    assert said == f"chess-lab {PROJECT['project']['version']}\nFalse\n"
-    assert least_cpu_seconds(VERSION) < 1.0
-
-
 def needed_by(roots: list[str]) -> set[str]:
     """The distributions that pip would install for these requirements, by their names here."""
     names: set[str] = set()

@@ -25,7 +25,7 @@ from algorithms.evaluation.load_policy import load_policy
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.training.trainer import train
-from tests.commands.lab import ENV, chess_lab, wrapped_answer
+from tests.commands.lab import ENV, chess_lab
 from tests.trust.stranger import Stranger, follow, offered
 
 NAMES = [
@@ -60,17 +60,6 @@ def test_what_a_folder_names_is_refused_and_shown_with_the_command_that_allows_i
     assert offered(answer)[:3] == ["train", option, str(stranger.folder)]
     assert offered(answer)[-1] == "--trust"
     assert not Path("runs").exists()
-
-
-def test_a_refusal_fits_80_columns_but_for_the_command_and_long_names(stranger: Stranger) -> None:
-    long = stranger.says("env.evaluator", f"MODULE:{'E' * 100}")
-    stranger.says("env.reward", "MODULE:evil")
-    answer = wrapped_answer("train", "--like", stranger.folder.name, "--run-dir", "new/" + "r" * 80)
-    *lines, command = answer.err.splitlines()
-    assert command.endswith(" --trust") and answer.code == 1
-    wide = [line for line in lines if len(line) > 80]
-    assert wide == [f"      {long!r}"]  # a name is copied as it stands
-    assert f"    imports env.reward '{stranger.module}:evil'" in lines
 
 
 @pytest.mark.parametrize("setting", ["env.evaluator", "algorithm.name"])
