@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from algorithms.reports.run_files import read_metrics, read_run
-from algorithms.run_folder.atomic_files import RunFolderError, closed_object, object_intact
+from algorithms.run_folder.atomic_files import (
+    RunFolderError,
+    closed_object,
+    object_intact,
+    replace_file,
+)
 from algorithms.run_folder.run_log import RunLog
 from algorithms.training.trainer import train
 from tests.commands.lab import chess_lab
@@ -101,3 +107,16 @@ def test_a_record_cut_at_any_byte_goes_on_from_the_rows_before(tmp_path: Path) -
         assert [row["step"] for row in read_metrics(tmp_path)] == [row["step"] for row in rows] + [
             2
         ]
+
+
+def test_a_file_and_then_its_new_name_are_on_disk_before_it_counts_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: done.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
+    monkeypatch.setattr(os, "replace", lambda *both: (done.append("replace"), replace(*both)))
+    replace_file(tmp_path / "x.json", b"{}")
+    assert done == [".x.json.partial", "replace", tmp_path.name]
