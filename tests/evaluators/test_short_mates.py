@@ -1,0 +1,103 @@
+"""Short mates against full enumeration with python-chess: nothing claimed is wrong, and forced ones are found."""
+
+from __future__ import annotations
+
+import functools
+
+import chess
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chess_env.evaluators.short_mates import prove_mates
+from chess_env.rules.fen import pack_fens
+
+
+@functools.lru_cache(100_000)
+def mates_in(epd: str, n: int) -> bool:
+    """Whether the side to move mates in at most n moves, by every line of play."""
+    board = chess.Board(f"{epd} 0 1")
+    for move in board.legal_moves:
+        board.push(move)
+        if board.is_checkmate() or (n > 1 and is_mated_in(board.epd(), n - 1)):
+            return True
+        board.pop()
+    return False
+
+
+@functools.lru_cache(100_000)
+def is_mated_in(epd: str, n: int) -> bool:
+    """Whether every legal move, of which there is one at least, is answered by a mate in at most n."""
+    board = chess.Board(f"{epd} 0 1")
+    moves = list(board.legal_moves)
+    for move in moves:
+        board.push(move)
+        if not mates_in(board.epd(), n):
+            return False
+        board.pop()
+    return bool(moves)
+
+
+def proven(fens: list[str], given_cp: int) -> list[int]:
+    scores = np.full(len(fens), given_cp, np.int32)
+    prove_mates(pack_fens(fens), scores)
+    return scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fen", "given_cp", "wanted"),
+    [
+        ("6k1/5ppp/8/8/8/8/8/K3R3 w - - 0 1", 0, 9_999),
+        ("5r1k/6pp/7N/8/8/1Q6/8/K7 w - - 0 1", 2_000, 9_998),  # Qg8+ Rxg8 Nf7
+        ("5k2/R7/8/1B6/2B5/8/7P/4K2R w K - 0 1", 0, 9_999),  # by castling
+        ("7k/R7/8/8/8/8/8/KR6 b - - 0 1", -2_000, -9_999),
+        ("7k/8/8/8/8/8/8/K6R b - - 0 1", -700, -700),
+    ],
+)
+def test_known_mates_are_scored_by_their_moves(fen: str, given_cp: int, wanted: int) -> None:
+    assert proven([fen], given_cp) == [wanted]
+
+
+def test_scores_between_the_bounds_and_of_the_wrong_side_are_left_alone() -> None:
+    mating, mated = "6k1/5ppp/8/8/8/8/8/K3R3 w - - 0 1", "7k/R7/8/8/8/8/8/KR6 b - - 0 1"
+    assert proven([mating], -450) == [-450]
+    assert proven([mated], -450) == [-450]
+    assert proven([], 0) == []
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> chess.Board:
+    """A few men around two kings, of which the side not to move has no check to answer."""
+    squares = draw(st.lists(st.integers(0, 63), min_size=5, max_size=8, unique=True))
+    board = chess.Board(None)
+    board.set_piece_at(squares[0], chess.Piece(chess.KING, chess.WHITE))
+    board.set_piece_at(squares[1], chess.Piece(chess.KING, chess.BLACK))
+    for square in squares[2:]:
+        kind = draw(
+            st.sampled_from([chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT, chess.PAWN])
+        )
+        if kind == chess.PAWN and not 8 <= square < 56:
+            kind = chess.ROOK
+        board.set_piece_at(square, chess.Piece(kind, draw(st.integers(0, 3)) > 0))
+    board.turn = draw(st.booleans())
+    return board
+
+
+@given(crowded().filter(lambda board: board.is_valid() and not board.is_game_over()))
+@settings(max_examples=60, deadline=None)
+def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) -> None:
+    fen, epd = board.fen(), board.epd()
+    mating = proven([fen], 0)[0]
+    assert (mating == 9_999) == mates_in(epd, 1)
+    assert mating in (0, 9_999) or (mating == 9_998 and mates_in(epd, 2))
+    lost = proven([fen], -3_000)[0]
+    assert (lost == -9_999) == is_mated_in(epd, 1)
+    assert lost in (-3_000, -9_999) or (lost == -9_998 and is_mated_in(epd, 2))
+
+
+@given(crowded().filter(lambda board: board.is_valid() and 0 < board.legal_moves.count() <= 6))
+@settings(max_examples=25, deadline=None)
+def test_a_hunted_king_with_few_replies_has_every_mate_in_two_found(board: chess.Board) -> None:
+    wanted = next((n - 10_000 for n in (1, 2) if is_mated_in(board.epd(), n)), -3_000)
+    assert proven([board.fen()], -3_000) == [wanted]
