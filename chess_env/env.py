@@ -58,11 +58,12 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     earlier occurrences of the position (0-2), rule-50 clock (0-100). See `chess_env.observation.PLANES`.
 
     ## Rewards
-    From the view of the player who moved, by default `win_prob_delta`: Phi after the move minus Phi before
-    it, Phi = 2 Win% - 1 in [-1, 1]. `chess_env.rewards` lists all terms with their units. Mate is Phi = -1
-    for the mated side, every draw 0. Against an opponent: Phi at the learner's next turn minus Phi at this
-    turn. `info["reward_win_prob_delta"]` and the like are its terms, unweighted, `info["score_cp"]` the engine's
-    score of the board in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an
+    From the view of the player who moved, by default `win_prob_delta+mate_delta`: Phi after the move minus
+    Phi before it, Phi = 2 Win% - 1 in [-1, 1], and .011 for each move that a known mate comes nearer.
+    `chess_env.rewards` lists all terms with their units. Mate is Phi = -1 for the mated side, every draw 0.
+    Against an opponent: Phi at the learner's next turn minus Phi at this turn.
+    `info["reward_win_prob_delta"]` and the like are its terms, unweighted, `info["score_cp"]` the engine's score of
+    the board in centipawns from the side to move's view (mate in n: +-(10000 - n); only with an
     evaluator, so it is absent with reward="outcome" and evaluator="auto").
 
     ## Starting State
@@ -79,11 +80,11 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
 
     ## Arguments
     * `evaluator`: "auto" (Stockfish where found, otherwise the built-in evaluator, said once; no evaluator
-      where nothing reads a score: reward="outcome"), "builtin", "stockfish:depth=4" and the like, "none" (no
-      engine), or an `Evaluator` object, which the caller closes. `env.unwrapped.evaluator_id` names
-      the one in use.
+      where nothing reads a score: reward="outcome"), "builtin", "stockfish:depth=4" and the like (with "-v1"
+      behind the first word, as in "builtin-v1", the scores before version 2), "none" (no engine), or
+      an `Evaluator` object, which the caller closes. `env.unwrapped.evaluator_id` names the one in use.
     * `reward`: a term's name or function, a sum such as "win_prob_delta+0.5*cp_delta", or a mapping of term to
-      weight; None: `win_prob_delta`, without engine `outcome`.
+      weight; None: `win_prob_delta+mate_delta`, without engine `outcome`.
     * `start_positions`: a spec such as "random_plies:2-40", or an object with `sample(rng)`.
     * `opponent`: None (self-play), "random", "material", "engine:nodes=1", an evaluator's name (plays the move it
       scores best), any of them with "@random=SHARE", a `Player`, or a

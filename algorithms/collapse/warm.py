@@ -50,7 +50,7 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
         PRESETS["dr_grpo"][0],
         RegularizerConfig(ent_coef=0.03),
         policy=NetworkConfig(network=network),
-        env=EnvConfig(evaluator="builtin"),
+        env=EnvConfig(evaluator="builtin-v1", reward="win_prob_delta"),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
         run_dir=run_dir,

@@ -279,8 +279,9 @@ def _pinned(plan: Plan) -> tuple[Plan, str]:
     """
     evaluator = make_evaluator(plan.evaluator, 1, None)
     evaluator.close()
-    if plan.evaluator == "auto":
-        name = "builtin" if evaluator.id.startswith("builtin") else "stockfish"
+    if plan.evaluator.startswith("auto"):
+        kind = "builtin" if evaluator.id.startswith("builtin") else "stockfish"
+        name = plan.evaluator.replace("auto", kind, 1)
         plan = dataclasses.replace(plan, evaluator=name)
     return plan, str(evaluator.id)
 

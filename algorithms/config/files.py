@@ -24,6 +24,8 @@ from algorithms.run_folder.atomic_files import (
     read_file,
     replace_file,
 )
+from chess_env.evaluators import of_version, without_version
+from chess_env.rewards.rewards import DEFAULT_REWARD
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""
@@ -170,7 +172,7 @@ def save(config: TrainConfig, path: Path) -> None:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The JSON values of a config.json; nothing that they name is looked up.
+    """The JSON values of a config.json, as `of_its_time` reads them; nothing that they name is looked up.
 
     Raises:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
@@ -186,9 +188,40 @@ def read_settings(path: Path) -> dict[str, Any]:
                 f'take the line "{CHECKSUM}" out to use it as it is'
             )
         values.pop(CHECKSUM, None)
-        return values
+        return of_its_time(values)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
+
+
+def of_its_time(values: dict[str, Any]) -> dict[str, Any]:
+    """The JSON values of a record with what its evaluator and its reward meant when it was written.
+
+    A record names the version of its evaluator since there are two of them. One that names none is older: version 1
+    gave its scores, and a reward that it leaves open was `win_prob_delta`.
+    """
+    for group in ("env", "labels"):
+        settings = values.get(group)
+        if not isinstance(settings, dict) or not isinstance(settings.get("evaluator"), str):
+            continue
+        was = of_version(settings["evaluator"], "v1")
+        older = was != settings["evaluator"]
+        if older and "reward" in settings and settings["reward"] is None:
+            settings = settings | {"reward": "win_prob_delta"}
+        values = values | {group: settings | {"evaluator": was}}
+    return values
+
+
+def as_it_began(recorded: TrainConfig, config: TrainConfig) -> TrainConfig:
+    """The settings of a continued run with the recorded version of its evaluator, and the reward of that time."""
+    was, now = recorded.env, config.env
+    if was.evaluator == now.evaluator or without_version(was.evaluator) != without_version(
+        now.evaluator
+    ):
+        return config
+    reward = was.reward if now.reward == DEFAULT_REWARD else now.reward
+    return dataclasses.replace(
+        config, env=dataclasses.replace(now, evaluator=was.evaluator, reward=reward)
+    )
 
 
 def label_of(values: dict[str, Any]) -> tuple[str, ...]:

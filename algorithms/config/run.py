@@ -25,7 +25,8 @@ from algorithms.core.checks import (
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 from chess_env.custom_objects import spec_of
-from chess_env.rewards.rewards import reward_text
+from chess_env.evaluators import of_version
+from chess_env.rewards.rewards import DEFAULT_REWARD, reward_text
 
 __all__ = [
     "ALL_MOVES_GUESS",
@@ -120,13 +121,14 @@ class EnvConfig:
 
     Attributes:
         evaluator: scores positions: "auto" (Stockfish where found, otherwise the built-in
-            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", or
+            evaluator), "stockfish", "stockfish:depth=6", "stockfish:nodes=5000", "builtin", any of them with
+            "-v1" behind its first word, as in "stockfish-v1:depth=4", for the scores before version 2, or
             "module:Name" of your own. "ray:" before one of them, as in "ray:stockfish:depth=6", asks
             engines on all machines of a Ray cluster (docs/scaling.md).
         num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
             With "ray:" the engines of the whole cluster.
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
-            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta.
+            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta+mate_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
             "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
             "module:Name" of your own.
@@ -149,10 +151,12 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         # The record of a run is text: a class or function is kept as its name, module:Name.
-        object.__setattr__(self, "reward", reward_text(self.reward))
+        # What stands for a version or for terms is written out: later it may stand for others.
+        object.__setattr__(self, "reward", reward_text(self.reward) or DEFAULT_REWARD)
         for name in ("evaluator", "start_positions"):
             if not isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
+        object.__setattr__(self, "evaluator", of_version(self.evaluator))
         check_fields(self, "env")
         require(
             self.evaluator != "none",

@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument(
         "--rebuild", action="store_true", help="make the set anew (seconds; needs Stockfish)"
     )
-    parser.add_argument("--evaluator", default="stockfish:depth=8", help="scores the children")
+    parser.add_argument("--evaluator", default="stockfish-v1:depth=8", help="scores the children")
     parser.add_argument("--out", type=Path, default=PROBES_PATH, help="file to read or write")
     arguments = parser.parse_args()
     if arguments.rebuild:

@@ -16,6 +16,7 @@ from algorithms.config.run import Engines, OptimizerConfig, Threads
 from algorithms.core.checks import Count, Rule, at_most, check_fields, require, whole_number
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.run_folder.atomic_files import closed_object, replace_file
+from chess_env.evaluators import of_version
 
 LOOP = config_file.PRETRAIN
 TEMPERATURE = 1.0
@@ -38,7 +39,6 @@ RESUME_MAY_CHANGE = frozenset(
         "labels.labels_dir",
     }
 )
-
 
 Whole = Annotated[int, whole_number(0, "it is a whole number")]
 ShardSize = Annotated[Count, at_most(10_000_000, "a shard is made in memory")]
@@ -93,6 +93,8 @@ class LabelConfig:
             self.evaluator != "none",
             "evaluator is 'none': labels need scores; set it to auto, stockfish:depth=4 or builtin",
         )
+        # The version is written out: a later one would give other labels.
+        object.__setattr__(self, "evaluator", of_version(self.evaluator))
 
     @property
     def num_shards(self) -> int:

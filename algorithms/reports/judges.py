@@ -6,7 +6,7 @@ import re
 
 _STOCKFISH = re.compile(
     r"stockfish-(?P<version>[^;]+);net=[^;]*;(?:.*;)?(?P<limit>depth|nodes)=(?P<amount>\d+);"
-    r"(?P<mode>pure|fast);(?P<protocol>v\d+)(?P<more>;.*)?"
+    r"(?P<mode>pure|fast);(?P<averaged>builtin=[\d.]+;)?v\d+(?P<more>;.*)?"
 )
 _BUILTIN = re.compile(r"builtin-v(?P<version>\d+)(?P<more>;.*)?")
 
@@ -23,7 +23,8 @@ def judge_in_words(evaluator_id: str) -> str:
         if limit == "1 nodes":
             limit = "1 node"
         fast = ", not cleared between positions" if found["mode"] == "fast" else ""
-        return f"Stockfish {found['version']}, {limit}{fast}"
+        second = " and the built-in evaluator" if found["averaged"] else ""
+        return f"Stockfish {found['version']}, {limit}{fast}{second}"
     found = _BUILTIN.fullmatch(evaluator_id)
     if found:
         return f"the built-in evaluator (v{found['version']})"

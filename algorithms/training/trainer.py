@@ -82,6 +82,7 @@ def train(
                 "continued, because its fault is in no setting: run that command again"
             )
         recorded = config_file.load_record(run_dir / "config.json", config)
+        config = config_file.as_it_began(recorded, config)
         config_file.check_resumable(recorded, config)
         newest = newest_checkpoint(run_dir, config_file.to_dict(config), display.say)
     torch.set_num_threads(config.num_threads)  # the first weights are computed too

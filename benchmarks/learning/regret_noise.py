@@ -79,12 +79,12 @@ def main() -> None:
     )
     parser.add_argument("--depth", type=int, default=12, help="of the deeper judge")
     parser.add_argument("--positions", type=int, default=100, help="sampled of each slice")
-    parser.add_argument("--teacher", default="builtin", help="evaluator that plays")
+    parser.add_argument("--teacher", default="builtin-v1", help="evaluator that plays")
     parser.add_argument("--seed", type=int, default=0, help="of sample and bootstrap")
     parser.add_argument("--write", action="store_true", help=f"write {NOISE_PATH.name}")
     arguments = parser.parse_args()
     heldout, seed = load_heldout(), arguments.seed
-    deeper = make_evaluator(f"stockfish:depth={arguments.depth}", num_engines=1)
+    deeper = make_evaluator(f"stockfish-v1:depth={arguments.depth}", num_engines=1)
     teacher = make_evaluator(arguments.teacher)
     slices: dict[str, SliceNoise] = {}
     rows: list[dict[str, Any]] = []

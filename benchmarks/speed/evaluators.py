@@ -18,7 +18,6 @@ import numpy as np
 
 import chess_env  # noqa: F401 - registers the environment
 from benchmarks.records.report import print_table, save
-from chess_env.evaluators.stockfish import StockfishEvaluator
 
 NUM_ENVS = 64
 PLIES = {"none": 200_000, "builtin": 20_000, "stockfish:depth=4": 1_280}
@@ -41,7 +40,7 @@ class RandomPlay:
 
     def cpu_s(self) -> float:
         """CPU seconds of this process and of the engines so far."""
-        engines = self._scores.counters() if isinstance(self._scores, StockfishEvaluator) else {}
+        engines = {} if self._scores is None else self._scores.counters()
         return time.process_time() + engines.get("engine_cpu_s", 0.0)
 
     def plies_per_cpu_s(self, plies: int) -> float:

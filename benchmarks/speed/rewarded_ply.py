@@ -55,6 +55,9 @@ def main() -> None:
     contestants: dict[str, tuple[Callable[[int], object], int]] = {
         STOCKFISH: (random_play(STOCKFISH), 2_048),
         "builtin": (random_play("builtin"), 65_536),
+        # What version 2 costs.
+        "stockfish-v1:depth=4": (random_play("stockfish-v1:depth=4"), 2_048),
+        "builtin-v1": (random_play("builtin-v1"), 65_536),
         **{name: (rival.play, 400) for name, rival in zip(RIVALS, rivals, strict=True)},
     }
     us: dict[str, list[float]] = {name: [] for name in contestants}

@@ -25,6 +25,7 @@ from chess_env.evaluators.uci import MATE_SCORE, MAX_CP, EngineError, find_stock
 __all__ = [
     "MATE_SCORE",
     "MAX_CP",
+    "VERSIONS",
     "CachedEvaluator",
     "EngineError",
     "Evaluator",
@@ -36,11 +37,14 @@ __all__ = [
     "is_evaluator_name",
     "is_foreign_evaluator",
     "make_evaluator",
+    "of_version",
     "pack_positions",
+    "without_version",
 ]
 
 _NAMES = (
-    '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish", '
+    '"auto", "builtin", "stockfish", "stockfish:depth=4", "stockfish:nodes=1000,pure=False,path=/x/stockfish", the '
+    'scores of version 1 by "auto-v1", "builtin-v1" or "stockfish-v1:depth=4", '
     'module:Name of your own, or "ray:" and one of these (but "auto") for the engines of a Ray cluster'
 )
 _KINDS = {
@@ -50,8 +54,15 @@ _KINDS = {
     "deadline_s": float,
     "pure": bool,
     "path": str,
+    "syzygy": str,
 }
-_KNOWN = ("auto", "stockfish", "builtin", "ray")
+VERSIONS = ("v1", "v2")
+"""Of the evaluators that come with the project; a name without one is of the last."""
+
+_KNOWN = ("auto", "stockfish", "builtin")
+_VERSIONED = re.compile(
+    rf"(?P<kind>{'|'.join(_KNOWN)})(-(?P<version>{'|'.join(VERSIONS)}))?(?=:|$)"
+)
 _said: set[str] = set()
 
 
@@ -96,24 +107,44 @@ def _unknown(name: str, setting: str) -> ValueError:
     )
 
 
-def _make_builtin(num_threads: int) -> Evaluator:
-    from chess_env.evaluators.builtin import BuiltinEvaluator
-
-    evaluator: Evaluator = BuiltinEvaluator(num_threads)
-    return evaluator
-
-
 def is_evaluator_name(name: str) -> bool:
     """Whether the text names an evaluator, with any settings: "stockfish:depth=4", "module:Name"."""
-    name = name.removeprefix("ray:")
-    return name.partition(":")[0] in _KNOWN or is_spec(name)
+    inner = name.removeprefix("ray:")
+    return _VERSIONED.match(inner) is not None or is_spec(inner)
 
 
 def is_foreign_evaluator(name: str) -> bool:
-    """Whether this evaluator runs code from outside the project: a module:Name, or a program given by its path."""
-    name = name.removeprefix("ray:")
-    kind, _, settings = name.partition(":")
-    return "path" in settings if kind in _KNOWN else is_spec(name)
+    """Whether this evaluator uses what is outside the project: a module:Name, or a program or files by their path."""
+    inner = name.removeprefix("ray:")
+    found = _VERSIONED.match(inner)
+    if found is None:
+        return is_spec(inner)
+    settings = inner[found.end() :]
+    return "path" in settings or "syzygy" in settings
+
+
+def without_version(name: str) -> str:
+    """The name without the version that it has: "stockfish:depth=4" of "stockfish-v2:depth=4"."""
+    inner = name.removeprefix("ray:")
+    found = _VERSIONED.match(inner)
+    if found is None:
+        return name
+    return f"{name[: len(name) - len(inner)]}{found['kind']}{inner[found.end() :]}"
+
+
+def of_version(name: str, version: str = VERSIONS[-1]) -> str:
+    """The name with a version where it has none: "stockfish:depth=4" is "stockfish-v2:depth=4".
+
+    Args:
+        name: of an evaluator; one of a user's own has no version.
+        version: that a name without one stands for.
+    """
+    inner = name.removeprefix("ray:")
+    found = _VERSIONED.match(inner)
+    if found is None or found["version"]:
+        return name
+    before = name[: len(name) - len(inner)]
+    return f"{before}{found['kind']}-{version}{inner[found.end() :]}"
 
 
 def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = None) -> Evaluator:
@@ -122,9 +153,11 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     Args:
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
             "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s (in quotes
-            where a value has commas); or
-            "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments. "ray:"
-            before any but "auto" spreads the positions over a Ray cluster (`chess_env.evaluators.cluster`).
+            where a value has commas), syzygy=FOLDER of endgame files, as in "builtin:syzygy=/files" too; or
+            "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments.
+            "-v1" behind the first word, as in "stockfish-v1:depth=4", gives the scores without the corrections of
+            `JudgedEvaluator`. "ray:" before any but "auto" spreads the positions over a Ray cluster
+            (`chess_env.evaluators.cluster`).
         num_engines: Stockfish processes, or threads of the built-in evaluator; with "ray:" on the whole cluster.
         cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
 
@@ -135,23 +168,29 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     """
     on_cluster = name.startswith("ray:")
     inner = name.removeprefix("ray:")
-    kind, _, text = inner.partition(":")
-    own = kind not in _KNOWN and is_spec(inner)
-    if (
-        not (own or kind in ("auto", "stockfish", "builtin"))
-        or (text and kind == "builtin")
-        or (on_cluster and kind == "auto")
-    ):
-        near = meant(kind, ("builtin", "stockfish"))
+    found = _VERSIONED.match(inner)
+    own = found is None and is_spec(inner) and not inner.startswith("ray:")
+    kind = found["kind"] if found else ""
+    text = inner[found.end() + 1 :] if found else ""
+    if not (own or found) or (on_cluster and kind == "auto"):
+        near = meant(inner.partition(":")[0], ("builtin", "stockfish"))
         raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}{near}")
     settings = {} if own else _parse_settings(name, text)
-    evaluator: Evaluator
+    if kind == "builtin" and (wrong := sorted(settings.keys() - {"syzygy"})):
+        raise ValueError(
+            f"evaluator {shown(name)}: unknown setting {wrong[0]}, which is one of Stockfish; expected syzygy or none"
+        )
+    version_1 = found is not None and found["version"] == "v1"
+    if version_1 and "syzygy" in settings:
+        raise ValueError(f"evaluator {shown(name)}: version 1 has no Syzygy files; leave out -v1")
+    folder = settings.pop("syzygy", None)
     if on_cluster:
         from chess_env.evaluators.cluster import ClusterEvaluator
 
         return _cached(ClusterEvaluator(inner, num_engines), cache)
     if own:
         return _cached(make_object(name, "evaluator", protocol_members(Evaluator)), cache)
+    assert found is not None  # neither own nor unknown
     if kind == "auto" and find_stockfish(settings.get("path")) is None:
         if "auto" not in _said:
             _said.add("auto")
@@ -159,12 +198,18 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
                 "No Stockfish found: the built-in evaluator scores (see chess-lab check)",
                 stacklevel=2,
             )
-        evaluator = _make_builtin(num_engines)
-    elif kind == "builtin":
-        evaluator = _make_builtin(num_engines)
+        kind = "builtin"
+    from chess_env.evaluators.builtin import BuiltinEvaluator
+    from chess_env.evaluators.judge import JudgedEvaluator
+    from chess_env.evaluators.syzygy import SyzygyTables
+
+    syzygy = None if folder is None else SyzygyTables(folder)
+    search: BuiltinEvaluator | StockfishEvaluator
+    if kind == "builtin":
+        search = BuiltinEvaluator(num_engines)
     else:
-        evaluator = StockfishEvaluator(num_engines=num_engines, **settings)
-    return _cached(evaluator, cache)
+        search = StockfishEvaluator(num_engines=num_engines, **settings)
+    return _cached(search if version_1 else JudgedEvaluator(search, syzygy), cache)
 
 
 def _cached(evaluator: Evaluator, cache: str | Path | None) -> Evaluator:

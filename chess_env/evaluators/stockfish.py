@@ -146,17 +146,16 @@ class StockfishEvaluator(RuleAwareEvaluator):
                 f"deadline_s={deadline_s!r}: expected seconds above 0, or None for the default"
             )
         self.pure, self.num_engines = bool(pure), num_engines
+        self.depth: int | None
+        self.nodes: int | None
+        self.depth, self.nodes = None, None
         if nodes is None:
-            self._limit = (
-                f"depth {_checked_limit('depth', DEFAULT_DEPTH if depth is None else depth)}"
-            )
+            self.depth = _checked_limit("depth", DEFAULT_DEPTH if depth is None else depth)
+            self._limit = f"depth {self.depth}"
         else:
-            self._limit = f"nodes {_checked_limit('nodes', nodes)}"
-        limit_name, _, amount = self._limit.partition(" ")
-        self._deadline_s = deadline_s or default_deadline_s(
-            int(amount) if limit_name == "depth" else None,
-            int(amount) if limit_name == "nodes" else None,
-        )
+            self.nodes = _checked_limit("nodes", nodes)
+            self._limit = f"nodes {self.nodes}"
+        self._deadline_s = deadline_s or default_deadline_s(self.depth, self.nodes)
         extra = dict(options or {})
         if self.pure and (bad := [name for name in extra if name.lower() in _IMPURE_OPTIONS]):
             raise ValueError(

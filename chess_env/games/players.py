@@ -18,6 +18,7 @@ from chess_env.evaluators import (
     is_evaluator_name,
     is_foreign_evaluator,
     make_evaluator,
+    of_version,
 )
 from chess_env.evaluators.protocol import scores_of
 from chess_env.games.so_far import GamesSoFar
@@ -448,7 +449,7 @@ def _named_player(name: str) -> Player:
     if name == "material":
         return MaterialPlayer()
     if name.startswith("engine:"):
-        evaluator = make_evaluator(f"stockfish:{name.removeprefix('engine:')}", num_engines=2)
+        evaluator = make_evaluator(f"stockfish-v1:{name.removeprefix('engine:')}", num_engines=2)
         assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
         return EnginePlayer(evaluator, owns_evaluator=True)
     if name == "none":
@@ -459,4 +460,6 @@ def _named_player(name: str) -> Player:
         raise ValueError(
             f"player is {shown(name)}: expected {_EXPECTED}; did you mean {known[near]!r}?"
         )
-    return GreedyPlayer(make_evaluator(name, num_engines=1), owns_evaluator=True)
+    # Players keep the scores of version 1, so that results against them can be compared for ever.
+    evaluator = make_evaluator(of_version(name, "v1"), num_engines=1)
+    return GreedyPlayer(evaluator, owns_evaluator=True)

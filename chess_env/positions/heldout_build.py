@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument(
         "--rebuild", action="store_true", help="make the table anew (minutes; needs Stockfish)"
     )
-    parser.add_argument("--evaluator", default="stockfish:depth=8", help="scores the children")
+    parser.add_argument("--evaluator", default="stockfish-v1:depth=8", help="scores the children")
     parser.add_argument("--num-engines", type=int, default=2, help="engine processes")
     parser.add_argument("--out", type=Path, default=HELDOUT_PATH, help="file to read or write")
     arguments = parser.parse_args()

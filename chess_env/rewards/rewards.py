@@ -7,13 +7,14 @@ rewards. Scores are centipawns from the side to move's view; mate in n is +-(100
 ===================  ==========  =======================================================================================
 term                 range       meaning
 ===================  ==========  =======================================================================================
-`win_prob_delta`     [-2, 2]     change of Phi = 2 Win% - 1 (Lichess: Win% = 1 / (1 + exp(-0.00368208 cp))); the default
+`win_prob_delta`     [-2, 2]     change of Phi = 2 Win% - 1 (Lichess: Win% = 1 / (1 + exp(-0.00368208 cp)))
 `cp_delta`           [-4, 4]     change of the score in units of 1,000 centipawns, the score clipped to +-2,000
 `clip2000_delta`     [-2, 2]     change of clip(cp, +-2000) / 2000
 `clip1000_delta`     [-2, 2]     change of clip(cp, +-1000) / 1000
 `clip500_delta`      [-2, 2]     change of clip(cp, +-500) / 500
 `tanh400_delta`      [-2, 2]     change of tanh(cp / 400)
 `asinh400_delta`     [-2, 2]     change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
+`mate_delta`         [-.66, .66] change of .011 (8 - n) for a mate in n moves, of 0 for scores of no mate: see below
 `regret`             [-2, 0]     Phi (win probability) of the move played minus that of the best move; 0 is a best move
 `outcome`            {-1, 0, 1}  1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
 ===================  ==========  =======================================================================================
@@ -21,6 +22,12 @@ term                 range       meaning
 A delta is Phi after the move minus Phi before it, both from the mover's view. In self-play the other side is to move
 afterwards, so r_t = -Phi(s_{t+1}) - Phi(s_t) and the alternating sum of (-1)^t r_t telescopes (at gamma = 1 only).
 Against an opponent the next state is the learner's own turn, so r_t = Phi(s_{t+1}) - Phi(s_t) and the plain sum does.
+
+`mate_delta` pays .011 for each move that a mate comes nearer, where `win_prob_delta` pays nothing: win probability is 1
+for all of them. A won position whose mate is not known counts as a mate in 8, and one beyond 38 moves as one in 38, so
+that finding a mate changes little and giving away the win costs more than any detour. The mate itself is n = 0.
+
+The default is `win_prob_delta+mate_delta`.
 
 A term of one's own is a function, given itself or as `module:name`: see `RewardTerm`. Terms are added up with weights,
 as a mapping or as text: `win_prob_delta+0.5*cp_delta`.
@@ -152,6 +159,7 @@ def paid_by(
 
 
 __all__ = [
+    "DEFAULT_REWARD",
     "ILLEGAL_REWARD",
     "MATE_SCORE_CP",
     "REWARDS",
@@ -165,7 +173,11 @@ __all__ = [
     "value",
 ]
 
+DEFAULT_REWARD = "win_prob_delta+mate_delta"
+"""Where engine scores are paid for and no term is named."""
+
 MATE_SCORE_CP = 10_000
+MAX_CP = 9_800  # chess_env.evaluators.MAX_CP, repeated like CHECKMATE: scores beyond it are mates
 ILLEGAL_REWARD = -1.0
 CHECKMATE = 1  # chess_env.rules.CHECKMATE, repeated so that this module stays NumPy only
 # NumPy compares with an array of one type in half the time of a number, and takes a type sooner than its class.
@@ -190,6 +202,8 @@ def _value_tables() -> dict[str, Float32]:
     win_prob = np.array([2.0 / (1.0 + math.exp(-0.00368208 * cp)) - 1.0 for cp in score_cp])
     tanh400 = np.array([math.tanh(cp / 400.0) for cp in score_cp])
     asinh400 = np.array([math.asinh(cp / 400.0) / math.asinh(25.0) for cp in score_cp])
+    mate_in = MATE_SCORE_CP - score_cp
+    mate = np.where(score_cp > MAX_CP, 0.011 * np.maximum(8.0 - mate_in, -30.0), 0.0)
     halves = {
         "win_prob": win_prob,
         "cp": np.minimum(score_cp, 2000.0) / 1000.0,
@@ -198,6 +212,7 @@ def _value_tables() -> dict[str, Float32]:
         "clip500": np.minimum(score_cp, 500.0) / 500.0,
         "tanh400": tanh400,
         "asinh400": asinh400,
+        "mate": mate,
     }
     return {transform: _odd_table(half) for transform, half in halves.items()}
 
@@ -342,7 +357,7 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
     """The reward function for a reward setting.
 
     Args:
-        reward: None (`win_prob_delta`; without an evaluator `outcome`), a term, a sum of terms as text
+        reward: None (`DEFAULT_REWARD`; without an evaluator `outcome`), a term, a sum of terms as text
             (`win_prob_delta+0.5*cp_delta`), or a mapping of term to weight. A term is a name in `REWARDS`,
             `module:name` or a function (`RewardTerm`).
         has_evaluator: False for evaluator "none"; then only `outcome` can be paid.
@@ -351,7 +366,7 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
         ValueError: Unknown term, empty mapping, non-finite weight, or a scored term without an evaluator.
     """
     if reward is None:
-        reward = "win_prob_delta" if has_evaluator else "outcome"
+        reward = DEFAULT_REWARD if has_evaluator else "outcome"
     weights: dict[str, float] = {}
     custom: dict[str, RewardTerm] = {}
     for term, weight in _weighted(reward).items():

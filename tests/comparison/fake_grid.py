@@ -50,7 +50,7 @@ class FakeGrid:
     curve: Callable[[str, TrainConfig], Curve]
     out: Path
     norms: Callable[[TrainConfig], float] = lambda config: 1.0
-    evaluator: Callable[[str], str] = lambda name: "builtin-v1"
+    evaluator: Callable[[str], str] = lambda name: "builtin-v2"
     breaks: frozenset[str] = frozenset()
     ran: list[str] = dataclasses.field(default_factory=list)
     arguments: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)

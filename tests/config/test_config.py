@@ -94,7 +94,7 @@ def test_the_command_line_reaches_every_nested_field() -> None:
     settings = given(train.make_parser(_config()), arguments, _config())
     config = changed(_config(), settings)
     assert config.algorithm == GRPO(group_size=4)
-    assert (config.env.evaluator, config.total_moves) == ("builtin", 9)
+    assert (config.env.evaluator, config.total_moves) == ("builtin-v2", 9)
 
 
 def test_every_field_has_a_help_text() -> None:

@@ -160,7 +160,9 @@ def test_rewards_of_the_probe_are_those_of_the_environment() -> None:
     probes = load_probe_set()
     legal = probes.legal_ids >= 0
     phi = value(probes.child_score_cp.astype(np.int64)).astype(np.float64)
-    delta, regret, outcome = (exact_rewards(probes, name) for name in (None, "regret", "outcome"))
+    delta, regret, outcome = (
+        exact_rewards(probes, name) for name in ("win_prob_delta", "regret", "outcome")
+    )
     np.testing.assert_allclose(delta[legal], phi[legal], atol=1e-6)
     best = np.where(legal, phi, -2.0).max(1, keepdims=True)
     np.testing.assert_allclose(regret[legal], (phi - best)[legal], atol=1e-6)

@@ -44,7 +44,8 @@ def test_the_sources_of_start_positions_keep_the_contract(spec: str) -> None:
     check_start_positions(spec)
 
 
-@pytest.mark.parametrize("transform", VALUE)
+# Progress to mate is part of a sum: alone it does not tell +500 from -500.
+@pytest.mark.parametrize("transform", [name for name in VALUE if name != "mate"])
 def test_the_deltas_keep_the_contract_of_a_reward_term(transform: str) -> None:
     check_reward_term(lambda after, before: value(after, transform) - value(before, transform))
 

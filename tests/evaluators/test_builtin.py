@@ -52,7 +52,7 @@ def words(*bitboards: int) -> tuple[np.uint64, ...]:
 
 
 def test_make_evaluator_builds_it_by_name():
-    evaluator = make_evaluator("builtin")
+    evaluator = make_evaluator("builtin-v1")
     assert evaluator.id == "builtin-v1"
     assert isinstance(evaluator, Evaluator)
 

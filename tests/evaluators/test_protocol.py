@@ -140,10 +140,10 @@ def test_a_missing_engine_is_an_error_only_when_it_was_asked_for(
         UserWarning,
         match=r"No Stockfish found: the built-in evaluator scores \(see chess-lab check\)",
     ):
-        assert make_evaluator("auto").id == "builtin-v1"
+        assert make_evaluator("auto").id == "builtin-v2"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert make_evaluator("auto").id == "builtin-v1", "said once"
+        assert make_evaluator("auto").id == "builtin-v2", "said once"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_path_with_separators_is_understood(folder: str, form: str) -> None:
 @pytest.mark.stockfish
 def test_a_name_makes_the_evaluator_it_describes(tmp_path: Path) -> None:
     with make_evaluator("stockfish:nodes=50,pure=False", num_engines=1) as evaluator:  # type: ignore[attr-defined]
-        assert evaluator.id.endswith(";nodes=50;fast;v1")
+        assert evaluator.id.endswith(";nodes=50;fast;builtin=0.4;v2")
     with make_evaluator("auto", num_engines=1, cache=tmp_path / "s.sqlite") as evaluator:  # type: ignore[attr-defined]
         assert evaluator.id.startswith("stockfish") and (tmp_path / "s.sqlite").exists()
 

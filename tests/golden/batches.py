@@ -55,7 +55,10 @@ def spread_policy() -> PolicyNet:
 
 def make_vec(num_envs: int) -> ChessSelfPlayVectorEnv:
     return ChessSelfPlayVectorEnv(
-        num_envs=num_envs, evaluator="builtin", start_positions=RandomPlies(8, 40)
+        num_envs=num_envs,
+        evaluator="builtin-v1",
+        reward="win_prob_delta",
+        start_positions=RandomPlies(8, 40),
     )
 
 

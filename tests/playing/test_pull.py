@@ -92,7 +92,7 @@ def test_no_small_change_of_the_optimum_gains_anything(
     share = {move.uci: move.optimum or 0.0 for move in found.moves}
     assert sum(share.values()) == pytest.approx(1.0)
     reward = {
-        move.uci: float(value(np.array([move.score_cp], np.int64))[0]) for move in found.moves
+        move.uci: float(value(move.score_cp) + value(move.score_cp, "mate")) for move in found.moves
     }
     # d/d pi of E R - beta KL + c H, with the coefficients of the checkpoint: the same for every move.
     c, b = bonus / 10, beta / 10

@@ -15,13 +15,16 @@ from chess_env.positions.heldout import load_heldout
         ("stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=8;pure;v1", "Stockfish 15.1, depth 8"),
         ("stockfish-17;net=a+b;Hash=1;Threads=1;nodes=1000;pure;v1", "Stockfish 17, 1,000 nodes"),
         ("stockfish-15.1;net=x;Hash=1;Threads=1;nodes=1;pure;v2", "Stockfish 15.1, 1 node"),
-        ("stockfish-15.1;net=x;Hash=1;Threads=1;depth=4;pure;v2;three-men-v1", "Stockfish 15.1, depth 4"),
+        (
+            "stockfish-15.1;net=x;Hash=1;Threads=1;depth=4;pure;builtin=0.4;v2",
+            "Stockfish 15.1, depth 4 and the built-in evaluator",
+        ),
         (
             "stockfish-15.1;net=x;Hash=1;Threads=1;depth=4;fast;v1",
             "Stockfish 15.1, depth 4, not cleared between positions",
         ),
         ("builtin-v1", "the built-in evaluator (v1)"),
-        ("builtin-v2;three-men-v1", "the built-in evaluator (v2)"),
+        ("builtin-v2", "the built-in evaluator (v2)"),
         ("my-net;depth=4", "my-net;depth=4"),
         ("stockfish-of-mine", "stockfish-of-mine"),
         ("", ""),

@@ -38,8 +38,8 @@ def test_clipped_transforms_have_their_documented_units() -> None:
     np.testing.assert_array_equal(value(scores_cp, "clip500"), np.float32([-1, -1, 0.5, 1, 1]))
 
 
-@pytest.mark.parametrize("transform", VALUE)
-def test_every_transform_is_odd_and_rises_with_the_score(transform: str) -> None:
+@pytest.mark.parametrize("transform", [name for name in VALUE if name != "mate"])
+def test_every_transform_but_that_of_mates_is_odd_and_rises_with_the_score(transform: str) -> None:
     table = VALUE[transform]
     assert table.shape == (20_001,) and table.dtype == np.float32
     np.testing.assert_array_equal(table, -table[::-1])
@@ -54,6 +54,27 @@ def test_asinh_never_saturates_and_a_mate_is_worth_more_than_any_material() -> N
     # A queen more counts where win probability has long stopped to pay.
     assert value(5_900, "asinh400") - value(5_000, "asinh400") > 0.03
     assert value(5_900) - value(5_000) < 1e-6
+
+
+def test_each_move_nearer_to_mate_is_paid_alike_and_other_scores_are_not() -> None:
+    """.011 (8 - n) for mate in n; a mate beyond 38 moves counts as one in 38."""
+    table = VALUE["mate"]
+    np.testing.assert_array_equal(table, -table[::-1])
+    mates = value(np.array([10_000, 9_999, 9_997, 9_992, 9_990, 9_972, 9_962, 9_810]), "mate")
+    wanted = [0.088, 0.077, 0.055, 0, -0.022, -0.22, -0.33, -0.33]
+    np.testing.assert_allclose(mates, wanted, atol=1e-7)
+    np.testing.assert_array_equal(value(np.arange(-9_800, 9_801), "mate"), 0)
+
+
+def test_a_win_is_paid_for_each_move_of_progress_and_the_best_defence_pays_nothing() -> None:
+    reward = make_reward("win_prob_delta+mate_delta", has_evaluator=True)
+    going = np.zeros(4, np.int8)
+    before_cp = np.array([9_990, 9_990, 9_990, -9_990])  # mate in 10, three times; mated in 10
+    after_cp = np.array([-9_991, -9_990, -9_000, 9_990])
+    total, _ = reward(going, False, before_cp, after_cp)
+    np.testing.assert_allclose(total, [0.011, 0, 0.022, 0], atol=1e-6)
+    lost, _ = reward(going[:1], False, before_cp[:1], np.array([0]))  # the queen is gone
+    assert lost[0] < -0.97
 
 
 def test_a_delta_is_minus_the_next_value_minus_this_value_in_self_play() -> None:
@@ -132,7 +153,7 @@ def test_ended_games_score_minus_10000_for_the_mated_side_and_0_for_draws() -> N
 
 
 def test_the_default_reward_depends_on_whether_there_is_an_evaluator() -> None:
-    assert make_reward(None, has_evaluator=True).names == ("win_prob_delta",)
+    assert make_reward(None, has_evaluator=True).names == ("win_prob_delta", "mate_delta")
     assert make_reward(None, has_evaluator=False).names == ("outcome",)
 
 

@@ -43,7 +43,7 @@ def test_an_engine_that_is_killed_changes_no_score_of_a_rollout() -> None:
 
 def replace_an_engine(told: int) -> None:
     """Writes to `told` which engine was started for one that was killed, and waits."""
-    env = make(evaluator="stockfish:depth=1", num_engines=2, num_envs=8)
+    env = make(evaluator="stockfish-v1:depth=1", num_engines=2, num_envs=8)
     _, info = env.reset(seed=0)
     pool = env.evaluator.inner._pool if hasattr(env.evaluator, "inner") else env.evaluator._pool
     before = pool.pids()

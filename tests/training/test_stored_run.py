@@ -64,6 +64,7 @@ def test_the_stored_run_goes_on_from_python_and_says_each_default_at_most_once(
     result = train(config(stored, UPDATES + 1), resume=True, display=display)
     assert result.updates == UPDATES + 1
     assert sum("older version" in each for each in display.messages) <= 2
+    assert result.evaluator == "builtin-v1", "it is rewarded as it began"
 
 
 def test_the_stored_run_is_read_by_report_diagnose_and_whoever_plays_its_policy(

@@ -72,7 +72,7 @@ def test_the_command_that_a_refusal_prints_runs_it(stranger: Stranger, setting: 
 
 
 def test_the_same_name_on_the_command_line_needs_no_trust(stranger: Stranger) -> None:
-    evaluator = stranger.says("env.evaluator", "stockfish:path=PROGRAM")
+    evaluator = stranger.says("env.evaluator", "stockfish-v2:path=PROGRAM").replace("-v2", "")
     chess_lab("train", "--resume", stranger.folder, "--env.evaluator", evaluator)
     assert stranger.got_in
 
