@@ -39,6 +39,7 @@ def killed_when(run_dir: Path, arguments: list[str], ready: Callable[[], bool]) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_heldout")  # as in the process
 def test_a_run_killed_while_labelling_and_while_learning_ends_as_one_that_was_not(
     tmp_path: Path,
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_command_that_is_killed_takes_its_processes_with_it(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("whole_heldout")  # as in the processes
 def test_torchrun_begins_again_after_a_kill_and_comes_to_the_same(tmp_path: Path) -> None:
     budget = ["--total-moves", str(20 * 16 * 4 * 8)]
     straight, run_dir, log = tmp_path / "straight", tmp_path / "run", tmp_path / "log"

@@ -81,7 +81,7 @@ def test_a_state_of_another_number_of_parameters_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["move_net", "resnet", "transformer"])
+@pytest.mark.parametrize("network", ["move_net", "transformer"])
 def test_training_on_a_cpu_does_not_import_the_compiler(network: str, tmp_path: object) -> None:
     lines = (
         "import sys; from algorithms import cli; "
