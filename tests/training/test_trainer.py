@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +50,11 @@ def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path
     low, high = result.percent_of_start_interval
     assert low <= result.percent_of_start <= high
     assert config_file.load(run_dir / "config.json") == config.settled()
-    assert (run_dir / "environment.json").exists()
+    recorded = json.loads((run_dir / "environment.json").read_text())["git"] or {"commit": ""}
+    head = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True
+    ).stdout
+    assert recorded["commit"] == head.strip()  # "" outside a clone
     rows = read_metrics(run_dir)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
     for row in rows:
