@@ -12,6 +12,6 @@ COMMANDS = {
     "board": "play in the browser, and see what a policy makes of a position",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "eval": "measure a policy's strength in games against a ladder of opponents",
-    "check": "say what is installed and how to fix what is missing",
+    "check": "say what is installed, or how an evaluator pays obvious moves",
     "completion": "print a script that completes commands, names and flags in a shell",
 }

@@ -1,4 +1,4 @@
-"""`chess-lab check`: what is installed, and how to install what is missing."""
+"""`chess-lab check`: what is installed, and how to install what is missing; how an evaluator pays obvious moves."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.parser import Parser
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_json, write_json
 from algorithms.core.checks import message_lines
+from algorithms.run_folder.terminal import complain
 
 EXAMPLES = (
     "chess-lab check",
     "chess-lab check --json check.json",
+    "chess-lab check --evaluator builtin",
 )
 
 
@@ -39,8 +41,18 @@ class Check:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0 if training can run, otherwise 1; prints what is installed and what to do."""
-    options = make_parser().parse_args(list(arguments))
+    """Exit code: 0 if training can run, or the evaluator was judged, otherwise 1; prints what was found."""
+    parser = make_parser()
+    options = parser.parse_args(list(arguments))
+    if options.evaluator is not None:
+        return _judge_evaluator(options)
+    for flag, value in (("--reward", options.reward), ("--positions", options.positions)):
+        if value is not None:
+            parser.error(f"{flag} is about an evaluator: add --evaluator NAME")
+    return _check_installation(options.json)
+
+
+def _check_installation(json_path: Path | None) -> int:
     version = ".".join(map(str, sys.version_info[:3]))
     checks = [
         Check("python", "ok", version, values={"version": version}),
@@ -62,18 +74,54 @@ def run(arguments: Sequence[str]) -> int:
     print(
         "ready: chess-lab train grpo" if usable else "not usable yet: see the lines marked MISSING"
     )
-    write_json(
-        options.json, {"usable": usable, "findings": [dataclasses.asdict(f) for f in checks]}
-    )
+    write_json(json_path, {"usable": usable, "findings": [dataclasses.asdict(f) for f in checks]})
     return 0 if usable else 1
+
+
+def _judge_evaluator(options: argparse.Namespace) -> int:
+    """Exit code 0, however the moves are paid; 1 where the evaluator could not be asked."""
+    from algorithms.commands.obvious_report import report
+
+    try_json(options.json)
+    try:
+        lines, values = report(options.evaluator, options.reward, options.positions)
+    except (ValueError, RuntimeError, OSError) as error:
+        complain("chess-lab check", error)
+        return 1
+    # Written before it is printed: the reader of the output may be gone.
+    write_json(options.json, values)
+    print("\n".join(lines))
+    return 0
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of its options."""
     parser = Parser(
-        prog="chess-lab check", description="What is installed, and how to fix what is missing."
+        prog="chess-lab check",
+        description="What is installed, and how to fix what is missing. With --evaluator only this: does the "
+        "environment pay the right move most in positions whose right and wrong moves are proven?",
+        epilog="A position is paid right where the best paid right move gets at least .01 more than every "
+        "wrong move. The exit code is 0 however many are.",
     )
-    parser.add_argument("--json", type=Path, help="also write the findings to this file")
+    add = parser.add_argument
+    add(
+        "--evaluator",
+        metavar="NAME",
+        help="judge this evaluator's rewards on the set of obvious moves: builtin, stockfish:depth=4, ...",
+    )
+    add(
+        "--reward",
+        metavar="SUM",
+        help="with --evaluator: a sum of reward terms, such as win_prob_delta+0.5*cp_delta "
+        "(default: the environment's)",
+    )
+    add(
+        "--positions",
+        type=Path,
+        metavar="FILE",
+        help="with --evaluator: another set, from `python -m chess_env.positions.obvious_build`",
+    )
+    add("--json", type=Path, help="also write the findings to this file")
     return parser
 
 

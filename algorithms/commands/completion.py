@@ -48,6 +48,7 @@ def whole_parser() -> argparse.ArgumentParser:
     from algorithms.collapse.cause import ARCHITECTURES, SIZE_NAMES
     from algorithms.config.names import NAMES, named_run
     from algorithms.networks.build import shipped_names
+    from chess_env.rewards.rewards import REWARDS
 
     choices: Choices = {
         "train NAME": NAMES,
@@ -58,6 +59,8 @@ def whole_parser() -> argparse.ArgumentParser:
         "causes NAME": (*CAUSES, *COMPOSITES),
         "causes --network": tuple(ARCHITECTURES),
         "causes --size": SIZE_NAMES,
+        "check --evaluator": ("auto", "builtin", "stockfish"),
+        "check --reward": REWARDS,
         "train --preset": ("strong",),
     }
     parser = argparse.ArgumentParser("chess-lab")

@@ -1,1 +1,1 @@
-"""Start positions: specs and sources, openings, phases, files; and the held-out table, from which no source starts."""
+"""Start positions: specs, sources, openings, phases, files; the held-out table, where none starts; obvious moves."""

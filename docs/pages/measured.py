@@ -61,6 +61,28 @@ def rows_made_by(name: str, *command: str) -> str:
     return f"{rows(name)}\n\n{made_by(name, *command)}"
 
 
+def obvious_moves() -> str:
+    """How each evaluator pays each kind of obvious move, by `benchmarks.obvious_moves`."""
+    record = result("obvious_moves")
+    rows, cases = record["rows"], record["settings"]["cases"]
+    of = {(row["kind"], row["case"]): row for row in rows}
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    header = ["kind", "positions"]
+    for case, made in cases.items():
+        header += [f"`{case}`, `{made['reward']}`", "best right, best wrong"]
+    lines = []
+    for kind in kinds:
+        line = [f"`{kind}`" if kind != "all" else "all", of[kind, next(iter(cases))]["positions"]]
+        for case in cases:
+            row = of[kind, case]
+            line += [
+                f"{row['paid_right']:.0%}",
+                f"{row['mean_right']:+.3f}, {row['mean_wrong']:+.3f}",
+            ]
+        lines.append(line)
+    return f"{table(header, lines)}\n\n{made_by('obvious_moves', 'obvious_moves')}"
+
+
 def gpu_stages() -> str:
     """Where the time of an update goes, by `benchmarks.gpu`."""
     lines = []
