@@ -14,7 +14,7 @@ term                 range       meaning
 `clip500_delta`      [-2, 2]     change of clip(cp, +-500) / 500
 `tanh400_delta`      [-2, 2]     change of tanh(cp / 400)
 `asinh400_delta`     [-2, 2]     change of asinh(cp / 400) / asinh(25): it never saturates, up to mate
-`mate_delta`         [-.66, .66] change of .011 (8 - n) for a mate in n moves, of 0 for scores of no mate: see below
+`mate_delta`         [-.66,.66]  change of .011 (8 - n) for a mate in n moves, of 0 for scores of no mate: see below
 `regret`             [-2, 0]     Phi (win probability) of the move played minus that of the best move; 0 is a best move
 `outcome`            {-1, 0, 1}  1 for giving mate, -1 for being mated (opponent mode only), 0 for draws and all else
 ===================  ==========  =======================================================================================
