@@ -122,7 +122,7 @@ def test_a_rebuild_by_another_judge_is_refused_and_leaves_the_old_set(tmp_path: 
 @pytest.mark.slow
 def test_a_rebuild_gives_the_committed_set_again(tmp_path: Path) -> None:
     path = tmp_path / "probes.npz"
-    rebuild(path, evaluator_name="stockfish:depth=8")
+    rebuild(path, evaluator_name="stockfish-v1:depth=8")
     assert read_probe_set(path).sha256 == load_probe_set().sha256
 
 

@@ -118,7 +118,7 @@ def test_stockfish_agrees_with_the_table() -> None:
     table = load_heldout()
     chosen = np.random.default_rng(0).choice(len(table), 12, replace=False)
     families = [children(table.positions[index])[0] for index in chosen]
-    evaluator = make_evaluator("stockfish:depth=8", num_engines=1)
+    evaluator = make_evaluator("stockfish-v1:depth=8", num_engines=1)
     try:
         scores_cp = -evaluator.evaluate(np.concatenate(families))
     finally:
