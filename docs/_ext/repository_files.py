@@ -8,14 +8,7 @@ from pathlib import Path
 PAGES = {"README.md": "index", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changelog"}
 """Files of the repository's root -> pages that hold their text."""
 
-LEXERS = {
-    ".json": "json",
-    ".py": "python",
-    ".md": "markdown",
-    ".toml": "toml",
-    "": "text",
-    ".txt": "text",
-}
+LEXERS = {".py": "python", ".md": "markdown", ".toml": "toml", "": "text", ".txt": "text"}
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
