@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,3 +83,15 @@ def test_every_field_of_a_public_dataclass_is_named_in_its_docstring() -> None:
         if not re.search(rf"\b{field}\b", text)
     ]
     assert missing == []
+
+
+def test_files_outside_of_docs_that_pages_link_to_can_be_shown() -> None:
+    """The build of the site ends at one that it cannot show, after ten minutes."""
+    path = ROOT / "docs" / "_ext" / "repository_files.py"
+    spec = importlib.util.spec_from_file_location("repository_files", path)
+    assert spec is not None and spec.loader is not None
+    files = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(files)
+    outside = files.outside(ROOT / "docs")
+    assert ROOT / "examples" / "compare_algorithms.py" in outside
+    assert not [each for each in outside if each.is_file() and each.suffix not in files.LEXERS]
