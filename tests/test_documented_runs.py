@@ -199,7 +199,7 @@ def small(words: tuple[str, ...]) -> list[str]:
     kept = list(words)
     if "--games" in kept:
         del kept[kept.index("--games") : kept.index("--games") + 2]
-    if kept[0] == "eval" and "--positions" not in kept:
+    if kept[0] == "eval" and not {"--positions", "--endings"} & {*kept}:
         kept += ["--games", "2"] + ([] if "--opponents" in kept else ["--opponents", "random"])
     return kept
 
