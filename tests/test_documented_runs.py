@@ -56,6 +56,8 @@ ELSEWHERE = {
     "games.pgn.zst": "tests/pretraining",
     "my_algorithm": "tests/test_extending_page.py",
     "ray:": "needs a cluster: tests/evaluators/cluster",
+    "--endings": "tests/commands/test_eval_endings.py",
+    "FILE": "is of the reader's own",
 }
 """What of a line is run by other tests, or cannot be run here."""
 
@@ -63,7 +65,7 @@ ELSEWHERE = {
 def words_of(line: str) -> list[str]:
     """The arguments of a command line, without what is the shell's."""
     given = shlex.split(re.split(r"[<>]|  +(?=\S*$)", line)[0])[1:]
-    name = {"NAME": "grpo" if given[0] == "train" else "kl_trap"}
+    name = {"NAME": {"train": "grpo", "check": "builtin"}.get(given[0], "kl_trap")}
     return [(PLACES | name).get(word, word) for word in given]
 
 
