@@ -46,6 +46,7 @@ class Forks:
             [*launcher(), sys.executable, "-P", "-m", "tests.forks"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
             env={"OMP_WAIT_POLICY": "PASSIVE", **environment_of_runs()},
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # `nohup` ignores it
         )  # fmt: skip
 
     def begin(self, arguments: Sequence[str], log: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from algorithms.board import server
 from algorithms.commands import board as command
-from tests.commands.lab import ENV, chess_lab
+from tests.commands.lab import ENV, chess_lab, usual_signals
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,8 +31,9 @@ def board_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]
     """The process, and the address that it says."""
     line = [sys.executable, "-m", "algorithms.cli", "board", "--no-browser", *arguments]
     process = subprocess.Popen(
-        line, cwd=ROOT, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        line, cwd=ROOT, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=usual_signals,
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         said = process.stdout.readline()

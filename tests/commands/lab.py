@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,12 @@ from algorithms import cli
 _BIN = Path(sys.executable).parent
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}"}
 """For `chess-lab` in a process of its own: PATH knows the command, as in an activated environment."""
+
+
+def usual_signals() -> None:
+    """For `preexec_fn`: a shell ignores Ctrl-C in the background, and `nohup` the end of the terminal."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Answer(NamedTuple):

@@ -16,7 +16,7 @@ import pytest
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.stopping import raise_outside_imports, stop_on_signal
-from tests.commands.lab import ENV
+from tests.commands.lab import ENV, usual_signals
 from tests.forks import Forks
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
@@ -99,6 +99,7 @@ def test_a_run_whose_terminal_is_closed_writes_a_checkpoint(tmp_path: Path) -> N
     process = subprocess.Popen(
         [sys.executable, "-c", code, *LONG, *BUILTIN, "--run-dir", str(run_dir)],
         cwd=ROOT, env=ENV, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        preexec_fn=usual_signals,
     )  # fmt: skip
     os.close(terminal)
     metrics = run_dir / "metrics.jsonl"
