@@ -28,6 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import MATE_SCORE, StockfishEvaluator
+from chess_env.evaluators.endgame_tables import (
+    NO_POSITION,
+    QUEEN,
+    ROOK,
+    STRONGER,
+    exact_scores,
+    find_three_men,
+    tables,
+)
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.positions.obvious_candidates import (
     Candidate,
@@ -39,13 +48,7 @@ from chess_env.positions.obvious_candidates import (
     to_and_fro,
 )
 from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, read_obvious
-from chess_env.positions.obvious_proofs import (
-    MEN,
-    NO_MATE,
-    flat_index,
-    mate_table,
-    mating_moves,
-)
+from chess_env.positions.obvious_proofs import mating_moves
 from chess_env.positions.obvious_search import Judge, Question
 from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import (
@@ -277,11 +280,12 @@ class Builder:
 
     def _progress(self, man: str) -> Iterator[Found]:
         """Positions of a table, every distance to mate from 2 moves on as often."""
-        table = mate_table(man).stronger
-        longest = (int(table[table < NO_MATE].max()) + 1) // 2
+        # By the squares of both kings and of the man, in this order: as the committed set was drawn.
+        table = tables()[{"Q": QUEEN, "R": ROOK}[man], STRONGER].transpose(0, 2, 1)
+        longest = int(table[table != NO_POSITION].max()) - 1
         while True:
             for num_moves in self._rng.permutation(np.arange(2, longest + 1)).tolist():
-                own, other, square = self._rng.choice(np.argwhere(table == 2 * num_moves - 1))
+                own, other, square = self._rng.choice(np.argwhere(table == num_moves + 1))
                 board = chess.Board(None)
                 board.set_piece_at(int(own), chess.Piece(chess.KING, chess.WHITE))
                 board.set_piece_at(int(other), chess.Piece(chess.KING, chess.BLACK))
@@ -289,12 +293,11 @@ class Builder:
                 yield by_table(board if self._rng.integers(2) else board.mirror())
 
     def _queening_three_men(self) -> Iterator[Found]:
-        table = mate_table("P").stronger.reshape(-1)
         while True:
             board = drawn_men(self._rng, [chess.PAWN], [])
             if board is None or not _queen_promotions(board):
                 continue
-            if table[flat_index(pack_board(board)[None], "P")[0]] < NO_MATE:
+            if exact_scores(pack_board(board)[None])[0] > 0:
                 found = by_table(board)
                 if all(move.promotion == chess.QUEEN for move in found.right):
                     yield found
@@ -378,19 +381,18 @@ class Builder:
 def by_table(board: chess.Board) -> Found:
     """What the table says of a won position with three men, the side with the man to move."""
     moves = [action_to_move(int(action), board) for action in legal_actions(board)]
-    plies = np.full(len(moves), NO_MATE)
-    for i, after in enumerate(children(pack_board(board))[0]):
-        for left in MEN:  # after a promotion to a lesser piece it is none of them
-            if after[MEN[left]]:
-                plies[i] = mate_table(left).weaker.reshape(-1)[flat_index(after[None], left)[0]]
-    right = plies == plies.min()
-    next_best = int(plies[~right].min(initial=NO_MATE))
-    other = "is a draw" if next_best == NO_MATE else f"mates in {next_best // 2 + 1}"
+    after = children(pack_board(board))[0]
+    known = find_three_men(after)  # after a promotion to a lesser man it is a draw
+    scores = np.zeros(len(moves), np.int32)
+    scores[known] = -exact_scores(after[known])
+    right = scores == scores.max()
+    next_best = int(scores[~right].max(initial=0))
+    other = f"mates in {MATE_SCORE - next_best + 1}" if next_best else "is a draw"
     return Found(
         Candidate(board, "drawn endings"),
         [move for move, is_right in zip(moves, right, strict=True) if is_right],
         [move for move, is_right in zip(moves, right, strict=True) if not is_right],
-        f"table: mate in {int(plies.min()) // 2 + 1}, the best other move {other}",
+        f"table: mate in {MATE_SCORE - int(scores.max()) + 1}, the best other move {other}",
     )
 
 
