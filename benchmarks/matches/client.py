@@ -64,19 +64,17 @@ def in_the_arena(policy: Any, engine: Any, pairs: int, seed: int) -> Games:
     return [(game.points, game.ending, len(game.actions)) for game in match.games]
 
 
-def ending_of(board: chess.Board, plies: int) -> str | None:
-    """How the game ended, by python-chess; None where it goes on."""
+def ending_of(board: chess.Board) -> str | None:
+    """The name of the rule that has ended the game, by python-chess; None where it goes on."""
     if board.is_checkmate():
         return "checkmate"
     if board.is_stalemate():
         return "stalemate"
     if board.is_insufficient_material():
         return "insufficient_material"
-    if board.halfmove_clock >= 100:
+    if board.is_fifty_moves():
         return "fifty_moves"
-    if board.is_repetition(3):
-        return "threefold_repetition"
-    return "ply_limit" if plies >= MATCH_PLIES else None
+    return "threefold_repetition" if board.is_repetition(3) else None
 
 
 def under_the_client(
@@ -90,9 +88,9 @@ def under_the_client(
         for opening in draw_openings(make_start_positions(OPENINGS), seed, pairs):
             for policy_opens in (True, False):
                 root = to_fen(opening)
-                board, game, ending = chess.Board(root), object(), None
+                board, game = chess.Board(root), object()
                 policy_is_white = board.turn == policy_opens
-                while (ending := ending_of(board, len(board.move_stack))) is None:
+                while ending_of(board) is None and len(board.move_stack) < MATCH_PLIES:
                     if board.turn == policy_is_white:
                         position = reached(root, [move.uci() for move in board.move_stack])
                         seen = seen_by(policy, position, 1.0)
@@ -101,6 +99,7 @@ def under_the_client(
                     played = engine.play(board, limit, game=object() if clear_each_move else game)
                     assert played.move is not None
                     board.push(played.move)
+                ending = ending_of(board) or "ply_limit"
                 won = board.turn != policy_is_white  # the side to move is mated
                 points = float(won) if ending == "checkmate" else 0.5
                 found.append((points, ending, len(board.move_stack)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import chess
 
+from benchmarks.matches.client import ending_of
 from chess_env.matches.match_result import Game
 from chess_env.moves import action_to_move
 from chess_env.rules.fen import to_fen
@@ -22,20 +23,6 @@ def lead_cp(board: chess.Board, color: chess.Color) -> int:
         value * (len(board.pieces(kind, color)) - len(board.pieces(kind, not color)))
         for kind, value in VALUES_CP.items()
     )
-
-
-def ending_of(board: chess.Board) -> str | None:
-    if board.is_checkmate():
-        return "checkmate"
-    if board.is_stalemate():
-        return "stalemate"
-    if board.is_insufficient_material():
-        return "insufficient_material"
-    if board.is_fifty_moves():
-        return "fifty_moves"
-    if board.is_repetition(3):
-        return "threefold_repetition"
-    return None
 
 
 def replay(game: Game, max_plies: int) -> tuple[str, float, int, int, int]:

@@ -8,12 +8,12 @@ import chess
 import numpy as np
 import pytest
 
+from benchmarks.matches.client import ending_of
 from chess_env.games.players import FunctionPlayer, RandomPlayer, make_player
 from chess_env.matches.won_endings import play_ending
 from chess_env.moves import action_to_move
 from chess_env.positions.endings import WonPositions, draw_endings
 from chess_env.rules.fen import pack_fens
-from tests.env.replay import ending_of
 
 # White mates in one; Black to move is White's pattern with colours swapped.
 MATES = ("7k/8/6K1/8/8/8/8/1Q6 w - - 0 1", "1q6/8/8/8/8/6k1/8/7K b - - 0 1")
