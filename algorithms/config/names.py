@@ -37,7 +37,7 @@ _WHOLE_GAMES: dict[str, Any] = {
     "checkpoint_interval_updates": 200,
 }
 _WHOLE_GAMES_ENV = EnvConfig(
-    evaluator="builtin",
+    evaluator="builtin-v1",
     reward="asinh400_delta+outcome",
     start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
     max_plies=16,
