@@ -1,12 +1,15 @@
 """How far rewards by an evaluator agree with rewards by a deep search.
 
-    python -m benchmarks.scores.agreement --json benchmarks/results/score_agreement.json
+    python -m benchmarks.scores.agreement benchmarks/data/judged_0.json benchmarks/data/judged_1.json \
+        --json benchmarks/results/score_agreement.json
 
-The judge's scale is fixed: win probability, and win probability with progress towards mate. For each source of
-`judged_positions`: the correlation of the rewards of a position's moves after their mean is taken away, over all
-positions, with the difference from the first contestant and its 95 % interval (bootstrap over positions); the share
-of positions in which a best move of the evaluator is a best move of the judge; the noise, which is how far the reward
-of a move moves when the engine searches one ply deeper (standard deviation).
+The judge's scale is fixed: win probability, and win probability with progress towards mate. For each file and source of
+`judged_positions`, and for the decided positions, in which the judge sees 500 centipawns or more for a side:
+
+- the correlation of the rewards of a position's moves after their mean is taken away, with the difference from the
+  first contestant and its 95 % interval (bootstrap over positions);
+- the share of positions in which a best move of the evaluator is a best move of the judge;
+- the noise, which is how far the reward of a move moves when the engine searches one ply deeper (standard deviation).
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ Values = list[NDArray[np.float64]]
 CONTESTANTS = (
     ("stockfish-v1:depth=4", "win_prob_delta"),
     ("stockfish-v2:depth=4", "win_prob_delta+mate_delta"),
+    ("stockfish-v1:nodes=1", "win_prob_delta"),
     ("stockfish-v1:depth=8", "win_prob_delta"),
     ("stockfish-v2:depth=8", "win_prob_delta+mate_delta"),
     ("builtin-v1", "win_prob_delta"),
@@ -42,7 +46,7 @@ DEEPER = {
     "stockfish-v2:depth=4": "stockfish-v2:depth=5",
 }
 SCALES = {"win probability": ("win_prob",), "and progress to mate": ("win_prob", "mate")}
-DECIDED = ("few_men", "some_men", "many_men")
+DECIDED_CP = 500
 
 
 def fens_after(row: dict[str, Any]) -> list[str]:
@@ -90,23 +94,22 @@ def best_shared(paid: Values, wanted: Values, chosen: NDArray[np.int64]) -> floa
     return float(np.mean(shares))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("positions", type=Path, nargs="+", help="files of judged_positions")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    records = [json.loads(path.read_text()) for path in options.positions]
-    rows: Rows = [row for record in records for row in record["positions"]]
+def groups_of(rows: Rows) -> dict[str, NDArray[np.int64]]:
+    """The numbers of the positions of each source, of the decided ones and of all."""
     sources = np.array([row["source"] for row in rows])
-    groups = {name: np.flatnonzero(sources == name) for name in dict.fromkeys(sources.tolist())}
-    groups["decided"] = np.flatnonzero(np.isin(sources, DECIDED))
+    found = {name: np.flatnonzero(sources == name) for name in dict.fromkeys(sources.tolist())}
+    decided = np.array([abs(row["score_cp"]) >= DECIDED_CP for row in rows])
+    return found | {"decided": np.flatnonzero(decided), "all": np.arange(len(rows))}
+
+
+def agreement(rows: Rows) -> list[dict[str, Any]]:
+    """A row for each contestant and group of positions."""
     paid = {name: rewards(rows, *name) for name in CONTESTANTS}
     rng = np.random.default_rng(0)
     table = []
     for name in CONTESTANTS:
-        reward = name[1]
-        deeper = rewards(rows, DEEPER[name[0]], reward) if name[0] in DEEPER else None
-        for group, chosen in groups.items():
+        deeper = rewards(rows, DEEPER[name[0]], name[1]) if name[0] in DEEPER else None
+        for group, chosen in groups_of(rows).items():
             row: dict[str, Any] = {"evaluator": name[0], "positions": group, "n": len(chosen)}
             for scale, transforms in SCALES.items():
                 wanted = judged(rows, transforms)
@@ -125,10 +128,23 @@ def main() -> None:
                 moved = np.concatenate([deeper[i] - paid[name][i] for i in chosen])
                 row["noise"] = f"{moved.std():.3f}"
             table.append(row)
-    print_table(table)
-    judges = [record["judge"] for record in records]
-    seeds = [record["seed"] for record in records]
-    save(options.json, "score_agreement", table, judges=judges, seeds=seeds)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("positions", type=Path, nargs="+", help="files of judged_positions")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    table, judges = [], {}
+    for path in options.positions:
+        record = json.loads(path.read_text())
+        found = agreement(record["positions"])
+        print(f"{path.stem}, {record['judge']}")
+        print_table(found)
+        table += [{"table": path.stem, **row} for row in found]
+        judges[path.stem] = record["judge"]
+    save(options.json, "score_agreement", table, judges=judges)
 
 
 if __name__ == "__main__":
