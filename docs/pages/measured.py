@@ -61,6 +61,25 @@ def rows_made_by(name: str, *command: str) -> str:
     return f"{rows(name)}\n\n{made_by(name, *command)}"
 
 
+def agreement(positions: str, *evaluators: str) -> str:
+    """How far the rewards of some evaluators agree with a deep search, by `benchmarks.scores.agreement`.
+
+    Args:
+        positions: the file of judged positions, without its ending.
+        evaluators: that are shown.
+    """
+    header = ["evaluator", "positions", "n", "correlation", "difference", "best move", "noise"]
+    lines = [
+        [
+            f"`{row['evaluator']}`", row["positions"], row["n"], f"{row['win probability']:.3f}",
+            row["win probability, difference"], f"{row['best move shared']:.2f}", row["noise"],
+        ]
+        for row in result("score_agreement")["rows"]
+        if row["table"] == positions and row["evaluator"] in evaluators
+    ]  # fmt: skip
+    return table(header, lines)
+
+
 def obvious_moves() -> str:
     """How each evaluator pays each kind of obvious move, by `benchmarks.obvious_moves`."""
     record = result("obvious_moves")
