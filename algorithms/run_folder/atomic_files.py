@@ -26,8 +26,8 @@ CHECKSUM = "sha256"
 PARTIAL = "partial-"
 """How the name of a checkpoint or link begins that is being made or removed."""
 
-WANDB_RUN = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
-"""The name of a folder of W&B's: when it was made, in local time, and the id of the run."""
+WANDB_RUN = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-.+")
+"""The name of a folder of W&B's: when it was made, in local time; the id of the run follows."""
 _WANDB_LOG = (
     "debug-core.log"  # W&B's own link out of each of its folders; it writes nothing through that
 )
