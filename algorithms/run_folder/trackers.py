@@ -224,7 +224,9 @@ def _wandb_id(run_dir: Path) -> str | None:
 
 def _wandb_ids(run_dir: Path) -> list[str]:
     # A folder's name ends in a number behind the id where two were made in the same second.
-    found = [(WANDB_RUN.fullmatch(p.parent.name), p.stem) for p in run_dir.glob("*wandb/*/run-*.wandb")]
+    found = [
+        (WANDB_RUN.fullmatch(p.parent.name), p.stem) for p in run_dir.glob("*wandb/*/run-*.wandb")
+    ]
     return [stem.removeprefix("run-") for _, stem in sorted((m[1], s) for m, s in found if m)]
 
 

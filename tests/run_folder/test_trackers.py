@@ -48,7 +48,8 @@ def at_wandb(run_dir: Path, rows: int) -> list[list[int]]:
     until = time.monotonic() + 20  # `finish` does not wait for the disk
     while True:
         found: dict[str, list[int]] = {}
-        for path in sorted(run_dir.glob("wandb/offline-run-*/*.wandb")):
+        made = run_dir.glob("wandb/offline-run-*/*.wandb")
+        for path in sorted(made, key=lambda file: file.stat().st_mtime_ns):
             kept = [each for each in records(path) if each.WhichOneof("record_type") == "history"]
             found.setdefault(path.stem, []).extend(each.history.step.num for each in kept)
         if sum(map(len, found.values())) >= rows or time.monotonic() > until:
@@ -203,7 +204,8 @@ def test_a_tracked_run_goes_on_among_the_files_of_others(tmp_path: Path) -> None
                       "--total-moves", "1024", "--track", "wandb")  # fmt: skip
     assert begun.code == 0, begun.err
     (made,) = run.glob("wandb/offline-run-*")
-    made.rename(made.with_name(f"{made.name}-1"))  # as W&B names it where the second has one already
+    # As W&B names it where another was made in the same second.
+    made.rename(made.with_name(f"{made.name}-1"))
     for name in FOREIGN:
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_bytes(b"of somebody else")
