@@ -160,26 +160,17 @@ class _Wandb:
             mode=os.environ.get("WANDB_MODE") or "offline",
             settings=wandb.Settings(silent=True),  # its lines would tear the live table
         )
-        self._run_dir = run_dir
+        files = run_dir.glob(f"*wandb/*run-*/run-{glob.escape(self._run.id)}.wandb")
         # Online the server knows, which a killed process may not have told everything.
-        self.last_step = self._on_disk() if self._run.offline else self._run.step - 1
-        self._shown = self.last_step
+        offline = max(map(_last_step, files), default=-1)
+        self.last_step = offline if self._run.offline else self._run.step - 1
 
     def write(self, row: Mapping[str, float]) -> None:
         if row["step"] > self.last_step:
             self._run.log(dict(row), step=int(row["step"]))
-            self._shown = int(row["step"])
 
     def close(self) -> None:
         self._run.finish()
-        # `finish` leaves the last rows to a process of W&B's, and a run that goes on at once reads the disk.
-        until = time.monotonic() + 10
-        while self._run.offline and self._on_disk() < self._shown and time.monotonic() < until:
-            time.sleep(0.05)
-
-    def _on_disk(self) -> int:
-        files = self._run_dir.glob(f"*wandb/*run-*/run-{glob.escape(self._run.id)}.wandb")
-        return max(map(_last_step, files), default=-1)
 
 
 _BLOCK, _HEAD, _WHOLE, _FIRST, _LAST = 32768, 7, 1, 2, 4
@@ -223,11 +214,10 @@ def _wandb_id(run_dir: Path) -> str | None:
 
 
 def _wandb_ids(run_dir: Path) -> list[str]:
-    # A folder's name ends in a number behind the id where two were made in the same second.
-    found = [
-        (WANDB_RUN.fullmatch(p.parent.name), p.stem) for p in run_dir.glob("*wandb/*/run-*.wandb")
-    ]
-    return [stem.removeprefix("run-") for _, stem in sorted((m[1], s) for m, s in found if m)]
+    """The ids in the names of the files, oldest first; a folder's may end in a number that is not the id's."""
+    files = run_dir.glob("*wandb/*/run-*.wandb")
+    found = [(WANDB_RUN.fullmatch(file.parent.name), file.stem[len("run-") :]) for file in files]
+    return [run_id for _, run_id in sorted((made[1], run_id) for made, run_id in found if made)]
 
 
 _MADE = re.compile(r"\.tfevents\.(\d+)\.")
