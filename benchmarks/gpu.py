@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import copy
 import dataclasses
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -77,7 +76,7 @@ class Case:
             policy=self.policy,
             precision=PrecisionConfig(autocast=self.autocast),
             rollout=RolloutConfig(num_envs=self.num_envs, num_plies=PLIES),
-            env=EnvConfig(evaluator="builtin", num_engines=os.cpu_count() or 1),
+            env=EnvConfig(evaluator="builtin"),
             optimizer=OptimizerConfig(
                 minibatch_size=self.minibatch_size, learning_rate=LEARNING_RATE
             ),

@@ -96,7 +96,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       (ValueError), or "resample" (a random legal move instead; `info["action_played"]` says which).
     * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works in every mode.
     * `fifty_move`, `threefold`: if False, only 75 moves, or only the fifth occurrence, end the game.
-    * `num_engines`: Stockfish processes, or threads of the built-in evaluator.
+    * `num_engines`: Stockfish processes.
     * `move_facts`: if True, `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
       `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding.
 

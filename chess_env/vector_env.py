@@ -50,7 +50,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
-    (with an opponent), `move_facts` uint8 [N, 218, F] (with `move_facts=True`), `repetitions` uint8 (with
+    (with an opponent), `move_facts` uint8 [N, L, F] (with `move_facts=True`), `repetitions` uint8 (with
     `observation="positions"`); and of the step just made: `reward_TERM` float32 for each
     term of the reward, `illegal_action` bool, `action_played` int16 (`illegal_action="resample"`),
     `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none). With
@@ -59,6 +59,9 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     Args:
         num_envs: Number of boards, at least 1.
+        num_threads: At most so many threads share the boards, and the positions of the built-in evaluator; they change
+            no result. None: one for each core that the process may use. Up to 255 boards one thread does everything but
+            the evaluator's work.
         autoreset_mode: SAME_STEP (default), NEXT_STEP or DISABLED.
         observation: "planes", or "positions": packed, uint64 [N, 8]. `planes()` then makes planes on demand.
         mask: "dense"; "bits": in place of `action_mask`, `action_mask_bits` uint64 [N, 30], where bit a % 64
@@ -87,6 +90,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         fifty_move: bool = True,
         threefold: bool = True,
         num_engines: int = 1,
+        num_threads: int | None = None,
         move_facts: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         observation: str = "planes",
@@ -105,7 +109,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.settings = make_settings(EnvArguments(
             evaluator=evaluator, reward=reward, start_positions=start_positions, opponent=opponent,
             learner_color=learner_color, max_plies=max_plies, illegal_action=illegal_action,
-            fifty_move=fifty_move, threefold=threefold, num_engines=num_engines, move_facts=move_facts,
+            fifty_move=fifty_move, threefold=threefold, num_engines=num_engines,
+            num_threads=num_threads, move_facts=move_facts,
         ))  # fmt: skip
         self.single_observation_space = shown.observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)

@@ -106,7 +106,7 @@ def run_cause(
         run_dir: a new folder; None makes one under runs/.
         preflight: let the preflight stop a run with a fault.
         smoke: a few seconds, to see that the parts work; predicates are not judged then.
-        num_engines: threads of the evaluator, which change no score; None: as the cause has it.
+        num_engines: threads of the boards and of the evaluator, which change no score; None: as the cause has it.
 
     Raises:
         PreflightError: the preflight found the fault, as it should.
@@ -117,7 +117,7 @@ def run_cause(
         config, run_dir=run_dir, preflight=preflight, checkpoint_keep=SNAPSHOTS
     )
     if num_engines is not None:
-        env = dataclasses.replace(config.env, num_engines=num_engines)
+        env = dataclasses.replace(config.env, num_engines=num_engines, num_threads=num_engines)
         config = dataclasses.replace(config, env=env)
     if smoke:
         config = smaller(config)

@@ -80,7 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
     start.add_argument("--size", default="full", help="full (default), half, third or harmless")
     start.add_argument("--seed", type=whole, default=0, help="of everything that is random")
     start.add_argument(
-        "--num-engines", type=whole, help="threads of its evaluator (2); no score changes"
+        "--num-engines", type=whole, help="threads of its boards and evaluator; no score changes"
     )
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(

@@ -16,6 +16,7 @@ from typing import Protocol
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require
 from algorithms.run_folder.child_processes import environment_of_runs, launcher
+from chess_env.threads import usable_cores
 
 WAIT_S = 0.1
 """Longest wait for an event, so that a signal is passed on soon."""
@@ -108,10 +109,6 @@ class LocalProcesses:
         Raises:
             ValueError: `jobs` is below 1.
         """
-        from algorithms.networks.build import (
-            usable_cores,  # torch, which a node of a cluster has in its cells alone
-        )
-
         if jobs < 1:
             raise ValueError(
                 f"jobs is {jobs}: set it to the number of processes at a time, at least 1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import shutil
 import signal
@@ -17,8 +18,11 @@ from algorithms.run_folder.stopping import SIGNALS
 RESULT_FILE = "result.json"
 TAIL_LINES = 8
 
-ENGINES_OPTIONS = {"train": "--env.num-engines", "causes": "--num-engines"}
-"""Command -> its option for the number of engines, which changes no score."""
+ENGINES_OPTIONS = {
+    "train": ("--env.num-engines", "--env.num-threads"),
+    "causes": ("--num-engines",),
+}
+"""Command -> its options for the number of engines and of threads, which change no score."""
 
 State = Literal["waiting", "running", "finished", "stopped", "failed"]
 
@@ -47,9 +51,9 @@ class GridRun:
         return _asked(recorded) == _asked(self.arguments)
 
     def with_engines(self, number: int) -> list[str]:
-        """The words that give a process of the run its engines; none where its arguments do."""
-        option = ENGINES_OPTIONS.get(self.arguments[0])
-        return [] if option is None or option in self.arguments else [option, str(number)]
+        """The words that give a process of the run its engines and threads, where its arguments do not."""
+        options = ENGINES_OPTIONS.get(self.arguments[0], ())
+        return [word for o in options if o not in self.arguments for word in (o, str(number))]
 
     def words(self, engines: int) -> list[str]:
         """What `chess-lab` is given; called where the run starts: the folder of one that starts anew is removed."""
@@ -85,7 +89,7 @@ def _asked(arguments: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if text.startswith("--"):
             flag = text
         found[flag] = found.get(flag, ()) + ((text,) if text != flag else ())
-    for option in (*ENGINES_OPTIONS.values(), "--env.cache"):
+    for option in (*itertools.chain(*ENGINES_OPTIONS.values()), "--env.cache"):
         found.pop(option, None)
     if arguments[:1] and arguments[0] == "train":
         (network,) = found.setdefault("--policy.network", (DEFAULT_NETWORK,))

@@ -104,6 +104,7 @@ def read_run(grid_run: GridRun, column: str, seed: int, config: TrainConfig | No
         for name in (
             "env.cache",
             "env.num_engines",
+            "env.num_threads",
         ):  # where scores are kept, and who computes them
             others.pop(name, None)
         if others:

@@ -44,6 +44,7 @@ RESUME_MAY_CHANGE = frozenset(
         "compile",
         "run_dir",
         "env.num_engines",
+        "env.num_threads",
         "env.cache",
         "num_threads",
         "match.opponents",

@@ -125,8 +125,10 @@ class EnvConfig:
             "-v1" behind its first word, as in "stockfish-v1:depth=4", for the scores before version 2, or
             "module:Name" of your own. "ray:" before one of them, as in "ray:stockfish:depth=6", asks
             engines on all machines of a Ray cluster (docs/scaling.md).
-        num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
-            With "ray:" the engines of the whole cluster.
+        num_engines: Stockfish processes; about one for each core is best. With "ray:" the engines of the whole
+            cluster.
+        num_threads: threads of the boards and of the built-in evaluator in each process of a run; they change no
+            result. None: one for each core, which the processes of one machine share.
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
             "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta+mate_delta.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
@@ -143,6 +145,7 @@ class EnvConfig:
 
     evaluator: str = "auto"
     num_engines: Engines = 2
+    num_threads: Threads | None = None
     reward: str | None = None
     start_positions: str = "random_plies:2-40"
     max_plies: Count | None = None

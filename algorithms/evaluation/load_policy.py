@@ -14,12 +14,12 @@ from algorithms.networks.build import (
     make_policy,
     other_planes,
     read_weights,
-    usable_cores,
     usual_torch,
 )
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import DEFAULT_PRECISION
 from algorithms.run_folder.atomic_files import cut
+from chess_env.threads import usable_cores
 
 
 @usual_torch()

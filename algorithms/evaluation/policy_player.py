@@ -85,8 +85,11 @@ class PolicyPlayer:
         move_facts: NDArray[np.uint8],
         rngs: Sequence[np.random.Generator],
     ) -> NDArray[np.int64]:
-        """int64 [N], as `choose_with_history`; `move_facts` uint8 [N, 218, F] are those of each game's moves."""
-        return self._choose(positions, repetitions, move_facts, rngs)
+        """int64 [N], as `choose_with_history`; `move_facts` uint8 [N, L, F] are those of each game's moves."""
+        # On as many slots as `_pass` works on (see there).
+        facts = np.zeros((len(move_facts), MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
+        facts[:, : move_facts.shape[1]] = move_facts
+        return self._choose(positions, repetitions, facts, rngs)
 
     def _choose(
         self,

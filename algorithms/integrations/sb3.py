@@ -129,7 +129,8 @@ class BoardsVecEnv(VecEnv):
         cut, ended = truncated & ~terminated, terminated | truncated
         infos: Infos = [{"TimeLimit.truncated": limit} for limit in cut.tolist()]
         for row in np.flatnonzero(ended).tolist():
-            last = {name: info["final_info"][name][row].copy() for name in self._named}
+            final = info["final_info"]
+            last = {name: _on_all_slots(name, final[name][row]).copy() for name in self._named}
             planes = info["final_obs"][row].copy()
             infos[row]["terminal_observation"] = {"planes": planes} | last if last else planes
             self.reset_infos[row] = {}
@@ -145,7 +146,7 @@ class BoardsVecEnv(VecEnv):
 
     def _observed(self, planes: NDArray[np.uint8], info: Mapping[str, Any]) -> Observed:
         """What each environment is shown of its board."""
-        named = {name: self._by_row(info[name]) for name in self._named}
+        named = {name: self._by_row(_on_all_slots(name, info[name])) for name in self._named}
         return {"planes": self._by_row(planes)} | named if named else self._by_row(planes)
 
     def _by_row(self, by_board: NDArray[Any]) -> NDArray[Any]:
@@ -212,6 +213,14 @@ def _with_moves(planes: gym.Space[Any], named: tuple[str, ...]) -> gym.spaces.Di
         "move_facts": gym.spaces.Box(np.uint8(0), np.tile(high, (MAX_LEGAL, 1)), dtype=np.uint8),
     }
     return gym.spaces.Dict({"planes": planes} | {name: spaces[name] for name in named})
+
+
+def _on_all_slots(name: str, of_moves: NDArray[Any]) -> NDArray[Any]:
+    """`[..., 218]` legal ids or `[..., 218, F]` facts, with 0 behind the longest list: SB3's buffers have one size."""
+    if name != "move_facts":
+        return of_moves
+    missing = MAX_LEGAL - of_moves.shape[-2]
+    return np.pad(of_moves, [(0, 0)] * (of_moves.ndim - 2) + [(0, missing), (0, 0)])
 
 
 ADAM_EPS = 1e-8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -85,12 +84,6 @@ def usual_torch() -> Iterator[None]:
             torch.use_deterministic_algorithms(strict, warn_only=warns)
         torch.set_float32_matmul_precision(precision)
         torch.set_num_threads(threads)
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    can_tell = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
 
 
 class Make(Protocol):

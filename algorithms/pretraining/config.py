@@ -58,7 +58,7 @@ class LabelConfig:
             "random_plies:2-40", "openings", "fens:PATH".
         evaluator: scores the legal moves: "builtin", "stockfish:depth=4", or "auto" (Stockfish
             where found). Stockfish judges better and is a hundred times slower. Unused with --pgn.
-        num_engines: Stockfish processes, or threads of the built-in evaluator; about one for each core is best.
+        num_engines: Stockfish processes; about one for each core is best. The built-in evaluator uses all cores.
         walk_plies: plies played on from each drawn start; every position on the way is labelled. 0
             labels the starts alone.
         random_move_fraction: share of those plies, in [0, 1], that are uniformly random; the others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Processes(Protocol):
     Attributes:
         rank: which one this is; 0 writes the record.
         count: how many there are.
+        count_here: how many of them this machine has.
     """
 
     @property
@@ -38,6 +40,11 @@ class Processes(Protocol):
     @property
     def count(self) -> int:
         """Number of processes."""
+        ...
+
+    @property
+    def count_here(self) -> int:
+        """Number of processes on this machine."""
         ...
 
     def gather(self, value: Any) -> list[Any]:
@@ -56,7 +63,7 @@ class Processes(Protocol):
 class Alone:
     """The one process of a run."""
 
-    rank, count = 0, 1
+    rank, count, count_here = 0, 1, 1
 
     def gather(self, value: Any) -> list[Any]:
         """The value."""
@@ -83,6 +90,7 @@ class Group:
         is_renamed = hasattr(dist, "all_gather_single")  # torch then warns of the older name
         self._gather_into = dist.all_gather_single if is_renamed else dist.all_gather_into_tensor
         self.rank, self.count = dist.get_rank(), dist.get_world_size()
+        self.count_here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
 
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, by rank.

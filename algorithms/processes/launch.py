@@ -115,7 +115,7 @@ def places(folder: Path, count: int) -> Iterator[dict[str, str]]:
         folder: new and empty; as `meeting_folder` makes it: who can open it is let in.
         count: of the processes.
     """
-    shared = {FOLDER: str(folder), "WORLD_SIZE": str(count)}
+    shared = {FOLDER: str(folder), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     if sys.platform in _LOOPBACK:  # nobody on the network can reach this interface
         interface = _LOOPBACK[sys.platform]
         shared |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}

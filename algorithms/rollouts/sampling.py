@@ -41,7 +41,7 @@ class VecState:
         turn: int8 `[N]`, 1 White.
         phase: int8 `[N]`.
         score_cp: int32 `[N]`, side to move's view, centipawns; None without an evaluator.
-        move_facts: uint8 `[N, 218, F]` of each legal move; None where the boards were made without.
+        move_facts: uint8 `[N, L, F]` of each legal move; None where the boards were made without.
     """
 
     positions: NDArray[np.uint64]
@@ -344,7 +344,9 @@ def _final_values(
     final = torch.zeros_like(values)
     rows = np.flatnonzero(truncated)
     if len(rows):
-        planes = to_device(info["final_obs"][rows], sampler.device)
+        positions = to_device(info["final_obs"][rows].view(np.int64), sampler.device)
+        repetitions = to_device(info["final_info"]["repetitions"][rows], sampler.device)
+        planes = planes_of(positions, repetitions)
         last = sampler.policy.values(*sampler.with_moves(planes, info["final_info"], rows))
         assert last is not None  # `values` are of the same network
         final[to_device(rows, sampler.device)] = last

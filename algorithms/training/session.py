@@ -25,7 +25,6 @@ from algorithms.networks.build import (
     initialise,
     other_planes,
     trained_parameters,
-    usable_cores,
 )
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.processes import Alone, Processes, Shards
@@ -43,6 +42,7 @@ from algorithms.training.seen_positions import SeenPositions
 from algorithms.updates.learner import Learner, ShardedPasses, WholePasses, make_optimizer
 from chess_env.evaluators import make_evaluator
 from chess_env.observation import NUM_PLANES
+from chess_env.threads import usable_cores
 
 
 class Session:
@@ -91,7 +91,11 @@ class Session:
                 if policy is not None:
                     compile_trunk(policy)
         env = config.env
-        self.evaluator = make_evaluator(env.evaluator, env.num_engines, env.cache)
+        here = self.shards.processes.count_here
+        self._env_threads = env.num_threads or max(1, usable_cores() // here)
+        self.evaluator = make_evaluator(
+            env.evaluator, env.num_engines, env.cache, num_threads=self._env_threads
+        )
         self.usage = EvaluatorUsage(self.evaluator, self.shards.processes.gather)
         try:
             parts = [
@@ -155,6 +159,10 @@ class Session:
             max_plies=env.max_plies or config.rollout.num_plies,
             opponent=env.opponent,
             move_facts=self.policy.reads_move_facts,
+            num_threads=self._env_threads,
+            # The planes are made where the network runs.
+            observation="positions",
+            mask="ids",
         )
 
     @property
@@ -341,6 +349,7 @@ def check_sizes(config: TrainConfig) -> None:
     # The engines of a cluster count its cores themselves.
     if not str(env.evaluator).startswith("ray:"):
         useless.append(("env.num_engines", env.num_engines))
+        useless.append(("env.num_threads", env.num_threads or 1))
     for name, count in useless:
         if count > max(2, cores):
             warnings.warn(

@@ -19,7 +19,7 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 _SIZES = (
     "policy.channels", "policy.blocks", "policy.head_dim", "optimizer.minibatch_size", "rollout.num_envs",
     "rollout.num_plies", "algorithm.group_size", "env.num_engines", "labels.num_engines", "labels.shard_size",
-    "num_threads",
+    "num_threads", "env.num_threads",
 )  # fmt: skip
 """Settings that decide what a run needs of the machine."""
 
@@ -49,7 +49,9 @@ def settings_named(run: Run) -> Run:
             values = {each.name: each.value for each in settings_of(config)}
             # The dimensions that hold, and not None where the size decides.
             values |= {f"policy.{k}": v for k, v in config.policy.dimensions._asdict().items()}
-            sizes = ", ".join(f"{name} {values[name]:,}" for name in _SIZES if name in values)
+            sizes = ", ".join(
+                f"{name} {values[name]:,}" for name in _SIZES if values.get(name) is not None
+            )
             raise RuntimeError(
                 f"{_machine(error)} for this run, whose needs depend on {sizes}: lower what is largest, or end other "
                 "programs"

@@ -147,7 +147,13 @@ def of_version(name: str, version: str = VERSIONS[-1]) -> str:
     return f"{before}{found['kind']}-{version}{inner[found.end() :]}"
 
 
-def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = None) -> Evaluator:
+def make_evaluator(
+    name: str,
+    num_engines: int = 2,
+    cache: str | Path | None = None,
+    *,
+    num_threads: int | None = None,
+) -> Evaluator:
     """The evaluator of that name.
 
     Args:
@@ -158,8 +164,9 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
             "-v1" behind the first word, as in "stockfish-v1:depth=4", gives the scores without the corrections of
             `JudgedEvaluator`. "ray:" before any but "auto" spreads the positions over a Ray cluster
             (`chess_env.evaluators.cluster`).
-        num_engines: Stockfish processes, or threads of the built-in evaluator; with "ray:" on the whole cluster.
+        num_engines: Stockfish processes, or with "ray:" engines on the whole cluster.
         cache: None, "memory", or the path of an SQLite file that keeps scores between runs.
+        num_threads: of the built-in evaluator; None: one for each core that the process may use.
 
     Raises:
         ValueError: an unknown name or setting, or a value outside its range.
@@ -206,7 +213,7 @@ def make_evaluator(name: str, num_engines: int = 2, cache: str | Path | None = N
     syzygy = None if folder is None else SyzygyTables(folder)
     search: BuiltinEvaluator | StockfishEvaluator
     if kind == "builtin":
-        search = BuiltinEvaluator(num_engines)
+        search = BuiltinEvaluator(num_threads)
     else:
         search = StockfishEvaluator(num_engines=num_engines, **settings)
     return _cached(search if version_1 else JudgedEvaluator(search, syzygy), cache)

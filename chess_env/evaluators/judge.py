@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin import BuiltinEvaluator
+from chess_env.evaluators.builtin import LEAST_PART, BuiltinEvaluator
 from chess_env.evaluators.endgame_tables import exact_scores, find_three_men
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.short_mates import prove_mates
@@ -43,7 +43,7 @@ class JudgedEvaluator(RuleAwareEvaluator):
     def __init__(
         self, search: BuiltinEvaluator | StockfishEvaluator, syzygy: SyzygyTables | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(search.threads)
         self.search, self.syzygy = search, syzygy
         self.pure, self.out_of_process = search.pure, search.out_of_process
         averaged = isinstance(search, StockfishEvaluator) and _is_shallow(search)
@@ -134,7 +134,11 @@ class JudgedEvaluator(RuleAwareEvaluator):
         if self.syzygy is not None:
             scores = below_wins(scores)
         before = scores.copy()
-        prove_mates(positions, scores)
+        self.threads.over(
+            len(positions),
+            lambda part: prove_mates(positions[part], scores[part]),
+            least=LEAST_PART,
+        )
         self._num_proven += int((scores != before).sum())
         return scores
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from chess_env.custom_objects import shown
 from chess_env.evaluators.uci import MATE_SCORE, EngineError
+from chess_env.threads import Threads
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,6 +28,8 @@ _IDENTITY_BITS = np.uint64(
 )  # of the state word: castling, en passant and turn, without the clocks
 _KINGS, _OWN, _STATE = 5, 6, 7
 _ONE = np.uint64(1)
+LEAST_PART = 1024
+"""Positions whose rules are worth handing to another thread: about a third of a millisecond."""
 
 
 @runtime_checkable
@@ -172,12 +175,16 @@ class RuleAwareEvaluator(ABC):
     Being checkmated is -10000; stalemate and insufficient material are 0. The fifty-move clock and
     repetitions are not looked at: they belong to the game, not to the position. A subclass scores
     distinct positions that go on.
+
+    Args:
+        threads: that look at the positions, and may search; None: the caller's own alone.
     """
 
     pure = True  # False: scores depend on what was asked before, so they must not be cached
     out_of_process = False  # True: other processes compute, while whoever asked from a thread does something else
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads | None = None) -> None:
+        self.threads = threads or Threads(1)
         self._queries = self._unique_queries = 0
 
     @property
@@ -203,7 +210,10 @@ class RuleAwareEvaluator(ABC):
     def _evaluate_packed(self, packed: NDArray[np.uint64]) -> Scores:
         from chess_env.rules import rules
 
-        status = rules.status_batch(packed)
+        found = self.threads.over(
+            len(packed), lambda part: rules.status_batch(packed[part]), least=LEAST_PART
+        )
+        status = np.concatenate(found)
         scores = np.where(status == rules.CHECKMATE, np.int32(-MATE_SCORE), np.int32(0))
         ongoing = np.flatnonzero(status == rules.ONGOING)
         if not len(ongoing):

@@ -29,6 +29,7 @@ from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
+from chess_env.threads import Threads
 
 ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")
 LEARNER_COLORS = ("random", "white", "black", "start")
@@ -49,6 +50,7 @@ class EnvArguments:
         fifty_move: Whether 50 moves without capture or pawn move end the game, or 75.
         threefold: Whether the third occurrence of a position ends the game, or the fifth.
         num_engines: Stockfish processes.
+        num_threads: Of the boards and of the built-in evaluator; None: one a core.
         move_facts: Whether `info` has the facts of all legal moves.
     """
 
@@ -62,6 +64,7 @@ class EnvArguments:
     fifty_move: bool
     threefold: bool
     num_engines: int
+    num_threads: int | None = None
     move_facts: bool = False
 
 
@@ -80,6 +83,7 @@ class Settings:
         illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
         fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
         threefold: True: the third occurrence of a position ends the game; False: the fifth.
+        threads: That work on the boards.
         move_facts: Whether `info` has the facts of all legal moves.
         owned: What was made here and is closed by `close`.
     """
@@ -94,6 +98,7 @@ class Settings:
     illegal_action: str
     fifty_move: bool
     threefold: bool
+    threads: Threads
     move_facts: bool = False
     owned: tuple[Any, ...] = ()
 
@@ -139,7 +144,9 @@ def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator |
         reward.needs_evaluator or needs_evaluator(arguments.start_positions)
     ):
         return None
-    return make_evaluator(asked, num_engines=arguments.num_engines)
+    return make_evaluator(
+        asked, num_engines=arguments.num_engines, num_threads=arguments.num_threads
+    )
 
 
 def make_settings(arguments: EnvArguments) -> Settings:
@@ -150,7 +157,8 @@ def make_settings(arguments: EnvArguments) -> Settings:
     """
     _check_choices(arguments)
     reward = make_reward(arguments.reward, has_evaluator=arguments.evaluator != "none")
-    owned: list[Any] = []
+    threads = Threads(arguments.num_threads)
+    owned: list[Any] = [threads]
     try:
         engine = _make_engine(arguments, reward)
         if engine is not None and isinstance(arguments.evaluator, str):
@@ -170,6 +178,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
             illegal_action=arguments.illegal_action,
             fifty_move=bool(arguments.fifty_move),
             threefold=bool(arguments.threefold),
+            threads=threads,
             move_facts=arguments.move_facts,
             owned=tuple(owned),
         )

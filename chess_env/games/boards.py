@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from chess_env.games import lockstep
 from chess_env.games.arguments import checked_array
-from chess_env.move_facts import move_facts_batch
+from chess_env.move_facts import NUM_MOVE_FACTS, move_facts_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
 from chess_env.rules.rules import Statuses
 from chess_env.rules.validity import playable_batch
+from chess_env.threads import Threads
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152
+
+LEAST_FACTS = 128
+"""Boards that are worth handing to another thread for the facts of their moves: about half a millisecond."""
 
 _BOOL, _INT8 = np.dtype(np.bool_), np.dtype(np.int8)
 
@@ -72,6 +76,12 @@ class Boards(NamedTuple):
     def num_legal(self) -> NDArray[np.int64]:
         """int64 [N]: number of legal moves; a view."""
         return self.counters[:, lockstep.NUM_LEGAL]
+
+    def rows(self, part: slice) -> Boards:
+        """Some of the boards, as views."""
+        return Boards(
+            self.positions[part], self.history[part], self.counters[part], self.legal_ids[part]
+        )
 
     def place(
         self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
@@ -159,12 +169,30 @@ class Boards(NamedTuple):
         )
         return children, status
 
-    def move_facts(self, index: NDArray[np.int64], fifty_move: bool) -> NDArray[np.uint8]:
-        """uint8 [n, 218, F]: the facts of the legal moves on the boards `index` [n], in the order of `legal_ids`."""
-        return move_facts_batch(
-            self.positions[index],
-            self.legal_ids[index],
-            self.history[index],
-            self.counters[index, lockstep.HISTORY_LENGTH],
-            fifty_move=fifty_move,
-        )
+    def move_facts(
+        self,
+        index: NDArray[np.int64],
+        fifty_move: bool,
+        threads: Threads | None = None,
+        new: Callable[[tuple[int, ...], Any], NDArray[Any]] = np.empty,
+    ) -> NDArray[np.uint8]:
+        """uint8 [n, L, F]: the facts of the legal moves on the boards `index` [n], in the order of `legal_ids`.
+
+        L is the number of legal moves on the board that has most; `new` makes the array of a shape and dtype.
+        """
+        width = int(self.num_legal[index].max(initial=0))
+        facts = new((len(index), width, NUM_MOVE_FACTS), np.uint8)
+
+        def write(part: slice) -> None:
+            rows = index[part]
+            move_facts_batch(
+                self.positions[rows],
+                np.ascontiguousarray(self.legal_ids[rows, :width]),
+                self.history[rows],
+                self.counters[rows, lockstep.HISTORY_LENGTH],
+                fifty_move=fifty_move,
+                out=facts[part],
+            )
+
+        (threads or Threads(1)).over(len(index), write, least=LEAST_FACTS)
+        return facts

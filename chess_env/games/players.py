@@ -92,7 +92,7 @@ class FactsPlayer(HistoryPlayer, Protocol):
     def choose_with_facts(
         self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
     ) -> NDArray[np.integer]:
-        """Integer [N], as `choose_with_history`; `move_facts` is uint8 [N, 218, F] (`chess_env.move_facts`)."""
+        """Integer [N], as `choose_with_history`; `move_facts` is uint8 [N, L, F] (`chess_env.move_facts`)."""
         ...
 
 
@@ -461,5 +461,5 @@ def _named_player(name: str) -> Player:
             f"player is {shown(name)}: expected {_EXPECTED}; did you mean {known[near]!r}?"
         )
     # Players keep the scores of version 1, so that results against them can be compared for ever.
-    evaluator = make_evaluator(of_version(name, "v1"), num_engines=1)
+    evaluator = make_evaluator(of_version(name, "v1"), num_engines=1, num_threads=1)
     return GreedyPlayer(evaluator, owns_evaluator=True)

@@ -282,9 +282,7 @@ class Scoring:
             raise illegal_action_error(
                 int(candidates[row, column]), to_fen(self.games.boards.positions[row])
             )
-        children, status = self.games.boards.look_ahead(
-            candidates, self.games.settings.fifty_move, self.games.settings.threefold
-        )
+        children, status = self.games.look_ahead(candidates)
         flat_status = status.reshape(-1)
         out: dict[str, NDArray[Any]] = {"terminated": status != ONGOING}
         if self._later is not None:

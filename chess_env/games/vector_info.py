@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -11,12 +14,15 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import Scores
 from chess_env.games import lockstep
 from chess_env.games.arguments import Settings
-from chess_env.games.games import Index
+from chess_env.games.games import LEAST_PART, Index
 from chess_env.games.scoring import Scoring
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, encode_batch, plane_bounds
 from chess_env.rules.action_bits import MASK_WORDS
 from chess_env.rules.movegen import MAX_LEGAL
+
+_WORTH_KEEPING = 1 << 16
+"""Bytes; smaller arrays come from memory that the process has in hand."""
 
 Info = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -85,6 +91,31 @@ def checked_shown(observation: str, mask: str, copy: bool) -> Shown:
     return Shown(observation, mask, copy)
 
 
+class ReusedArrays:
+    """Arrays for one step after another: the memory of one that nobody holds any more is given out again.
+
+    Fresh memory has to be cleared by the system, which takes longer than the facts of the moves on 1,024 boards.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.uint8]] = []
+
+    def new(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """An array of that shape and dtype, `[*shape]`, still to be written."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size < _WORTH_KEEPING:
+            return np.empty(shape, dtype)
+        for place in range(len(self._kept)):
+            # Held by this list alone, and as the argument: every view of it holds it too.
+            if len(self._kept[place]) >= size and sys.getrefcount(self._kept[place]) == 2:
+                return self._kept[place][:size].view(dtype).reshape(shape)
+        memory = np.empty(size + size // 4, np.uint8)
+        # What is free is too small. The smallest that is large enough is taken first.
+        self._kept = [each for each in self._kept if sys.getrefcount(each) > 3] + [memory]
+        self._kept.sort(key=len)
+        return memory[:size].view(dtype).reshape(shape)
+
+
 class Frame(NamedTuple):
     """Arrays for one look at the boards: observations, the rest by name, and those that `lockstep.show` writes."""
 
@@ -110,6 +141,7 @@ class View:
         ]
         self._places = [(name, list(_ROWS).index(name)) for name in names[1:]]
         self._observation = list(_ROWS).index(shown.observation)
+        self._arrays = ReusedArrays()
         self._now: Frame | None = None
         self._last: Frame | None = None
         if not shown.copy:
@@ -121,18 +153,23 @@ class View:
             }
             for array in own.values():
                 array.setflags(write=False)
-            self._now, self._last = self._frame(own), self._frame({})
+            self._now, self._last = self._frame(own, np.zeros), self._frame({}, np.zeros)
 
     def now(self) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], the state part of `info`) of all boards as they stand."""
-        return self._seen(self._games.everywhere, self._now or self._frame({}))
+        frame = self._now or self._frame({}, self._arrays.new)
+        return self._seen(self._games.everywhere, frame)
 
     def last(self, ended: Index) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], `info`) as of `now`, before new games stand on the boards `ended`.
 
-        Without copies only these rows are written.
+        Only these rows are written.
         """
-        return self.now() if self._last is None else self._seen(ended, self._last)
+        observations, info = self._seen(ended, self._last or self._frame({}, np.zeros))
+        if (facts := info.get("move_facts")) is not None:
+            info["move_facts"] = np.zeros((len(self._games.everywhere), *facts.shape[1:]), np.uint8)
+            info["move_facts"][ended] = facts
+        return observations, info
 
     def planes(self) -> NDArray[np.uint8]:
         """uint8 [N, C, 8, 8], a fresh array: the planes of all boards as they stand."""
@@ -146,9 +183,9 @@ class View:
         lockstep.write_masks(boards.counters, boards.legal_ids, everywhere, masks)
         return masks.view(np.bool_)
 
-    def _frame(self, lent: Arrays) -> Frame:
+    def _frame(self, lent: Arrays, new: Callable[..., NDArray[Any]]) -> Frame:
         """Arrays still to be written, but for those that are `lent`."""
-        arrays = [None if row is None else np.empty(*row) for row in self._written]
+        arrays = [None if row is None else new(*row) for row in self._written]
         written = arrays
         if lent:
             written = arrays.copy()
@@ -162,10 +199,18 @@ class View:
     def _seen(self, index: Index, frame: Frame) -> tuple[NDArray[Any], Info]:
         """What is seen on the boards `index`, written to the frame."""
         games, boards = self._games, self._games.boards
-        lockstep.show(boards.positions, boards.counters, boards.legal_ids, index, *frame.written)
+        games.settings.threads.over(
+            len(index),
+            lambda part: lockstep.show(
+                boards.positions, boards.counters, boards.legal_ids, index[part], *frame.written
+            ),
+            least=LEAST_PART,
+        )
         info = frame.info if self._now is None else frame.info.copy()
         if games.settings.move_facts:
-            info["move_facts"] = boards.move_facts(games.everywhere, games.settings.fifty_move)
+            info["move_facts"] = boards.move_facts(
+                index, games.settings.fifty_move, games.settings.threads, self._arrays.new
+            )
         if games.settings.evaluator is not None:
             info["score_cp"] = self._scoring.score_cp.copy()
         if games.settings.opponent is not None:

@@ -326,7 +326,7 @@ def write_facts(
     clock_limit: int,
     facts: Facts,
 ) -> None:
-    """Writes the facts of all legal moves to `facts` uint8 [N, L, F], which is 0 everywhere.
+    """Writes the facts of all legal moves to `facts` uint8 [N, L, F], and 0 on padding.
 
     Args:
         positions: uint64 [N, 8].
@@ -343,6 +343,7 @@ def write_facts(
         own, occupied = position[OWN], occupied_squares(position)
         ours = attacks_of(position, own, occupied, True)
         theirs = attacks_of(position, occupied ^ own, occupied, False)
+        facts[row] = 0
         for slot in range(legal_ids.shape[1]):
             action = legal_ids[row, slot]
             if action < 0:
@@ -379,6 +380,7 @@ def move_facts_batch(
     history_length: NDArray[np.int64] | None = None,
     *,
     fifty_move: bool = True,
+    out: Facts | None = None,
 ) -> Facts:
     """uint8 [N, L, F]: the facts (`MOVE_FACTS`) of the legal moves, in their order; 0 on padding.
 
@@ -389,6 +391,7 @@ def move_facts_batch(
             None: no position has occurred before.
         history_length: int64 [N], valid entries in `history`.
         fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
+        out: uint8 [N, L, F], where they are written; None makes it.
 
     Raises:
         ValueError: the arrays are not of the same boards, or a history has no lengths.
@@ -404,7 +407,7 @@ def move_facts_batch(
         raise ValueError("history and history_length go together: give both, or neither")
     if history is None or history_length is None:
         history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
-    facts = np.zeros((count, legal_ids.shape[1], NUM_MOVE_FACTS), np.uint8)
+    facts = np.empty((*legal_ids.shape, NUM_MOVE_FACTS), np.uint8) if out is None else out
     limit = FIFTY_MOVES_CLOCK if fifty_move else SEVENTYFIVE_MOVES_CLOCK
     with announced("the facts of moves", write_facts):
         write_facts(positions, legal_ids, history, history_length, limit, facts)

@@ -185,7 +185,8 @@ def test_the_end_of_every_setting_is_understood_where_it_is_of_one_alone() -> No
     for flag in flags:
         last = "--" + flag.removeprefix("--").rpartition(".")[2].replace("-", "_")
         found = flags_ending_in(last, flags)
-        assert flag in found
+        # A whole flag, such as --num-threads, stands for itself.
+        assert flag in found or found == [last.replace("_", "-")]
         understood += found == [flag]
     assert understood > len(flags) - 8
 

@@ -37,9 +37,9 @@ def test_the_engines_of_cells_side_by_side_are_at_most_the_cores(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("train grpo --seed 1", ["--env.num-engines", "3"]),
+        ("train grpo --seed 1", ["--env.num-engines", "3", "--env.num-threads", "3"]),
         ("causes run kl_trap", ["--num-engines", "3"]),
-        ("train grpo --env.num-engines 2", []),
+        ("train grpo --env.num-engines 2 --env.num-threads 2", []),
         ("ends", []),
     ],
 )

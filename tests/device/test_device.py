@@ -156,7 +156,7 @@ def test_a_run_that_does_not_fit_the_memory_says_so_with_numbers(tmp_path: Path)
     torch.cuda.set_per_process_memory_fraction(2**30 / total)
     try:
         with pytest.raises(
-            RuntimeError, match=r"GiB.*optimizer.minibatch_size 1024.*num_envs 1024"
+            RuntimeError, match=r"GiB.*optimizer.minibatch_size 1,024.*num_envs 1,024"
         ):
             train(config, display=Watcher())
     finally:

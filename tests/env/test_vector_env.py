@@ -101,7 +101,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the evaluators that environments make."""
     names: list[str] = []
 
-    def note(name: str, num_engines: int) -> MaterialEvaluator:
+    def note(name: str, num_engines: int, num_threads: int | None) -> MaterialEvaluator:
         names.append(name)
         return MaterialEvaluator()
 

@@ -171,7 +171,9 @@ def test_with_move_facts_an_observation_holds_those_of_its_own_board(
             assert one["legal_ids"][: mask.sum()].tolist() == np.flatnonzero(mask).tolist()
             assert (one["legal_ids"][mask.sum() :] == -1).all()
         at_hand = env.vec.games.boards.move_facts(np.arange(3), True)
-        np.testing.assert_array_equal(observed["move_facts"], np.repeat(at_hand, moves or 1, 0))
+        facts, width = observed["move_facts"], at_hand.shape[1]
+        np.testing.assert_array_equal(facts[:, :width], np.repeat(at_hand, moves or 1, 0))
+        assert facts.shape[1] == 218 and not facts[:, width:].any()
         actions = legal_actions(env, rng)
         observed, rewards, _, infos = env.step(actions)
         planes, paid, _, expected = plain.step(actions)

@@ -214,6 +214,11 @@ def test_a_move_back_repeats_and_the_second_time_repeats_twice() -> None:
     assert recurrences == [0, 0, 0, *[1] * 9]
 
 
+def assert_same_facts(found: Any, padded: Any) -> None:
+    """Those of one board among others, `[L, F]`, and of a single environment, `[218, F]`."""
+    assert np.array_equal(found, padded[: len(found)]) and not padded[len(found) :].any()
+
+
 def test_a_vector_board_and_a_single_environment_give_the_same_facts_through_whole_games() -> None:
     arguments = {
         "evaluator": "none",
@@ -230,7 +235,8 @@ def test_a_vector_board_and_a_single_environment_give_the_same_facts_through_who
     for _ in range(30):
         for row in range(2):
             assert infos[row]["move_facts"].shape == (218, NUM_MOVE_FACTS)
-            assert np.array_equal(info["move_facts"][row], infos[row]["move_facts"])
+            assert_same_facts(info["move_facts"][row], infos[row]["move_facts"])
+        assert info["move_facts"].shape == (2, info["num_legal"].max(), NUM_MOVE_FACTS)
         # Kings and knights first: games that go back and forth.
         actions = [
             int(info["legal_ids"][row, rng.integers(info["num_legal"][row])]) for row in range(2)
@@ -241,7 +247,7 @@ def test_a_vector_board_and_a_single_environment_give_the_same_facts_through_who
             if terminated or truncated:
                 ended += 1
                 last = info["final_info"]["move_facts"][row]
-                assert np.array_equal(last, infos[row]["move_facts"])
+                assert_same_facts(last, infos[row]["move_facts"])
                 infos[row] = env.reset()[1]
     assert ended >= 2
 

@@ -18,6 +18,7 @@ from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
+from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.rollouts.play import play_games, play_positions
 from tests.small import CPU, VecOf
 
@@ -65,10 +66,15 @@ def replayed(policy: PolicyNet, starts: list[list[str]], actions: Tensor) -> lis
     return rows
 
 
+def positions(vec_of: VecOf) -> ChessSelfPlayVectorEnv:
+    """Four boards as a run makes them, whose games are cut after two plies."""
+    return vec_of(4, max_plies=2, observation="positions")
+
+
 def test_next_values_are_those_of_the_positions_after_the_played_moves_across_restarts(
     vec_of: VecOf,
 ) -> None:
-    policy, vec, twin = critic(), vec_of(4, max_plies=2), vec_of(4, max_plies=2)
+    policy, vec, twin = critic(), positions(vec_of), positions(vec_of)
     state = start_rollout(vec, 3)
     batch, state = play_positions(vec, policy, state, num_plies=5, group_size=3)
     twin.reset(seed=3)

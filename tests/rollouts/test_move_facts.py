@@ -22,7 +22,10 @@ from tests.small import VecOf, make_policy
 
 
 def rollout(vec_of: VecOf, form: str, *, seed: int = 0, **settings: Any) -> RolloutBatch:
-    policy, vec = facts_policy(critic=True), vec_of(4, move_facts=True, max_plies=2)
+    policy, vec = (
+        facts_policy(critic=True),
+        vec_of(4, move_facts=True, max_plies=2, observation="positions"),
+    )
     state = start_rollout(vec, seed)
     if form == "games":
         return play_games(vec, policy, group_size=2, num_plies=2, **settings)
@@ -30,7 +33,7 @@ def rollout(vec_of: VecOf, form: str, *, seed: int = 0, **settings: Any) -> Roll
 
 
 def from_environment(vec: Any, info: dict[str, Any], actions: Tensor) -> list[Tensor]:
-    """The facts of each ply's moves when the boards of `info` play actions `[N, T]`, each `[N, 218, F]`."""
+    """The facts of each ply's moves when the boards of `info` play actions `[N, T]`, each `[N, L, F]`."""
     seen = []
     for played in actions.T:
         seen.append(torch.from_numpy(info["move_facts"]))
@@ -50,9 +53,9 @@ def test_the_facts_of_a_ply_are_those_that_the_environment_gives_there(
     assert batch.move_facts is not None and batch.move_facts.dtype == torch.uint8
     assert batch.move_facts.shape == (*batch.legal_ids.shape, NUM_MOVE_FACTS)
     for ply, facts in enumerate(expected):
-        width = batch.legal_ids.shape[-1]
-        assert torch.equal(batch.move_facts[:, ply], facts[:, :width])
-        assert not facts[:, width:].any()
+        width = facts.shape[1]
+        assert torch.equal(batch.move_facts[:, ply, :width], facts)
+        assert not batch.move_facts[:, ply, width:].any()
     more, _ = play_positions(vec, policy, after, num_plies=2, group_size=group_size)
     assert more.move_facts is not None and more.move_facts.shape[:3] == more.legal_ids.shape
     assert not more.move_facts[more.legal_ids < 0].any() and more.move_facts.any()
@@ -66,8 +69,8 @@ def test_the_facts_of_whole_games_are_those_that_the_environment_gives(vec_of: V
     expected = from_environment(twin, info, batch.actions.flatten(0, 1))
     assert batch.move_facts is not None
     for ply, facts in enumerate(expected):
-        found = batch.move_facts[:, :, ply].flatten(0, 1)
-        assert torch.equal(found, facts[:, : found.shape[1]])
+        found, width = batch.move_facts[:, :, ply].flatten(0, 1), facts.shape[1]
+        assert torch.equal(found[:, :width], facts) and not found[:, width:].any()
 
 
 def test_a_policy_sees_which_moves_repeat_a_position(vec_of: VecOf) -> None:
@@ -78,7 +81,9 @@ def test_a_policy_sees_which_moves_repeat_a_position(vec_of: VecOf) -> None:
         move = chess.Move.from_uci(text)
         *_, info = vec.step([move_to_action(move, board.turn)])
         board.push(move)
-    back = info["legal_ids"][0] == move_to_action(chess.Move.from_uci(SHUFFLE[3]), board.turn)
+    back = info["legal_ids"][0, : info["num_legal"][0]] == move_to_action(
+        chess.Move.from_uci(SHUFFLE[3]), board.turn
+    )
     repeats = info["move_facts"][0, :, FACT_INDEX.repeats]
     assert repeats[back] == 1 and repeats.sum() == 1
 
@@ -100,7 +105,7 @@ def test_stored_states_give_the_distribution_that_was_sampled_from(
 def test_the_values_of_last_positions_are_made_from_their_own_facts(vec_of: VecOf) -> None:
     policy, vec, twin = (
         facts_policy(critic=True),
-        *(vec_of(5, move_facts=True, max_plies=2) for _ in range(2)),
+        *(vec_of(5, move_facts=True, max_plies=2, observation="positions") for _ in range(2)),
     )
     batch, _ = play_positions(vec, policy, start_rollout(vec, 1), num_plies=3, group_size=1)
     assert batch.next_values is not None and batch.truncated.any()
@@ -112,7 +117,8 @@ def test_the_values_of_last_positions_are_made_from_their_own_facts(vec_of: VecO
         values = [
             policy.values(
                 batch.obs[:, ply],  # of which it reads nothing
-                *(torch.from_numpy(seen[name]) for name in ("legal_ids", "move_facts")),
+                torch.from_numpy(seen["legal_ids"][:, : seen["move_facts"].shape[1]]),
+                torch.from_numpy(seen["move_facts"]),
             )
             for seen in boards
         ]

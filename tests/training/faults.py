@@ -63,7 +63,7 @@ def session_of(
     config = TrainConfig(**defaults | changes, device="cpu", seed=seed)
     make = session_module.make_evaluator
     if evaluator is not None:
-        session_module.make_evaluator = lambda *_: evaluator()  # type: ignore[assignment]
+        session_module.make_evaluator = lambda *_, **__: evaluator()  # type: ignore[assignment]
     try:
         session = Session(config)
     finally:

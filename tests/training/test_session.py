@@ -96,7 +96,7 @@ GAMES = RolloutConfig(form="games", num_envs=4, num_plies=2)
 def test_what_cannot_go_together_is_refused_before_an_engine_starts(
     algorithm: Any, changes: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(*_: object) -> None:
+    def start(*_: object, **__: object) -> None:
         raise AssertionError("an engine was started")
 
     monkeypatch.setattr(session_module, "make_evaluator", start)
@@ -144,7 +144,7 @@ def test_every_preset_is_a_combination_that_runs(
     class Reached(Exception):
         pass
 
-    def start(*_: object) -> None:
+    def start(*_: object, **__: object) -> None:
         raise Reached
 
     monkeypatch.setattr(session_module, "make_evaluator", start)

@@ -31,7 +31,9 @@ def against(run_dir: Path, **changes: Any) -> TrainConfig:
 
 
 def test_a_rollout_holds_the_learners_moves_with_the_rewards_of_the_step(vec_of: VecOf) -> None:
-    vec, twin = (vec_of(4, opponent="random", max_plies=6) for _ in range(2))
+    vec, twin = (
+        vec_of(4, opponent="random", max_plies=6, observation="positions") for _ in range(2)
+    )
     policy: PolicyNet = build_policy(tiny(Path()).policy, seed=0, device=CPU, critic=True)
     batch, _ = play_positions(
         vec, policy, start_rollout(vec, 3), num_plies=8, group_size=1, temperature=1.0,

@@ -24,6 +24,7 @@ BOOKKEEPING = frozenset(
         "checkpoint_keep",
         "env.cache",
         "env.num_engines",
+        "env.num_threads",
     }
 )
 MISSING = "not set"

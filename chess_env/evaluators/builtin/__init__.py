@@ -5,15 +5,11 @@ Its place between material counting and Stockfish is measured by `benchmarks/spe
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators.protocol import RuleAwareEvaluator, Scores
-
-PARTS_PER_THREAD = 4
-"""Some positions take much longer than others: a thread that is done takes another part."""
+from chess_env.threads import Threads
 
 LEAST_PART = 64
 """Positions that are worth handing to another thread: about half a millisecond of search."""
@@ -27,37 +23,31 @@ class BuiltinEvaluator(RuleAwareEvaluator):
     fitted, within +-9000; a mate that the search proves is +-(10000 - n).
 
     Args:
-        num_threads: threads that search; they change no score.
+        num_threads: threads that search, at most; they change no score. None: one for each core that the process may
+            use.
 
     Raises:
-        ValueError: `num_threads` is not a whole number from 1 on.
+        ValueError: `num_threads` is not None or a whole number from 1 on.
     """
 
     id = "builtin-v1"
 
-    def __init__(self, num_threads: int = 1) -> None:
-        super().__init__()
-        if not isinstance(num_threads, int) or num_threads < 1:
-            raise ValueError(f"num_threads is {num_threads!r}: expected a whole number from 1 on")
-        self.num_threads = num_threads
+    def __init__(self, num_threads: int | None = 1) -> None:
+        super().__init__(Threads(num_threads))
         self._nodes = 0
-        self._pool: ThreadPoolExecutor | None = None
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
         from chess_env.evaluators.builtin.quiescence import score_batch
         from chess_env.jit import announced
 
         scores = np.empty(len(positions), np.int32)
-        parts = min(self.num_threads * PARTS_PER_THREAD, len(positions) // LEAST_PART)
-        if not score_batch.signatures:
-            with announced("the built-in evaluator"):
-                self._nodes += int(score_batch(positions, scores))
-        elif self.num_threads == 1 or parts < 2:
-            self._nodes += int(score_batch(positions, scores))
-        else:
-            self._pool = self._pool or ThreadPoolExecutor(self.num_threads, "builtin-evaluator")
-            split = np.array_split(positions, parts), np.array_split(scores, parts)
-            self._nodes += sum(map(int, self._pool.map(score_batch, *split)))
+        with announced("the built-in evaluator", score_batch):
+            visited = self.threads.over(
+                len(positions),
+                lambda part: int(score_batch(positions[part], scores[part])),
+                least=LEAST_PART,
+            )
+        self._nodes += sum(visited)
         return scores
 
     def counters(self) -> dict[str, int | float]:
@@ -66,6 +56,4 @@ class BuiltinEvaluator(RuleAwareEvaluator):
 
     def close(self) -> None:
         """Ends the threads; the evaluator starts new ones when it is asked again."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.threads.close()
