@@ -59,7 +59,7 @@ class JudgedEvaluator(RuleAwareEvaluator):
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
         tabled, scores = self._tabled(positions)
-        rest = positions[~tabled]
+        rest = positions[~tabled] if tabled.any() else positions
         try:
             scores[~tabled] = self._corrected(rest, self.search._score_ongoing(rest))
         except EngineError as error:
@@ -124,7 +124,6 @@ class JudgedEvaluator(RuleAwareEvaluator):
 
     def _corrected(self, positions: NDArray[np.uint64], scores: Scores) -> Scores:
         """int32 [N]: the scores of the search for positions that go on, made even and with mates that are proven."""
-        scores = scores.astype(np.int32)
         if self._second is not None:
             second = self._second._score_ongoing(positions)
             mean = np.rint((1 - BUILTIN_SHARE) * scores + BUILTIN_SHARE * second).astype(np.int32)
@@ -133,13 +132,12 @@ class JudgedEvaluator(RuleAwareEvaluator):
             scores = np.where(np.abs(scores) > MAX_CP, scores, unproven)
         if self.syzygy is not None:
             scores = below_wins(scores)
-        before = scores.copy()
-        self.threads.over(
+        proven = self.threads.over(
             len(positions),
             lambda part: prove_mates(positions[part], scores[part]),
             least=LEAST_PART,
         )
-        self._num_proven += int((scores != before).sum())
+        self._num_proven += sum(proven)
         return scores
 
     def engine_pids(self) -> list[int]:

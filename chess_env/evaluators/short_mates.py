@@ -6,6 +6,8 @@ otherwise only checks. So a mate in three is found one move later, in the positi
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,9 +18,13 @@ from chess_env.rules.bitboards import (
     KNIGHT,
     U0,
     U1,
+    U8,
     bishop_attacks,
+    knight_set_attacks,
     lowest_square,
     pawn_attacks_down,
+    pawn_attacks_up,
+    popcount,
     rook_attacks,
     square_bit,
 )
@@ -31,12 +37,17 @@ from chess_env.rules.packed import (
     PAWNS,
     QUEENS,
     ROOKS,
+    STATE,
     en_passant_square,
     occupied_squares,
 )
 
 MAX_REPLIES = 20
 """Where the side that is hunted has more legal moves than this, its opponent's next move is tried only if it checks."""
+
+MOST_AFTER_CHECK, MOST_AFTER_MOVE = 2, 4
+"""Legal moves that a side may have left after the first move of a mate in two: after a check, which alone is tried by
+the side to move, and after any move, which is tried against a side that is behind. Mates that leave more are rare."""
 
 LOST_CP, HELD_CP = -500, -400
 """Scores up to which a side is asked whether it is mated, and from which on whether it mates."""
@@ -49,18 +60,35 @@ _LEVELS = 5  # of the search below a position, one row of moves and one board ea
 _NODES = 0  # what `counts` holds: positions looked at
 _FROM, _TO = ACTION_FROM.astype(np.int64), ACTION_TO.astype(np.int64)
 _LAST_RANK = np.uint64(0xFF << 56)
+_THIRD_RANK = np.uint64(0xFF0000)
 _CASTLING_FROM = np.uint64(1 << 4)
+_OWN_CASTLING = np.uint64(3)
+_CASTLING_LINES = np.uint64(0x28282828282828FF)  # the first rank and the files of the castled rook
 
 
-@kernel
-def _keep_possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16], number: int) -> int:
-    """How many of the moves may give check; they come first in `moves` afterwards. Those left out give none."""
+class _Checks(NamedTuple):
+    """From where a man of the side to move would check the king, its other men and moves aside.
+
+    Attributes:
+        knight, pawn, diagonal, straight: squares, uint64; a queen checks from the last two.
+        uncovers: uint64, men that stand alone before a slider of their own.
+        en_passant: uint64, the square of a capture en passant, which may uncover a check.
+    """
+
+    knight: np.uint64
+    pawn: np.uint64
+    diagonal: np.uint64
+    straight: np.uint64
+    uncovers: np.uint64
+    en_passant: np.uint64
+
+
+@inlined
+def _checks_on(board: NDArray[np.uint64]) -> _Checks:
     own = board[OWN]
     occupied = occupied_squares(board)
     king = lowest_square(board[KINGS] & ~own)
     straight, diagonal = rook_attacks(king, occupied), bishop_attacks(king, occupied)
-    knight, pawn = KNIGHT[king], pawn_attacks_down(square_bit(king))
-    # A man of one's own that stands alone before a slider uncovers a check.
     uncovers = U0
     sliders = rook_attacks(king, occupied ^ straight & own) & (board[ROOKS] | board[QUEENS])
     sliders |= bishop_attacks(king, occupied ^ diagonal & own) & (board[BISHOPS] | board[QUEENS])
@@ -69,22 +97,72 @@ def _keep_possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16], n
         uncovers |= BETWEEN[king, lowest_square(sliders)] & own
         sliders &= sliders - U1
     en_passant = square_bit(en_passant_square(board)) if en_passant_square(board) else U0
+    pawn = pawn_attacks_down(square_bit(king))
+    return _Checks(KNIGHT[king], pawn, diagonal, straight, uncovers, en_passant)
+
+
+@inlined
+def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
+    """False where no legal move gives check. Most positions are so, and this is found without listing moves."""
+    own, occupied = board[OWN], occupied_squares(board)
+    free = ~own
+    if (checks.uncovers | checks.en_passant) != U0:
+        return True
+    if knight_set_attacks(board[KNIGHTS] & own) & checks.knight & free:
+        return True
+    pawns = board[PAWNS] & own
+    pushed = pawns << U8 & ~occupied
+    reached = pushed | (pushed & _THIRD_RANK) << U8 & ~occupied
+    reached |= pawn_attacks_up(pawns) & occupied & free
+    if reached & (checks.pawn | _LAST_RANK):
+        return True
+    men = (board[BISHOPS] | board[QUEENS]) & own
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        ends = (
+            checks.diagonal | checks.straight
+            if board[QUEENS] & square_bit(square)
+            else checks.diagonal
+        )
+        if bishop_attacks(square, occupied) & ends & free:
+            return True
+    men = (board[ROOKS] | board[QUEENS]) & own
+    while men:
+        square = lowest_square(men)
+        men &= men - U1
+        ends = (
+            checks.diagonal | checks.straight
+            if board[QUEENS] & square_bit(square)
+            else checks.straight
+        )
+        if rook_attacks(square, occupied) & ends & free:
+            return True
+    # A king checks by castling alone: with the rook, along its file or the first rank.
+    return board[STATE] & _OWN_CASTLING != U0 and board[KINGS] & free & _CASTLING_LINES != U0
+
+
+@kernel
+def _keep_possible_checks(
+    board: NDArray[np.uint64], checks: _Checks, moves: NDArray[np.int16], number: int
+) -> int:
+    """How many of the moves may give check; they come first in `moves` afterwards. Those left out give none."""
     kept = 0
     for i in range(number):
         start, end = square_bit(_FROM[moves[i]]), square_bit(_TO[moves[i]])
-        if uncovers & start:
+        if checks.uncovers & start:
             may = True
         elif board[PAWNS] & start:
-            may = (pawn | en_passant | _LAST_RANK) & end != U0
+            may = (checks.pawn | checks.en_passant | _LAST_RANK) & end != U0
         elif board[KNIGHTS] & start:
-            may = knight & end != U0
+            may = checks.knight & end != U0
         elif board[BISHOPS] & start:
-            may = diagonal & end != U0
+            may = checks.diagonal & end != U0
         elif board[ROOKS] & start:
-            may = straight & end != U0
+            may = checks.straight & end != U0
         elif board[QUEENS] & start:
-            may = (straight | diagonal) & end != U0
-        else:  # a king checks by castling alone
+            may = (checks.straight | checks.diagonal) & end != U0
+        else:
             may = start == _CASTLING_FROM and abs(_FROM[moves[i]] - _TO[moves[i]]) == 2
         if may:
             moves[kept] = moves[i]
@@ -93,8 +171,41 @@ def _keep_possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16], n
 
 
 @inlined
-def _is_mated(board: NDArray[np.uint64], moves: NDArray[np.int16]) -> bool:
-    return in_check(board) and legal_actions_of(board, moves) == 0
+def _possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16]) -> int:
+    """Number of legal moves that may give check, written to `moves`; those that are not there give none."""
+    checks = _checks_on(board)
+    if not _may_check(board, checks):
+        return 0
+    return _keep_possible_checks(board, checks, moves, legal_actions_of(board, moves))
+
+
+@inlined
+def _surely_more(board: NDArray[np.uint64], most: int) -> bool:
+    """True where the side to move, not in check, has more than `most` moves without its king and pinned men."""
+    own, occupied = board[OWN], occupied_squares(board)
+    their, king = occupied & ~own, lowest_square(board[KINGS] & own)
+    free = own
+    snipers = rook_attacks(king, their) & (board[ROOKS] | board[QUEENS])
+    snipers |= bishop_attacks(king, their) & (board[BISHOPS] | board[QUEENS])
+    snipers &= their
+    while snipers:
+        free &= ~BETWEEN[king, lowest_square(snipers)]
+        snipers &= snipers - U1
+    pawns = board[PAWNS] & free
+    number = popcount(pawns << U8 & ~occupied)
+    men = board[KNIGHTS] & free
+    while men and number <= most:
+        number += popcount(KNIGHT[lowest_square(men)] & ~own)
+        men &= men - U1
+    men = (board[ROOKS] | board[QUEENS]) & free
+    while men and number <= most:
+        number += popcount(rook_attacks(lowest_square(men), occupied) & ~own)
+        men &= men - U1
+    men = (board[BISHOPS] | board[QUEENS]) & free
+    while men and number <= most:
+        number += popcount(bishop_attacks(lowest_square(men), occupied) & ~own)
+        men &= men - U1
+    return number > most
 
 
 @kernel
@@ -102,14 +213,13 @@ def _mates_in_1(
     boards: NDArray[np.uint64], moves: NDArray[np.int16], level: int, counts: NDArray[np.int64]
 ) -> bool:
     """Whether the side to move on `boards[level]` has a move that mates."""
-    number = legal_actions_of(boards[level], moves[level])
-    number = _keep_possible_checks(boards[level], moves[level], number)
+    number = _possible_checks(boards[level], moves[level])
+    counts[_NODES] += number
     for i in range(number):
         apply(boards[level], moves[level, i], boards[level + 1])
-        if _is_mated(boards[level + 1], moves[level + 1]):
-            counts[_NODES] += i + 1
+        after = boards[level + 1]
+        if in_check(after) and legal_actions_of(after, moves[level + 1]) == 0:
             return True
-    counts[_NODES] += number
     return False
 
 
@@ -121,7 +231,7 @@ def _is_mated_in_1(
     counts: NDArray[np.int64],
     refuting: NDArray[np.int16],
 ) -> bool:
-    """Whether every move on `boards[level]` is answered by mate; False where there is no move."""
+    """Whether every move on `boards[level]` is answered by mate; False where there is none."""
     number = legal_actions_of(boards[level], moves[level])
     # What saved the king after another move of the opponent will often save it again.
     for i in range(number):
@@ -136,27 +246,44 @@ def _is_mated_in_1(
 
 
 @kernel
-def _mates_in_2(
+def _mates_in(
     boards: NDArray[np.uint64],
     moves: NDArray[np.int16],
     level: int,
     counts: NDArray[np.int64],
     refuting: NDArray[np.int16],
     only_checks: bool,
-) -> bool:
-    """Whether a move on `boards[level]` leaves the opponent mated in one, whatever it answers."""
-    number = legal_actions_of(boards[level], moves[level])
+    most: int,
+) -> int:
+    """1 or 2 where the side to move on `boards[level]` mates in so many moves, otherwise 0.
+
+    In two, by a move that leaves at most `most` replies, and by a check if `only_checks`.
+    """
     if only_checks:
-        number = _keep_possible_checks(boards[level], moves[level], number)
+        number = _possible_checks(boards[level], moves[level])
+    else:
+        number = legal_actions_of(boards[level], moves[level])
+    counts[_NODES] += number
+    kept = 0
     for i in range(number):
-        if counts[_NODES] > MAX_NODES:
-            return False
         apply(boards[level], moves[level, i], boards[level + 1])
-        if only_checks and not in_check(boards[level + 1]):
+        after = boards[level + 1]
+        checks = in_check(after)
+        if not checks and (only_checks or _surely_more(after, most)):
             continue
+        replies = legal_actions_of(after, moves[level + 1])
+        if replies == 0 and checks:
+            return 1
+        if 0 < replies <= most:
+            moves[level, kept] = moves[level, i]
+            kept += 1
+    for i in range(kept):
+        if counts[_NODES] > MAX_NODES:
+            return 0
+        apply(boards[level], moves[level, i], boards[level + 1])
         if _is_mated_in_1(boards, moves, level + 1, counts, refuting):
-            return True
-    return False
+            return 2
+    return 0
 
 
 @kernel
@@ -169,13 +296,13 @@ def _is_mated_in(
     """1 or 2 where the side to move on `boards[0]` is mated in so many moves, otherwise 0."""
     number = legal_actions_of(boards[0], moves[0])
     only_checks = number > MAX_REPLIES
-    longest = 1
+    longest = 0
     for i in range(number):
         apply(boards[0], moves[0, i], boards[1])
-        if not _mates_in_1(boards, moves, 1, counts):
-            if not _mates_in_2(boards, moves, 1, counts, refuting, only_checks):
-                return 0
-            longest = 2
+        n = _mates_in(boards, moves, 1, counts, refuting, only_checks, MOST_AFTER_MOVE)
+        if n == 0:
+            return 0
+        longest = max(longest, n)
     return longest
 
 
@@ -187,22 +314,23 @@ def _prove(
     moves = np.empty((_LEVELS + 1, MAX_LEGAL), np.int16)
     counts = np.zeros(1, np.int64)
     refuting = np.empty(_LEVELS + 1, np.int16)
-    total = 0
+    proven = 0
     for row in range(len(positions)):
         boards[0] = positions[row]
         counts[_NODES] = 0
         refuting[:] = -1
         if scores[row] <= lost_cp:
             n = _is_mated_in(boards, moves, counts, refuting)
-            if n:
-                scores[row] = -_MATE_SCORE + n
+            found = n - _MATE_SCORE
         elif scores[row] >= held_cp:
-            if _mates_in_1(boards, moves, 0, counts):
-                scores[row] = _MATE_SCORE - 1
-            elif _mates_in_2(boards, moves, 0, counts, refuting, True):
-                scores[row] = _MATE_SCORE - 2
-        total += counts[_NODES]
-    return total
+            n = _mates_in(boards, moves, 0, counts, refuting, True, MOST_AFTER_CHECK)
+            found = _MATE_SCORE - n
+        else:
+            continue
+        if n and scores[row] != found:
+            scores[row] = found
+            proven += 1
+    return proven
 
 
 def prove_mates(
@@ -212,7 +340,7 @@ def prove_mates(
     lost_cp: int = LOST_CP,
     held_cp: int = HELD_CP,
 ) -> int:
-    """Writes +-(10000 - n) to `scores` where the side to move mates or is mated in n = 1 or 2; positions looked at.
+    """Writes +-(10000 - n) to `scores` where the side to move mates or is mated in n = 1 or 2; how many it changed.
 
     Args:
         positions: uint64 [N, 8], packed, in which the game goes on.

@@ -21,7 +21,7 @@ from chess_env.observation import NUM_PLANES, encode_batch, plane_bounds
 from chess_env.rules.action_bits import MASK_WORDS
 from chess_env.rules.movegen import MAX_LEGAL
 
-_WORTH_KEEPING = 1 << 16
+_WORTH_KEEPING = 1 << 17
 """Bytes; smaller arrays come from memory that the process has in hand."""
 
 Info = dict[str, Any]
@@ -142,6 +142,8 @@ class View:
         self._places = [(name, list(_ROWS).index(name)) for name in names[1:]]
         self._observation = list(_ROWS).index(shown.observation)
         self._arrays = ReusedArrays()
+        sizes = [math.prod(row[0]) * row[1].itemsize for row in self._written if row is not None]
+        self._new = self._arrays.new if max(sizes) >= _WORTH_KEEPING else np.empty
         self._now: Frame | None = None
         self._last: Frame | None = None
         if not shown.copy:
@@ -157,7 +159,7 @@ class View:
 
     def now(self) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], the state part of `info`) of all boards as they stand."""
-        frame = self._now or self._frame({}, self._arrays.new)
+        frame = self._now or self._frame({}, self._new)
         return self._seen(self._games.everywhere, frame)
 
     def last(self, ended: Index) -> tuple[NDArray[Any], Info]:

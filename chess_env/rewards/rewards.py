@@ -233,6 +233,15 @@ def value(score_cp: Any, transform: str = "win_prob") -> Float32:
     """
     if transform not in VALUE:
         raise ValueError(f"transform is {transform!r}: expected one of {', '.join(VALUE)}")
+    return VALUE[transform][_index_of(score_cp)]
+
+
+def _index_of(score_cp: Any) -> NDArray[np.int64]:
+    """int64 array, the place of each score (any shape) in the tables of `VALUE`.
+
+    Raises:
+        ValueError: A score outside +-10000.
+    """
     scores = np.asarray(score_cp)
     if scores.size and (scores.min() < -MATE_SCORE_CP or scores.max() > MATE_SCORE_CP):
         worst = scores.flat[np.abs(scores).argmax()]
@@ -240,7 +249,7 @@ def value(score_cp: Any, transform: str = "win_prob") -> Float32:
             f"score_cp is {worst}: expected -10000..10000 (mate in n is +-(10000 - n)); "
             "fix the evaluator that returned it"
         )
-    return VALUE[transform][scores.astype(np.int64) + MATE_SCORE_CP]
+    return scores.astype(np.int64) + MATE_SCORE_CP
 
 
 def terminal_score_cp(status: Any) -> NDArray[np.int32]:
@@ -256,10 +265,6 @@ def terminal_score_cp(status: Any) -> NDArray[np.int32]:
 def _mover_view(mine: Float32, same_side: Any) -> Float32:
     """A value for the side to move after the step, from the view of the player who made the move."""
     return -mine if same_side is False else np.where(same_side, mine, -mine)
-
-
-def _delta(transform: str, same_side: Any, before_cp: Any, after_cp: Any) -> Float32:
-    return _mover_view(value(after_cp, transform), same_side) - value(before_cp, transform)
 
 
 def _outcome(status_after: NDArray[np.int8], same_side: Any) -> Float32:
@@ -326,11 +331,12 @@ class RewardFunction:
                 f"reward terms {self.names} need score_before_cp and score_after_cp; got None"
             )
         terms: dict[str, Float32] = {}
+        if self.needs_scores:  # once for all terms
+            before_at, after_at = _index_of(score_before_cp), _index_of(score_after_cp)
         for name in self.weights:
             if name in _DELTA_TRANSFORM:
-                terms[name] = _delta(
-                    _DELTA_TRANSFORM[name], same_side, score_before_cp, score_after_cp
-                )
+                table = VALUE[_DELTA_TRANSFORM[name]]
+                terms[name] = _mover_view(table[after_at], same_side) - table[before_at]
             elif name == "outcome":
                 terms[name] = _outcome(status, same_side)
             elif name in self.custom:

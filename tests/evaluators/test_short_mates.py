@@ -10,30 +10,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chess_env.evaluators.short_mates import prove_mates
+from chess_env.evaluators.short_mates import MOST_AFTER_CHECK, MOST_AFTER_MOVE, prove_mates
 from chess_env.rules.fen import pack_fens
 
 
 @functools.lru_cache(100_000)
-def mates_in(epd: str, n: int) -> bool:
-    """Whether the side to move mates in at most n moves, by every line of play."""
+def mates_in(epd: str, n: int, most: int = 218, only_checks: bool = False) -> bool:
+    """Whether the side to move mates in at most n moves, by every line of play.
+
+    Args:
+        epd: the position.
+        n: moves.
+        most: replies that the first of two moves may leave.
+        only_checks: the first of two moves is a check.
+    """
     board = chess.Board(f"{epd} 0 1")
     for move in board.legal_moves:
         board.push(move)
-        if board.is_checkmate() or (n > 1 and is_mated_in(board.epd(), n - 1)):
+        if board.is_checkmate():
+            return True
+        forced = board.legal_moves.count() <= most and (board.is_check() or not only_checks)
+        if n > 1 and forced and is_mated_in(board.epd(), n - 1):
             return True
         board.pop()
     return False
 
 
 @functools.lru_cache(100_000)
-def is_mated_in(epd: str, n: int) -> bool:
+def is_mated_in(epd: str, n: int, most: int = 218) -> bool:
     """Whether every legal move, of which there is one at least, is answered by a mate in at most n."""
     board = chess.Board(f"{epd} 0 1")
     moves = list(board.legal_moves)
     for move in moves:
         board.push(move)
-        if not mates_in(board.epd(), n):
+        if not mates_in(board.epd(), n, most):
             return False
         board.pop()
     return bool(moves)
@@ -91,6 +101,8 @@ def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) ->
     mating = proven([fen], 0)[0]
     assert (mating == 9_999) == mates_in(epd, 1)
     assert mating in (0, 9_999) or (mating == 9_998 and mates_in(epd, 2))
+    if mates_in(epd, 2, MOST_AFTER_CHECK, only_checks=True):
+        assert mating in (9_999, 9_998)
     lost = proven([fen], -3_000)[0]
     assert (lost == -9_999) == is_mated_in(epd, 1)
     assert lost in (-3_000, -9_999) or (lost == -9_998 and is_mated_in(epd, 2))
@@ -98,6 +110,9 @@ def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) ->
 
 @given(crowded().filter(lambda board: board.is_valid() and 0 < board.legal_moves.count() <= 6))
 @settings(max_examples=25, deadline=None)
-def test_a_hunted_king_with_few_replies_has_every_mate_in_two_found(board: chess.Board) -> None:
-    wanted = next((n - 10_000 for n in (1, 2) if is_mated_in(board.epd(), n)), -3_000)
+def test_a_hunted_king_with_few_replies_has_every_mate_in_two_found_that_leaves_few(
+    board: chess.Board,
+) -> None:
+    mated = (n for n in (1, 2) if is_mated_in(board.epd(), n, MOST_AFTER_MOVE))
+    wanted = next((n - 10_000 for n in mated), -3_000)
     assert proven([board.fen()], -3_000) == [wanted]
