@@ -170,7 +170,7 @@ def look(name: str) -> NodeReport:
     from chess_env.evaluators import make_evaluator
 
     try:
-        with contextlib.closing(make_evaluator(name, num_engines=1)) as evaluator:
+        with contextlib.closing(make_evaluator(name, num_engines=1, num_threads=1)) as evaluator:
             return NodeReport.of(evaluator)
     except (EngineError, ValueError) as error:
         return NodeReport("", True, "", str(error))
@@ -303,7 +303,7 @@ class Worker:
 
         self._core = _claim_core()
         self._process = ray.get_runtime_context().get_node_id(), os.getpid()
-        self._evaluator: Evaluator = make_evaluator(name, num_engines=1)
+        self._evaluator: Evaluator = make_evaluator(name, num_engines=1, num_threads=1)
         self._counted: dict[str, int | float] = {}
         label = f"{ray.util.get_node_ip_address()} (id {self._process[0][:8]})"
         check_same(NodeReport.of(self._evaluator), expected, label, "the cluster")

@@ -105,14 +105,15 @@ class ReusedArrays:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < _WORTH_KEEPING:
             return np.empty(shape, dtype)
-        for place in range(len(self._kept)):
-            # Held by this list alone, and as the argument: every view of it holds it too.
-            if len(self._kept[place]) >= size and sys.getrefcount(self._kept[place]) == 2:
-                return self._kept[place][:size].view(dtype).reshape(shape)
-        memory = np.empty(size + size // 4, np.uint8)
-        # What is free is too small. The smallest that is large enough is taken first.
-        self._kept = [each for each in self._kept if sys.getrefcount(each) > 3] + [memory]
-        self._kept.sort(key=len)
+        # Held by the list and as the argument: whoever has a view of it holds it too.
+        free = [at for at in range(len(self._kept)) if sys.getrefcount(self._kept[at]) == 2]
+        large = [at for at in free if len(self._kept[at]) >= size]
+        if large:
+            memory = self._kept[min(large, key=lambda at: len(self._kept[at]))]
+        else:
+            memory = np.empty(size + size // 4, np.uint8)
+            held = [each for at, each in enumerate(self._kept) if at not in free]
+            self._kept = [*held, memory]
         return memory[:size].view(dtype).reshape(shape)
 
 

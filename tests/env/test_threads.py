@@ -101,6 +101,7 @@ def test_the_child_of_a_fork_starts_threads_of_its_own() -> None:
     assert mine.poll(60), "the child waits for threads that it does not have"
     assert mine.recv() == expected
     child.join(10)
+    assert child.exitcode == 0
     vec.close()
 
 
