@@ -83,7 +83,7 @@ def test_the_single_file_follows_the_package_update_by_update(
         ),
         policy=NetworkConfig(network=single_file.Net),
         rollout=RolloutConfig(num_envs=16, num_plies=3, temperature=1.3),
-        env=EnvConfig(evaluator="builtin"),
+        env=EnvConfig(evaluator="builtin", start_positions=settings.start_positions),
         optimizer=OptimizerConfig(learning_rate=1e-2, minibatch_size=8),
         total_moves=6 * 16 * 3 * 4,
         eval_interval_updates=3,

@@ -405,7 +405,9 @@ def baseline(network: str = FIRST) -> TrainConfig:
         PRESETS["grpo"][0],
         RegularizerConfig(ent_coef=0.2),
         rollout=RolloutConfig(num_envs=32, num_plies=4),
-        env=EnvConfig(evaluator="builtin-v1", reward="win_prob_delta"),
+        env=EnvConfig(
+            evaluator="builtin-v1", reward="win_prob_delta", start_positions="random_plies:2-40"
+        ),
         optimizer=OptimizerConfig(lr_final=None, warmup_updates=5),
         total_moves=40 * 1024,
         eval_interval_updates=5,

@@ -50,7 +50,9 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
         PRESETS["dr_grpo"][0],
         RegularizerConfig(ent_coef=0.03),
         policy=NetworkConfig(network=network),
-        env=EnvConfig(evaluator="builtin-v1", reward="win_prob_delta"),
+        env=EnvConfig(
+            evaluator="builtin-v1", reward="win_prob_delta", start_positions="random_plies:2-40"
+        ),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
         run_dir=run_dir,

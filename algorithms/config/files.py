@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import ALGORITHM, NO_TRUST, Trust, foreign_names, require_trust
-from algorithms.config.run import RolloutConfig, TrainConfig
+from algorithms.config.run import DEFAULT_STARTS, RolloutConfig, TrainConfig
 from algorithms.core.checks import shown
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
 from algorithms.run_folder.atomic_files import (
@@ -212,9 +212,16 @@ def of_its_time(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+_STARTS_BEFORE = "random_plies:2-40"
+"""The default start positions until a share of them was decided."""
+
+
 def as_it_began(recorded: TrainConfig, config: TrainConfig) -> TrainConfig:
-    """The settings of a continued run with the recorded version of its evaluator, and the reward of that time."""
+    """The settings of a continued run with the recorded version of its evaluator, and the defaults of that time."""
     was, now = recorded.env, config.env
+    if now.start_positions == DEFAULT_STARTS and was.start_positions == _STARTS_BEFORE:
+        now = dataclasses.replace(now, start_positions=was.start_positions)
+        config = dataclasses.replace(config, env=now)
     if was.evaluator == now.evaluator or without_version(was.evaluator) != without_version(
         now.evaluator
     ):

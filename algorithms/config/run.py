@@ -115,6 +115,10 @@ class RolloutConfig:
         )
 
 
+DEFAULT_STARTS = "0.85*random_plies:2-40+0.15*decided"
+"""A policy that never sees won positions draws them later, by repetition and stalemate (docs/environment.md)."""
+
+
 @dataclass(frozen=True)
 class EnvConfig:
     """The game and its rewards.
@@ -147,7 +151,7 @@ class EnvConfig:
     num_engines: Engines = 2
     num_threads: Threads | None = None
     reward: str | None = None
-    start_positions: str = "random_plies:2-40"
+    start_positions: str = DEFAULT_STARTS
     max_plies: Count | None = None
     cache: str | None = None
     opponent: str | None = None
