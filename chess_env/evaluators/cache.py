@@ -282,7 +282,7 @@ class CachedEvaluator:
         if memory_entries < 1:
             raise ValueError(f"memory_entries={memory_entries!r}: expected at least 1")
         self.inner, self.memory_entries = inner, memory_entries
-        self.out_of_process: bool = getattr(inner, "out_of_process", False)
+        self.in_background: bool = getattr(inner, "in_background", False)
         self._memory: dict[bytes, bytes] = {}
         self._file = ScoreFile(Path(path)) if path is not None else None
         self._queries = self._memory_hits = self._file_hits = self._damaged = 0

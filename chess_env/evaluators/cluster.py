@@ -373,7 +373,7 @@ class ClusterEvaluator(RuleAwareEvaluator):
         ValueError: `num_engines` is not a whole number from 1 on.
     """
 
-    out_of_process = True
+    in_background = True
 
     def __init__(self, name: str, num_engines: int) -> None:
         super().__init__()

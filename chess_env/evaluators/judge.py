@@ -45,7 +45,7 @@ class JudgedEvaluator(RuleAwareEvaluator):
     ) -> None:
         super().__init__(search.threads)
         self.search, self.syzygy = search, syzygy
-        self.pure, self.out_of_process = search.pure, search.out_of_process
+        self.pure, self.in_background = search.pure, search.in_background
         averaged = isinstance(search, StockfishEvaluator) and _is_shallow(search)
         self._second = BuiltinEvaluator() if averaged else None
         self._num_proven = 0

@@ -179,7 +179,7 @@ class RuleAwareEvaluator(ABC):
     """
 
     pure = True  # False: scores depend on what was asked before, so they must not be cached
-    out_of_process = False  # True: other processes compute, while whoever asked from a thread does something else
+    in_background = False  # True: processes or threads compute, and a thread that asks leaves the interpreter to others
 
     def __init__(self, threads: Threads | None = None) -> None:
         self.threads = threads or Threads(1)

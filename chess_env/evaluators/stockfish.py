@@ -120,7 +120,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         ValueError: a limit or an option outside its range.
     """
 
-    out_of_process = True
+    in_background = True
 
     def __init__(
         self,

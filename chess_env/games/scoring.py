@@ -204,7 +204,7 @@ class Scoring:
         # (actions [N, G], scores after them [N, G]) of the last `score_actions`, until boards move.
         self._looked_ahead: tuple[Index, Scores] | None = None
         self._thread: EvaluatorThread | None = None
-        if self._evaluator is not None and getattr(self._evaluator, "out_of_process", False):
+        if self._evaluator is not None and getattr(self._evaluator, "in_background", False):
             self._thread = EvaluatorThread(self._evaluator)
         self._later: ScoresLater | None = None
         self.lost = False
@@ -216,7 +216,7 @@ class Scoring:
         Inside, `score_actions` and `step` do not wait for the evaluator: neither returns a score or
         a reward (`step`'s are NaN). Each `step` follows one `score_actions` and moves all boards; none is
         reset. Where nothing is gained or scores cannot wait, all is as outside and the list stays empty:
-        unless other processes make the scores (`evaluator.out_of_process`), against an opponent, and with
+        unless scores are made in the background (`evaluator.in_background`), against an opponent, and with
         the reward `regret`; also where that is not `wanted`.
 
         Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from algorithms.core.batch import RolloutBatch
 from algorithms.rollouts.collect import start_rollout
 from chess_env.evaluators import CachedEvaluator, EngineError
+from chess_env.evaluators.builtin import BuiltinEvaluator
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.vector_play import choose, make
 from tests.evaluators.hashing import Hashing
@@ -27,7 +29,7 @@ MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1"
 class Elsewhere(Hashing):
     """Scores as `Hashing`, taken for one whose scores other processes make."""
 
-    out_of_process = True
+    in_background = True
 
 
 def boards(evaluator: Any, **arguments: Any) -> ChessSelfPlayVectorEnv:
@@ -61,8 +63,9 @@ def play(env: ChessSelfPlayVectorEnv, *, later: bool) -> tuple[list[dict[str, An
     return found, env.scoring.score_cp.copy()
 
 
-def test_scores_and_rewards_are_those_that_come_at_once() -> None:
-    evaluators = [CachedEvaluator(Elsewhere()) for _ in range(2)]
+@pytest.mark.parametrize("make_one", [Elsewhere, lambda: BuiltinEvaluator(num_threads=2)])
+def test_scores_and_rewards_are_those_that_come_at_once(make_one: Callable[[], Any]) -> None:
+    evaluators = [CachedEvaluator(make_one()) for _ in range(2)]
     (at_once, last), (later, last_later) = (
         play(boards(evaluator, max_plies=5), later=later)
         for evaluator, later in zip(evaluators, (False, True), strict=True)
@@ -126,7 +129,7 @@ def test_a_ply_does_not_wait_for_its_scores() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"evaluator": Hashing()}, {"evaluator": "none"}, {"evaluator": "builtin"},
+    [{"evaluator": Hashing()}, {"evaluator": "none"}, {"evaluator": "builtin", "num_threads": 1},
      {"evaluator": Elsewhere(), "reward": "regret"}, {"evaluator": Elsewhere(), "opponent": "random"}],
 )  # fmt: skip
 def test_where_scores_cannot_wait_or_nothing_is_gained_they_come_at_once(

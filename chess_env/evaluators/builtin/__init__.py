@@ -34,6 +34,7 @@ class BuiltinEvaluator(RuleAwareEvaluator):
 
     def __init__(self, num_threads: int | None = 1) -> None:
         super().__init__(Threads(num_threads))
+        self.in_background = self.threads.num_threads > 1  # on one core a second thread only costs
         self._nodes = 0
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
