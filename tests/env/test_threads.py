@@ -14,7 +14,7 @@ import pytest
 import chess_env
 from chess_env.threads import PARTS_PER_THREAD, Threads
 
-BOARDS = 3 * 1024
+BOARDS = 1_100  # enough for two parts of everything that is divided
 
 
 def boards(num_threads: int | None, **settings: Any) -> Any:
