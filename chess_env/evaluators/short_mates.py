@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.evaluators.builtin.quiescence import pinned_men
 from chess_env.jit import inlined, kernel
 from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
@@ -103,7 +104,7 @@ def _checks_on(board: NDArray[np.uint64]) -> _Checks:
 
 @inlined
 def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
-    """False where no legal move gives check. Most positions are so, and this is found without listing moves."""
+    """False where no legal move gives check; no move is listed for it."""
     own, occupied = board[OWN], occupied_squares(board)
     free = ~own
     if (checks.uncovers | checks.en_passant) != U0:
@@ -116,28 +117,17 @@ def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
     reached |= pawn_attacks_up(pawns) & occupied & free
     if reached & (checks.pawn | _LAST_RANK):
         return True
-    men = (board[BISHOPS] | board[QUEENS]) & own
+    men = (board[BISHOPS] | board[ROOKS] | board[QUEENS]) & own
     while men:
-        square = lowest_square(men)
-        men &= men - U1
-        ends = (
-            checks.diagonal | checks.straight
-            if board[QUEENS] & square_bit(square)
-            else checks.diagonal
-        )
-        if bishop_attacks(square, occupied) & ends & free:
+        square, ends, checking = lowest_square(men), U0, U0
+        if not board[ROOKS] & square_bit(square):
+            ends, checking = bishop_attacks(square, occupied), checks.diagonal
+        if not board[BISHOPS] & square_bit(square):
+            ends |= rook_attacks(square, occupied)
+            checking |= checks.straight
+        if ends & checking & free:
             return True
-    men = (board[ROOKS] | board[QUEENS]) & own
-    while men:
-        square = lowest_square(men)
         men &= men - U1
-        ends = (
-            checks.diagonal | checks.straight
-            if board[QUEENS] & square_bit(square)
-            else checks.straight
-        )
-        if rook_attacks(square, occupied) & ends & free:
-            return True
     # A king checks by castling alone: with the rook, along its file or the first rank.
     return board[STATE] & _OWN_CASTLING != U0 and board[KINGS] & free & _CASTLING_LINES != U0
 
@@ -183,14 +173,7 @@ def _possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16]) -> int
 def _surely_more(board: NDArray[np.uint64], most: int) -> bool:
     """True where the side to move, not in check, has more than `most` moves without its king and pinned men."""
     own, occupied = board[OWN], occupied_squares(board)
-    their, king = occupied & ~own, lowest_square(board[KINGS] & own)
-    free = own
-    snipers = rook_attacks(king, their) & (board[ROOKS] | board[QUEENS])
-    snipers |= bishop_attacks(king, their) & (board[BISHOPS] | board[QUEENS])
-    snipers &= their
-    while snipers:
-        free &= ~BETWEEN[king, lowest_square(snipers)]
-        snipers &= snipers - U1
+    free = own & ~pinned_men(board, occupied)
     pawns = board[PAWNS] & free
     number = popcount(pawns << U8 & ~occupied)
     men = board[KNIGHTS] & free
