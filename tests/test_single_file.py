@@ -50,9 +50,10 @@ def single_file(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def in_float64() -> Iterator[None]:
     """New networks are float64: Adam makes whole steps of rounding errors, and float32 curves soon part."""
-    torch.set_default_dtype(torch.float64)
+    set_dtype = torch.set_default_dtype  # the test below puts another function in its place
+    set_dtype(torch.float64)
     yield
-    torch.set_default_dtype(torch.float32)
+    set_dtype(torch.float32)
 
 
 def test_the_single_file_uses_nothing_of_the_algorithms() -> None:

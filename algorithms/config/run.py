@@ -264,8 +264,11 @@ class TrainConfig:
             is never exceeded, except where all legal moves are scored: then the last rollout may
             have more than any before it.
         eval_interval_updates: updates between evaluations on the held-out positions.
-        diagnostics_interval_updates: updates between the costly diagnostics (gradient shares and
-            predicted entropy changes).
+        diagnostics_interval_updates: updates between the costly diagnostics (gradient shares, predicted
+            entropy changes, and the signal chain, whose updates are drawn: one of every so many).
+        signal_chain: compare each stage of the measured updates with the true policy gradient
+            (docs/metrics.md): "brief" looks before the first step and after the last, "full" at every step
+            (several times as long), "off" not at all.
         checkpoint_interval_updates: updates between checkpoints.
         checkpoint_keep: how many policies of the run to keep as weights alone, in RUN/snapshots, spread evenly over
             `total_moves` from the untrained to the last; "all" keeps that of every checkpoint. By default none
@@ -303,6 +306,7 @@ class TrainConfig:
     total_moves: Count = 300_000
     eval_interval_updates: Count = 10
     diagnostics_interval_updates: Count = 10
+    signal_chain: Literal["brief", "full", "off"] = "brief"
     checkpoint_interval_updates: Count = 20
     checkpoint_keep: Kept | None = None
     seed: Seed = 0

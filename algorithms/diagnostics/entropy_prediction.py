@@ -182,11 +182,16 @@ class ScoredMoves(Protocol):
         """`[M, L]` score of every child from the mover's view, centipawns."""
 
 
-def exact_rewards(positions: ScoredMoves, reward: str | None) -> NDArray[np.float64]:
+def exact_rewards(
+    positions: ScoredMoves, reward: str | None, before_cp: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
     """Reward `[M, L]` of every legal move from the scores of the children; 0 on padding.
 
-    Up to a constant of the position: the score before the move is not in the table, is taken as 0
-    and falls out of A.
+    Args:
+        positions: with the scores of the children.
+        reward: the environment's setting.
+        before_cp: int64 `[M]`, the positions' own scores; None takes 0 for them, and the rewards are then right up
+            to a constant of the position, which falls out of A.
     """
     after_cp = -positions.child_score_cp.astype(np.int64)
     legal = positions.legal_ids >= 0
@@ -195,7 +200,9 @@ def exact_rewards(positions: ScoredMoves, reward: str | None) -> NDArray[np.floa
     total, _ = make_reward(reward, has_evaluator=True)(
         status.ravel(),
         False,
-        np.zeros(after_cp.size, np.int64),
+        np.zeros(after_cp.size, np.int64)
+        if before_cp is None
+        else np.repeat(before_cp, after_cp.shape[1]),
         after_cp.ravel(),
         (np.broadcast_to(best, after_cp.shape).ravel(), -after_cp.ravel()),
     )

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from numpy.typing import NDArray
 
 from algorithms.config import files as config_file
-from algorithms.config.run import TrainConfig
+from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
+from algorithms.diagnostics.entropy_prediction import exact_rewards
+from algorithms.diagnostics.signal_chain import Audit, HeldoutMoves, Look, SignalChain
 from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
-from algorithms.evaluation.regret import MAIN_SLICE, Regret, prepare_slice, regret_cp
+from algorithms.evaluation.regret import MAIN_SLICE, HeldoutSlice, Regret, prepare_slice, regret_cp
 from algorithms.evaluation.strength import MatchPlay
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.collect import Collected
@@ -27,9 +30,10 @@ from algorithms.run_folder.run_log import RunLog
 from algorithms.run_folder.snapshots import Schedule, Snapshots
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.updates.learner import Learner, NonFiniteDump
-from algorithms.updates.training_batch import Targets
-from algorithms.updates.update import KeepBad
-from chess_env.evaluators import Evaluator
+from algorithms.updates.training_batch import Targets, TrainingBatch
+from algorithms.updates.update import KeepBad, OnStep
+from chess_env.custom_objects import is_spec
+from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.positions.heldout import load_heldout
 
 RowReader = Callable[[Mapping[str, float]], str]
@@ -91,6 +95,9 @@ class RunObserver:
         matches: of the policy; None where none is played.
         probe: the fixed positions on which updates are looked at; None for a run that looks at none.
         look_interval: updates between two looks.
+        audit: what the signal chain is measured against; None for a run that measures none.
+        full: whether the signal chain looks at every step.
+        seed: of what it draws.
     """
 
     def __init__(
@@ -107,6 +114,9 @@ class RunObserver:
         matches: MatchPlay | None = None,
         probe: PolicyProbe | None = None,
         look_interval: int = 1,
+        audit: Audit | None = None,
+        full: bool = False,
+        seed: int = 0,
     ) -> None:
         heldout = load_heldout()
         self._slices = {name: prepare_slice(heldout, name) for name in heldout.slice_names}
@@ -122,6 +132,12 @@ class RunObserver:
         self._matches, self._look_interval, self._looked_s = matches, look_interval, 0.0
         self._diagnostics = None if probe is None else UpdateDiagnostics(probe)
         self._probes = None if probe is None else ProbeRecord(run_dir, probe, display.say)
+        self._audit = audit
+        self._look: Look | None = None
+        self._chain: SignalChain | None = None
+        if audit is not None:
+            heldout_moves = moves_of(self._slices[MAIN_SLICE], session.policy, audit.worth)
+            self._chain = SignalChain(audit, heldout_moves, seed=seed, full=full)
         self._bad = NonFiniteDump(run_dir / "bad_batches", display.say)
 
     def begin(self) -> None:
@@ -150,7 +166,10 @@ class RunObserver:
         learner: Learner,
         batch: RolloutBatch,
         targets: Targets,
-        reference: PolicyNet | None = None,
+        *,
+        reference: PolicyNet | None,
+        temperature: float,
+        rate: float,
     ) -> dict[str, float]:
         """Metrics of the costly diagnostics at their interval, else none.
 
@@ -159,24 +178,44 @@ class RunObserver:
             batch: one rollout.
             targets: from `make_targets`.
             reference: the policy that `kl_ref` is measured to, where there is one.
+            temperature: at which the rollout was to be sampled.
+            rate: step size by the run's schedule.
         """
-        if not self._looks:
-            return {}
-        assert self._diagnostics is not None
-        began = time.monotonic()
-        found = self._diagnostics.before(learner, batch, targets, reference)
+        began, found = time.monotonic(), dict[str, float]()
+        if self._looks:
+            assert self._diagnostics is not None
+            found = self._diagnostics.before(learner, batch, targets, reference)
+        update = self._session.progress.update
+        if self._chain is not None and self._chain.measures(update, self._look_interval):
+            self._look = self._chain.look(
+                learner, batch, targets, temperature=temperature, update=update, rate=rate
+            )
         self._looked_s = time.monotonic() - began
         return found
 
+    @property
+    def on_step(self) -> OnStep | None:
+        """What looks at the steps of the next update; None where nothing does."""
+        return None if self._look is None else self._step
+
+    def _step(self, training: TrainingBatch, accumulated: list[torch.Tensor]) -> None:
+        assert self._look is not None
+        began = time.monotonic()
+        self._look.step(training, accumulated)
+        self._looked_s += time.monotonic() - began
+
     def after_update(self, learning_rate: float) -> dict[str, float]:
         """The same, of what the update with this step size has done; before it is counted in the progress."""
-        if not self._looks:
+        if not self._looks and self._look is None:
             return {}
-        assert self._diagnostics is not None and self._probes is not None
-        session, began = self._session, time.monotonic()
-        found = self._diagnostics.after(session.policy, learning_rate)
-        assert self._diagnostics.logprobs is not None
-        self._probes.write(session.progress.update + 1, self._diagnostics.logprobs)
+        session, began, found = self._session, time.monotonic(), dict[str, float]()
+        if self._looks:
+            assert self._diagnostics is not None and self._probes is not None
+            found = self._diagnostics.after(session.policy, learning_rate)
+            assert self._diagnostics.logprobs is not None
+            self._probes.write(session.progress.update + 1, self._diagnostics.logprobs)
+        if self._look is not None:
+            found, self._look = found | self._look.metrics(), None
         return found | {"time/diagnostics_s": self._looked_s + time.monotonic() - began}
 
     @property
@@ -295,6 +334,8 @@ class RunObserver:
         self._log.close()
         if self._matches is not None:
             self._matches.close()
+        if self._audit is not None:
+            self._audit.close()
 
 
 def observer_of(
@@ -344,7 +385,39 @@ def observer_of(
             move_facts=session.policy.reads_move_facts,
         ),
         look_interval=config.diagnostics_interval_updates,
+        audit=None if config.signal_chain == "off" else audit_of(config.env),
+        full=config.signal_chain == "full",
+        seed=config.seed,
     )
+
+
+def audit_of(env: EnvConfig) -> Audit:
+    """What a run's signal chain asks: the run's kind of evaluator, or beside one of the user's own the built-in one."""
+    name = env.evaluator.removeprefix("ray:")
+
+    def make() -> Evaluator:
+        kind = "builtin" if is_spec(name) else name
+        return make_evaluator(kind, env.num_engines, num_threads=env.num_threads)
+
+    return Audit(make, env.reward)
+
+
+def moves_of(positions: HeldoutSlice, policy: PolicyNet, worth: str) -> HeldoutMoves:
+    """Held-out positions for the signal chain, on the policy's device.
+
+    Args:
+        positions: the slice.
+        policy: that is asked; it may read the facts of moves.
+        worth: the reward that moves are worth.
+    """
+    device = next(policy.parameters()).device
+
+    def there(array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    facts = there(positions.move_facts) if policy.reads_move_facts else None
+    rewards = there(exact_rewards(positions, worth))
+    return HeldoutMoves(there(positions.obs), there(positions.legal_ids), facts, rewards)
 
 
 def count_update(

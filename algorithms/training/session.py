@@ -185,6 +185,16 @@ class Session:
         """The next rollout: sampled moves with their rewards."""
         return self.worker.collect(self.progress.update, self.affords)
 
+    @property
+    def scheduled_rate(self) -> float:
+        """Step size of the next update by the settings."""
+        return self.learner.settings.learning_rate_at(self.progress.update, self._spent)
+
+    @property
+    def _spent(self) -> float:
+        """Share of the budget that is used."""
+        return min(1.0, self.progress.scored_moves / self.config.total_moves)
+
     def control(self, seen: Mapping[str, float]) -> Signals:
         """Sets step size, clip bounds and regulariser for this point of the run; what its controllers say.
 
@@ -193,17 +203,16 @@ class Session:
         Args:
             seen: `policy_metrics` of the fresh rollout.
         """
-        learner, update = self.learner, self.progress.update
-        spent = min(1.0, self.progress.scored_moves / self.config.total_moves)
+        learner = self.learner
         measured = Measurements(
-            progress=spent,
-            update=update,
+            progress=self._spent,
+            update=self.progress.update,
             entropy=seen["policy/entropy"],
             entropy_normalized=seen["policy/entropy_normalized"],
             kl_old=self.last_kl_old or 0.0,
             kl_ref=seen.get("policy/kl_ref"),
         )
-        learner.learning_rate = learner.settings.learning_rate_at(update, spent)
+        learner.learning_rate = self.scheduled_rate
         signals = learner.regularizer.update(measured, learner.controls)
         learner.controls = signals.controls
         self.worker.temperature = signals.temperature

@@ -153,7 +153,7 @@ class Run:
         last = self._stopping(stop) or not session.affords()
         while not last:
             # [1] start positions  [2] boards and moves  [3] scores and rewards
-            began = time.monotonic()
+            began, temperature = time.monotonic(), session.worker.temperature
             collected = session.rollout()
             batch, rolled = collected.batch, time.monotonic()
             sampler = policy_metrics(batch)
@@ -174,8 +174,15 @@ class Run:
             if observer is None:
                 learned = update(learner, batch, targets)
             else:
-                looks = observer.before_update(learner, batch, targets, session.worker.reference)
-                learned = update(learner, batch, targets, observer.keep_bad)
+                looks = observer.before_update(
+                    learner,
+                    batch,
+                    targets,
+                    reference=session.worker.reference,
+                    temperature=temperature,
+                    rate=session.scheduled_rate,
+                )
+                learned = update(learner, batch, targets, observer.keep_bad, observer.on_step)
                 looks |= observer.after_update(learner.learning_rate)
             session.last_kl_old = learned.get("reg/kl_old", session.last_kl_old)
             update_s = time.monotonic() - checked - looks.get("time/diagnostics_s", 0.0)

@@ -181,9 +181,16 @@ def explained_variance(flat: FlatBatch) -> dict[str, float]:
 KeepBad = Callable[[FlatBatch, dict[str, Tensor], str], None]
 """Given the first minibatch of a step that is not finite, its advantages and weights, and the reason."""
 
+OnStep = Callable[[TrainingBatch, list[Tensor]], None]
+"""Given the states of an update and the indices of a step's minibatches, when the parameters have its gradients."""
+
 
 def update(
-    learner: Learner, batch: RolloutBatch, targets: Targets, keep_bad: KeepBad | None = None
+    learner: Learner,
+    batch: RolloutBatch,
+    targets: Targets,
+    keep_bad: KeepBad | None = None,
+    on_step: OnStep | None = None,
 ) -> dict[str, float]:
     """Metrics of training on one batch for at most `algorithm.update_epochs` passes.
 
@@ -207,6 +214,7 @@ def update(
         batch: one rollout.
         targets: what the losses learn from.
         keep_bad: is given the first minibatch of a step that is not finite.
+        on_step: looks at each step before its gradient is cut to the largest norm.
 
     Raises:
         NonFiniteError: too many non-finite steps in a row.
@@ -227,7 +235,7 @@ def update(
         kl_total = torch.zeros((), dtype=torch.float64, device=training.flat.obs.device)
         kl_states = 0
         for accumulated in [indices] if needs.single_step else [[index] for index in indices]:
-            step = _step(learner, training, accumulated, keep_bad)
+            step = _step(learner, training, accumulated, keep_bad, on_step)
             skipped += step is None
             if step is None:
                 continue
@@ -264,6 +272,7 @@ def _step(
     training: TrainingBatch,
     accumulated: list[Tensor],
     keep_bad: KeepBad | None,
+    on_step: OnStep | None,
 ) -> _Step | None:
     """One step, which is made; None where it is not finite, and then nothing has changed.
 
@@ -272,10 +281,13 @@ def _step(
         training: the states.
         accumulated: int64 indices of the minibatches whose gradients add up to the step's.
         keep_bad: as of `update`.
+        on_step: likewise.
     """
     learner.optimizer.zero_grad(set_to_none=True)
     losses, total = _backward(learner, training, accumulated)
     parameters = learner.trained
+    if on_step is not None:
+        on_step(training, accumulated)
     grad_norm = torch.nn.utils.clip_grad_norm_(parameters, learner.settings.max_grad_norm)
     loss_value, norm_value = torch.stack([total, grad_norm]).tolist()
     finite = bool(torch.isfinite(torch.tensor([loss_value, norm_value])).all())

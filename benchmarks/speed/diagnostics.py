@@ -2,10 +2,11 @@
 
     python -m benchmarks.speed.diagnostics [--json benchmarks/results/diagnostics.json]
 
-`resnet` and the default settings, built-in evaluator, one thread, CPU time of this process. Every round does
+Default settings on both networks, built-in evaluator, one thread, CPU time of this process. Every round does
 the same update on the same batch from the same weights twice, with and without what is measured inside
 it, in alternating order, and times what comes around it alone. Bounds: what every update pays at most 5 %
-of an update without it; what is looked at every 10 updates at most 10 % averaged over them.
+of an update without it; what is looked at every 10 updates, and the signal chain, at most 10 % each averaged over
+them.
 """
 
 from __future__ import annotations
@@ -26,35 +27,40 @@ from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import batch_metrics
+from algorithms.diagnostics.signal_chain import SignalChain
 from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
+from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice
 from algorithms.networks.settings import NetworkConfig
+from algorithms.training.observer import audit_of, moves_of
 from algorithms.training.seen_positions import SeenPositions
 from algorithms.training.session import Session
-from algorithms.updates.training_batch import make_targets
+from algorithms.updates.training_batch import TrainingBatch, make_targets
 from algorithms.updates.update import UpdateMetrics, update
 from benchmarks.records.report import print_table, save
+from chess_env.positions.heldout import load_heldout
 
 INTERVAL = 10
 WARM_UP = 2
 CPU = torch.device("cpu")
-LIMITS = {"every update": 5.0, f"every {INTERVAL} updates": 10.0}
+LIMITS = {"every update": 5.0, f"every {INTERVAL} updates": 10.0, "signal chain": 10.0}
 
 
 class Loop:
-    """Rollout and update of one preset on `resnet`, without logging or evaluation.
+    """Rollout and update of one preset, without logging or evaluation.
 
     Args:
         preset: its name.
+        network: its kind.
         num_envs: boards.
         seed: of weights, boards and samples.
     """
 
-    def __init__(self, preset: str, num_envs: int, seed: int) -> None:
+    def __init__(self, preset: str, network: str, num_envs: int, seed: int) -> None:
         rollout = RolloutConfig(num_envs=num_envs)
-        env = EnvConfig(evaluator="builtin", start_positions="random_plies:2-40")
+        env = EnvConfig(evaluator="builtin", num_threads=1)
         config = TrainConfig(
             *PRESETS[preset],
-            policy=NetworkConfig(network="resnet"),
+            policy=NetworkConfig(network=network),
             rollout=rollout,
             env=env,
             seed=seed,
@@ -92,6 +98,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 def one_round(
     loop: Loop,
     diagnostics: UpdateDiagnostics,
+    chain: SignalChain,
     record: ProbeRecord,
     seen: SeenPositions,
     *,
@@ -101,7 +108,7 @@ def one_round(
     """CPU seconds of the parts of one update, done once `with` and once `without` its metrics."""
     times: dict[str, float] = {}
     learner = loop.learner
-    rate = learner.settings.learning_rate
+    rate = learner.settings.full_learning_rate
     times["rollout"], batch = seconds(loop.rollout)
     targets = make_targets(learner.algorithm, learner.regularizer, batch)
     times["metrics"], _ = seconds(lambda: batch_metrics(batch, targets.advantages))
@@ -109,6 +116,16 @@ def one_round(
     times["before"], _ = seconds(lambda: diagnostics.before(learner, batch, targets))
     weights, moments = learner.policy.state_dict(), learner.optimizer.state_dict()
     start = copy.deepcopy((weights, moments, learner.shuffling.get_state()))
+    temperature = loop.session.worker.temperature
+    times["chain"], look = seconds(
+        lambda: chain.look(learner, batch, targets, temperature=temperature, update=0, rate=rate)
+    )
+
+    def at_step(training: TrainingBatch, accumulated: list[torch.Tensor]) -> None:
+        times["chain"] += seconds(lambda: look.step(training, accumulated))[0]
+
+    update(learner, batch, targets, on_step=at_step)
+    times["chain"] += seconds(look.metrics)[0]
     for kind in (first, second):
         learner.policy.load_state_dict(start[0])
         learner.optimizer.load_state_dict(copy.deepcopy(start[1]))
@@ -125,12 +142,15 @@ def one_round(
     return times
 
 
-def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
+def measure(preset: str, network: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Medians over the rounds, and the shares of an update."""
-    loop = Loop(preset, num_envs, seed)
+    loop = Loop(preset, network, num_envs, seed)
     facts = loop.session.policy.reads_move_facts
     probe = PolicyProbe(None, loop.session.config.rollout.temperature, CPU, move_facts=facts)
     diagnostics = UpdateDiagnostics(probe)
+    config = loop.session.config
+    audit, heldout = audit_of(config.env), prepare_slice(load_heldout(), MAIN_SLICE)
+    chain = SignalChain(audit, moves_of(heldout, loop.session.policy, audit.worth), seed=seed)
     seen = SeenPositions()
     kept = []
     with tempfile.TemporaryDirectory() as folder:
@@ -138,9 +158,10 @@ def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str,
         record.begin(loop.learner.policy)
         for number in range(rounds + WARM_UP):
             first, second = ("with", "without") if number % 2 else ("without", "with")
-            times = one_round(loop, diagnostics, record, seen, first=first, second=second)
+            times = one_round(loop, diagnostics, chain, record, seen, first=first, second=second)
             kept += [times] if number >= WARM_UP else []
     loop.session.close()
+    audit.close()
     middle = {name: statistics.median(times[name] for times in kept) for name in kept[0]}
     inside = statistics.median(times["with"] - times["without"] for times in kept)
     update_s = middle["rollout"] + middle["without"]
@@ -148,12 +169,15 @@ def measure(preset: str, num_envs: int, rounds: int, seed: int = 0) -> dict[str,
     interval = middle["before"] + middle["after"] + middle["written"]
     return {
         "preset": preset,
+        "network": network,
         "update_ms": round(1000 * update_s),
         "of_it_rollout_ms": round(1000 * middle["rollout"]),
         "every_update_ms": round(1000 * every, 1),
         "every_update_percent": round(100 * every / update_s, 1),
         "interval_ms": round(1000 * interval),
         "interval_percent_averaged": round(100 * interval / INTERVAL / update_s, 1),
+        "chain_ms": round(1000 * middle["chain"]),
+        "chain_percent_averaged": round(100 * middle["chain"] / INTERVAL / update_s, 1),
     }
 
 
@@ -166,12 +190,18 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     rounds, num_envs = (2, 8) if arguments.smoke else (arguments.rounds, 64)
-    rows = [measure(preset, num_envs, rounds) for preset in arguments.presets]
+    networks = ("move_net",) if arguments.smoke else ("move_net", "resnet")
+    rows = [
+        measure(preset, network, num_envs, rounds)
+        for network in networks
+        for preset in arguments.presets
+    ]
     print_table(rows)
     save(arguments.json, "diagnostics", rows, rounds=rounds, num_envs=num_envs, limits=LIMITS)
     if not arguments.smoke and any(
         row["every_update_percent"] > LIMITS["every update"]
         or row["interval_percent_averaged"] > LIMITS[f"every {INTERVAL} updates"]
+        or row["chain_percent_averaged"] > LIMITS["signal chain"]
         for row in rows
     ):
         raise SystemExit(f"over the limits {LIMITS}")
