@@ -262,8 +262,7 @@ class SignalChain:
         audit: knows what moves are worth.
         heldout: positions on which the gain of a step is measured.
         seed: of the updates, states, positions and moves that are drawn.
-        full: look at the states at every step of the optimizer, which shows what clipping takes while an update
-            goes on; else before the first step and after the last.
+        full: look at the losses at every step of the optimizer, and not at the middle one alone.
         num_states: of the batch, at most.
     """
 
@@ -345,7 +344,7 @@ class Look:
         ]
         self._trained = trained
         self._replay = _Replay(learner, trained, rate)
-        self._gradient_error: float | None = None
+        self._taken, self._gradient_error = 0, 0.0
         self._found: dict[str, float] = {}
         self._points: list[list[Tensor]] = []
         drawn = torch.randperm(len(chain.heldout.obs), generator=generator, device=batch.obs.device)
@@ -410,17 +409,14 @@ class Look:
         pulls.append(_pull(flat.slots, weights, probs))
         pulls += [sampled(worth.gather(-1, slots), slots, expected) for slots in redraws]
         self._reached = seen.reached(self._copies)
-        losses, values_pull = self._pulls(seen)
-        found = seen.directions(self._reached, [*pulls, *losses], values_pull)
-        self._true = found[0]
-        share = [float(_cosine(each, self._true)) for each in found]
-        self._points.append(found[-3:])
-        _, sampler, draw, reward, credit, *redrawn = share[:-3]
+        self._true, *found = seen.directions(self._reached, [*pulls, seen.pull(loss.policy)[0]])
+        shares = [float(_cosine(each, self._true)) for each in found]
+        sampler, draw, reward, credit, *redrawn, self._built = shares
         metrics = {
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
             "signal/credit": credit / reward,
-            "signal/ratio": min(sampler, share[-3] / credit),
+            "signal/ratio": min(sampler, self._built / credit),
         }
         if batch.alternating:
             metrics["signal/reward"] = reward / draw
@@ -468,11 +464,14 @@ class Look:
             training: the states that the run learns from.
             accumulated: int64 indices of the minibatches whose gradients add up to the step's.
         """
-        if self._gradient_error is None:
+        if self._taken == 0:
             self._gradient_error = self._compare_gradients(training, accumulated)
-        elif self._chain.full and self._points:
+        states = sum(len(index) for index in accumulated)
+        steps = -(-training.flat.num_states // states) * self._run.algorithm.update_epochs
+        if "signal/draw" in self._found and (self._chain.full or self._taken == steps // 2):
             self._add_point()
         self._replay.step()
+        self._taken += 1
 
     def _compare_gradients(self, training: TrainingBatch, accumulated: Sequence[Tensor]) -> float:
         """Relative distance of the run's gradients from those that the same loss has at the copy."""
@@ -497,27 +496,23 @@ class Look:
     def metrics(self) -> dict[str, float]:
         """`signal/...` of the update, which is over: docs/metrics.md."""
         found = dict(self._found)
-        if "signal/draw" not in found:
-            return found | {"signal/vanished": 1.0}
-        if not self._chain.full:
-            self._add_point()
-        policy, plain, whole = (
-            torch.stack(column).mean(0) for column in zip(*self._points, strict=True)
-        )
-        first, true = self._points[0][0], self._true
-        found |= {
-            "signal/vanished": 0.0,
-            "signal/passes": float(_cosine(policy, true) / _cosine(first, true)),
-            "signal/clip": float((policy @ true) / (plain @ true)),
-            "signal/objective": float(_cosine(whole, true) / _cosine(policy, true)),
-        }
         step, wanted = (
             to - self._replay.before for to in (_flat(self._trained), self._replay.moved)
         )
-        error = max(_relative_error(step, wanted), self._gradient_error or 0.0)
+        found["signal/step"] = 1.0 - max(_relative_error(step, wanted), self._gradient_error)
+        found["signal/vanished"] = float("signal/draw" not in found)
+        if found["signal/vanished"]:
+            return found
+        if self._points:  # no step was taken where none was finite
+            policy, plain, whole = (sum(column) for column in zip(*self._points, strict=True))
+            kept = float(_cosine(policy, self._true))
+            found |= {
+                "signal/passes": kept / self._built,
+                "signal/clip": float((policy @ self._true) / (plain @ self._true)),
+                "signal/objective": float(_cosine(whole, self._true)) / kept,
+            }
         along = (step.double() @ self._gradient.double()).item() / self._regret
         return found | {
-            "signal/step": 1.0 - error,
             "signal/gain": along,
             "signal/gain_measured": self._gain(step),
             "signal/gain_long": self._gain(LONG_STEP * step),

@@ -318,7 +318,7 @@ def test_the_full_form_sees_a_clip_that_throws_most_away(tmp_path: Path) -> None
     assert values(open_, "clip") == pytest.approx([1.0] * 3, abs=0.02)
 
 
-def test_a_collapsed_policy_is_said_to_have_vanished_and_no_link_is_measured(
+def test_in_a_collapsed_policy_the_signal_has_vanished_and_the_step_alone_is_measured(
     tmp_path: Path,
 ) -> None:
     def collapse(session: Session) -> None:
@@ -328,7 +328,8 @@ def test_a_collapsed_policy_is_said_to_have_vanished_and_no_link_is_measured(
 
     rows = measured(tmp_path / "run", fault=collapse, updates=1)
     assert values(rows, "vanished") == [1.0]
-    assert not {"signal/draw", "signal/reward", "signal/step"} & rows[0].keys()
+    assert not {"signal/draw", "signal/reward", "signal/objective"} & rows[0].keys()
+    assert values(rows, "step") == pytest.approx([1.0], abs=1e-3)
 
 
 def test_a_step_gains_on_heldout_positions_what_its_gradient_predicts(tmp_path: Path) -> None:
