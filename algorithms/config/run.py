@@ -267,8 +267,8 @@ class TrainConfig:
         diagnostics_interval_updates: updates between the costly diagnostics (gradient shares, predicted
             entropy changes, and the signal chain, whose updates are drawn: one of every so many).
         signal_chain: compare each stage of the measured updates with the true policy gradient
-            (docs/metrics.md): "brief" looks at the losses in the middle of the update, "full" at every step
-            (about twice as long), "off" not at all.
+            (docs/metrics.md): "brief" looks at the losses at the first and the middle step, "full" at every
+            step (about twice as long), "off" not at all.
         checkpoint_interval_updates: updates between checkpoints.
         checkpoint_keep: how many policies of the run to keep as weights alone, in RUN/snapshots, spread evenly over
             `total_moves` from the untrained to the last; "all" keeps that of every checkpoint. By default none

@@ -48,6 +48,9 @@ REDRAWS = 2
 LONG_STEP = 16
 """Times the step whose gain tells whether the step is short."""
 
+FIRST_SHARE = 0.25
+"""Weight of the first step's losses in the brief form; the middle step's have the rest, for a clip soon takes hold."""
+
 VANISHED = 0.2
 """Spread of the moves' worth under the policy, beside the regret that is left, below which there is no direction."""
 
@@ -262,7 +265,7 @@ class SignalChain:
         audit: knows what moves are worth.
         heldout: positions on which the gain of a step is measured.
         seed: of the updates, states, positions and moves that are drawn.
-        full: look at the losses at every step of the optimizer, and not at the middle one alone.
+        full: look at the losses at every step of the optimizer, and not at the first and the middle one alone.
         num_states: of the batch, at most.
     """
 
@@ -346,7 +349,7 @@ class Look:
         self._replay = _Replay(learner, trained, rate)
         self._taken, self._gradient_error = 0, 0.0
         self._found: dict[str, float] = {}
-        self._points: list[list[Tensor]] = []
+        self._points: list[tuple[float, list[Tensor]]] = []
         drawn = torch.randperm(len(chain.heldout.obs), generator=generator, device=batch.obs.device)
         self._heldout = chain.heldout.rows(drawn[:NUM_HELDOUT])
         self._look_at_heldout()
@@ -409,8 +412,10 @@ class Look:
         pulls.append(_pull(flat.slots, weights, probs))
         pulls += [sampled(worth.gather(-1, slots), slots, expected) for slots in redraws]
         self._reached = seen.reached(self._copies)
-        self._true, *found = seen.directions(self._reached, [*pulls, seen.pull(loss.policy)[0]])
-        shares = [float(_cosine(each, self._true)) for each in found]
+        losses, values_pull = self._pulls(seen)
+        self._true, *found = seen.directions(self._reached, [*pulls, *losses], values_pull)
+        self._points.append((1.0 if self._chain.full else FIRST_SHARE, found[-3:]))
+        shares = [float(_cosine(each, self._true)) for each in found[:-2]]
         sampler, draw, reward, credit, *redrawn, self._built = shares
         metrics = {
             "signal/draw": draw,
@@ -450,12 +455,12 @@ class Look:
         plain = _pull(flat.slots, torch.where(flat.valid, weights, 0.0).double(), probs.double())
         return [policy, plain, whole], values_pull
 
-    def _add_point(self) -> None:
-        """Looks at the losses where the run's parameters are now."""
+    def _add_point(self, weight: float) -> None:
+        """Looks at the losses where the run's parameters are now, for this share of the steps."""
         self._twin.policy.load_state_dict(self._run.policy.state_dict())
         seen = _Pass(self._twin.policy, self._states.flat)
         pulls, values_pull = self._pulls(seen)
-        self._points.append(seen.directions(self._reached, pulls, values_pull))
+        self._points.append((weight, seen.directions(self._reached, pulls, values_pull)))
 
     def step(self, training: TrainingBatch, accumulated: Sequence[Tensor]) -> None:
         """Is told of a step before it is taken, when the run's parameters have their gradients.
@@ -468,8 +473,8 @@ class Look:
             self._gradient_error = self._compare_gradients(training, accumulated)
         states = sum(len(index) for index in accumulated)
         steps = -(-training.flat.num_states // states) * self._run.algorithm.update_epochs
-        if "signal/draw" in self._found and (self._chain.full or self._taken == steps // 2):
-            self._add_point()
+        if self._points and self._taken and (self._chain.full or self._taken == steps // 2):
+            self._add_point(1.0 if self._chain.full else 1.0 - FIRST_SHARE)
         self._replay.step()
         self._taken += 1
 
@@ -503,14 +508,16 @@ class Look:
         found["signal/vanished"] = float("signal/draw" not in found)
         if found["signal/vanished"]:
             return found
-        if self._points:  # no step was taken where none was finite
-            policy, plain, whole = (sum(column) for column in zip(*self._points, strict=True))
-            kept = float(_cosine(policy, self._true))
-            found |= {
-                "signal/passes": kept / self._built,
-                "signal/clip": float((policy @ self._true) / (plain @ self._true)),
-                "signal/objective": float(_cosine(whole, self._true)) / kept,
-            }
+        policy, plain, whole = (
+            torch.stack([weight * point[place] for weight, point in self._points]).sum(0)
+            for place in range(3)
+        )
+        kept = float(_cosine(policy, self._true))
+        found |= {
+            "signal/passes": kept / self._built,
+            "signal/clip": float((policy @ self._true) / (plain @ self._true)),
+            "signal/objective": float(_cosine(whole, self._true)) / kept,
+        }
         along = (step.double() @ self._gradient.double()).item() / self._regret
         return found | {
             "signal/gain": along,
