@@ -1,4 +1,4 @@
-"""`chess-lab diagnose`: what came of a run and what its record says of causes of collapse."""
+"""`chess-lab diagnose`: what came of a run, where its signal is lost, and what its record says of known causes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from algorithms.run_folder.terminal import complain
 if TYPE_CHECKING:
     from algorithms.doctor import Diagnosis
     from algorithms.doctor.findings import Finding
+    from algorithms.doctor.signal_chain import SignalChain
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
@@ -27,7 +28,7 @@ _WIDTH = 79  # and the end of the line
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code: 0 healthy, 1 a cause did harm or nothing was learned, 2 unreadable, 3 something untold."""
+    """Exit code: 0 nothing found, 1 a stage or cause did harm or nothing was learned, 2 unreadable, 3 untold."""
     parser = make_parser()
     options = parser.parse_args(list(arguments))
     if options.json and options.ruled_out:
@@ -54,14 +55,15 @@ def make_parser() -> argparse.ArgumentParser:
         prog="chess-lab diagnose",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"
-        "entropy, and which causes of collapse are named, cannot be told or are ruled\n"
-        "out. No setting is read.",
+        "entropy, at which stage of the update the learning signal is lost, and which\n"
+        "known causes are named, cannot be told or are ruled out. No setting is read.",
         epilog="exit codes:\n"
-        "  0  healthy: the run learns, and every cause is ruled out or did no harm\n"
-        "  1  a cause did harm, or the run does not learn, gets worse or loses its\n"
-        "     entropy without return\n"
+        "  0  the run learns, no stage loses the signal, and every known cause is ruled\n"
+        "     out or did no harm\n"
+        "  1  a stage loses the signal or a cause did harm, or the run does not learn,\n"
+        "     gets worse or loses its entropy without return\n"
         "  2  the record cannot be read\n"
-        "  3  no cause did harm, and the record does not tell enough to say healthy",
+        "  3  nothing was found, and the record does not tell enough to say more",
     )
     parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
     parser.add_argument(
@@ -79,7 +81,13 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
         run: what the commands call the run folder.
         reasons: say of each cause that is ruled out why it is.
     """
-    lines = [f"verdict: {diagnosis.verdict}", "", *_outcome(diagnosis)]
+    lines = [
+        f"verdict: {diagnosis.verdict}",
+        "",
+        *_outcome(diagnosis),
+        "",
+        *_stages(diagnosis.chain),
+    ]
     harmful = [cause for cause in diagnosis.causes if cause.is_harmful]
     harmless = [cause for cause in diagnosis.causes if not cause.is_harmful]
     for title, causes in (("causes", harmful), ("present, harmless at this size", harmless)):
@@ -114,6 +122,25 @@ def _outcome(diagnosis: Diagnosis) -> list[str]:
             "turned", f"regret was lowest at update {outcome.turned_at} and rose after it"
         )
     return lines + [line for note in outcome.notes for line in _listed(note, margin=3)]
+
+
+def _stages(chain: SignalChain) -> list[str]:
+    from algorithms.doctor.signal_chain import NEEDED, STAGES
+
+    if chain.losses:
+        first = chain.losses[0]
+        lines = _wrapped(f"stages: {first}", "", " " * 3)
+        lines += [*_item("means", first.stage.title), *_item("look at", first.stage.look_at)]
+        later = ", ".join(f"{loss.stage.name} ({loss.kept:.2f})" for loss in chain.losses[1:])
+        return lines + (_item("also lost", f"{later}: it may follow from that") if later else [])
+    if chain.measured < NEEDED:
+        seen = f"{chain.measured} updates have signal/..., {NEEDED} are needed"
+        by = "--signal-chain brief, every --diagnostics-interval-updates"
+        return [f"stages: not measured: {seen}", *_item("logged by", by)]
+    names = ", ".join(stage.name for stage in STAGES)
+    return _wrapped(
+        f"stages: none loses the signal ({names}; {chain.measured} updates measured)", "", " " * 3
+    )
 
 
 def _cause(place: int, cause: Finding, run: str) -> list[str]:

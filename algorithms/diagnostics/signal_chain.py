@@ -418,6 +418,7 @@ class Look:
         shares = [float(_cosine(each, self._true)) for each in found[:-2]]
         sampler, draw, reward, credit, *redrawn, self._built = shares
         metrics = {
+            "signal/samples": counted.sum(-1).mean().item(),
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
             "signal/credit": credit / reward,

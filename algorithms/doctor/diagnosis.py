@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.doctor.confidence import confidence
-from algorithms.doctor.findings import CauseRule, Finding, Named, RuledOut, Untold, Verdict
+from algorithms.doctor.findings import PRESENT, CauseRule, Finding, Named, RuledOut, Untold, Verdict
 from algorithms.doctor.metric_rows import (
     LEARNING,
     LOST,
@@ -23,6 +23,7 @@ from algorithms.doctor.sample_rules import (
     SAMPLER_RULES,
     SIGNAL_RULES,
 )
+from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
 from algorithms.reports.run_files import Rows, read_rows
 from algorithms.reports.statistics import judge_peak
@@ -34,8 +35,9 @@ the samples comes first."""
 NEEDED_UPDATES = 4
 """With fewer only the samples of the first update can be judged."""
 
-HEALTHY, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
-    "healthy",
+LEARNS, UNMEASURED, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
+    "learning, no known cause found",
+    "learning, stages not measured",
     "collapse",
     "impaired",
     "unexplained collapse",
@@ -49,19 +51,22 @@ class Diagnosis:
     """The doctor's diagnosis of a record.
 
     Attributes:
-        verdict: "healthy" (it learns, and every cause is ruled out or harmless at its size); "collapse" (a
-            harmful cause, and entropy lost without return); "impaired" (a harmful cause, and no
-            collapse); "unexplained collapse" (that loss, and no cause); "not learning" or "getting worse"
-            (and no cause); "cannot tell" (no cause, and something is missing); "too short".
+        verdict: "learning, no known cause found" (every cause is ruled out or harmless at its size, and no stage of
+            the update loses the signal); "learning, stages not measured" (the same of a record without the signal
+            chain); "collapse" (a harmful cause or a stage that loses the signal, and entropy lost without return);
+            "impaired" (the same, and no collapse); "unexplained collapse" (that loss, and no cause); "not learning"
+            or "getting worse" (and no cause); "cannot tell" (no cause, and something is missing); "too short".
         outcome: of the run.
         findings: one for each cause, in the order of their rank.
         notes: other observations: impossible values, peaks that are noise.
+        chain: the stages of the update, and which of them loses the learning signal.
     """
 
     verdict: str
     outcome: RunOutcome
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    chain: SignalChain
 
     @property
     def causes(self) -> tuple[Finding, ...]:
@@ -81,16 +86,17 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0 healthy, 1 a harmful cause named or not learning, 3 nothing named and something untold."""
-        if self.verdict == HEALTHY:
+        """0 nothing found, 1 a cause or stage named or not learning, 3 nothing named and something untold."""
+        if self.verdict == LEARNS:
             return 0
-        return 3 if self.verdict in (CANNOT_TELL, SHORT) else 1
+        return 3 if self.verdict in (UNMEASURED, CANNOT_TELL, SHORT) else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values: verdict, outcome, causes (ranked, each with its name), ruled_out, cannot_tell, notes."""
+        """JSON values: verdict, outcome, stages, causes (ranked, each with its name), ruled_out, cannot_tell, notes."""
         return {
             "verdict": self.verdict,
             "outcome": self.outcome.to_dict(),
+            "stages": self.chain.to_dict(),
             "causes": [_cause(finding) for finding in self.causes],
             "ruled_out": [
                 {"name": each.name, "because": each.verdict.because}  # type: ignore[union-attr]
@@ -113,11 +119,16 @@ class Diagnosis:
     def line(self) -> str:
         """The diagnosis in a line."""
         harmful = [finding for finding in self.causes if finding.is_harmful]
+        lost = [str(loss) for loss in self.chain.losses[:1]]
         if harmful:
             first = harmful[0].verdict
             assert isinstance(first, Named)
             named = ", ".join(f"{each.name} ({each.confidence:.0%})" for each in harmful)
-            return f"{self.verdict}: {named}; {first.remedy}"
+            return "; ".join([f"{self.verdict}: {named}", *lost, first.remedy])
+        if lost:
+            return f"{self.verdict}: {lost[0]}; look at {self.chain.losses[0].stage.look_at}"
+        if self.verdict in (LEARNS, UNMEASURED):
+            return f"{self.state}; {self.verdict.partition(', ')[2]}"
         said = self.state.startswith(self.verdict)
         return "; ".join([self.state if said else f"{self.verdict}: {self.state}", *self.lacking])
 
@@ -138,23 +149,34 @@ def diagnose(rows: Rows) -> Diagnosis:
     """
     record = MetricRows(rows)
     outcome = outcome_of(record)
-    notes = [*_missing_rows(record), *_impossible(record), *_lucky_peak(record, outcome)]
+    chain = signal_chain(record)
+    notes = [
+        *_missing_rows(record),
+        *_impossible(record),
+        *_lucky_peak(record, outcome),
+        *chain.notes,
+    ]
     if not record.is_one_run:
         notes.insert(
             0, "the steps go back: the record holds rows of more than one run, or of a run twice"
         )
         untold = Untold((), "the record is not that of one run")
         found = [Finding(rule.name, untold, float("nan"), rule.logged_by) for rule in RULES]
-        return Diagnosis(CANNOT_TELL, outcome, tuple(found), tuple(notes))
+        return Diagnosis(CANNOT_TELL, outcome, tuple(found), tuple(notes), SignalChain(0, (), ()))
     looked = {rule.name: _looked(rule, record, outcome) for rule in RULES}
-    harmful = {n for n, v in looked.items() if isinstance(v, Named) and v.size >= 1}
+    staged = {rule.name: _by_stage(rule, looked[rule.name], chain) for rule in RULES}
+    harmful = {n for n, v in staged.items() if isinstance(v, Named) and v.size >= 1}
     findings = tuple(
         Finding(rule.name, verdict, confidence(rule.name, verdict), rule.logged_by)
         for rule in RULES
-        for verdict in (_with_others(rule, looked[rule.name], harmful),)
+        for verdict in (_by_stage(rule, _with_others(rule, looked[rule.name], harmful), chain),)
     )
     findings = (*_measured_at_start(record, outcome), *findings)
-    return Diagnosis(_verdict(record, outcome, findings), outcome, findings, tuple(notes))
+    if chain.losses:  # the causes of the first stage that loses the signal come first
+        own = {rule.name for rule in RULES if rule.stage == chain.losses[0].stage.name}
+        findings = tuple(sorted(findings, key=lambda each: each.name not in own))
+    verdict = _verdict(record, outcome, findings, chain)
+    return Diagnosis(verdict, outcome, findings, tuple(notes), chain)
 
 
 def diagnose_run(run_dir: Path) -> Diagnosis:
@@ -180,6 +202,21 @@ def _looked(rule: CauseRule, record: MetricRows, outcome: RunOutcome) -> Verdict
     return Untold((), f"{record.updates} updates on record: {NEEDED_UPDATES} are needed")
 
 
+def _by_stage(rule: CauseRule, verdict: Verdict, chain: SignalChain) -> Verdict:
+    """What is left of a rule's verdict beside what the stages say."""
+    if not isinstance(verdict, Named):
+        return verdict
+    lost = {loss.stage.name: loss for loss in chain.losses}
+    before = [lost[stage] for stage in rule.follows if stage in lost]
+    if before and verdict.size >= 1:
+        return Untold((), f"{before[0]}, which shows as much: cure that first, and look again")
+    if rule.stage in lost:  # what is there does harm, whatever its size
+        return dataclasses.replace(verdict, size=max(1.0, verdict.size))
+    if rule.stage == "ratio" and chain.keeps("ratio") and verdict.size >= 1:
+        return dataclasses.replace(verdict, size=PRESENT)
+    return verdict
+
+
 def _measured_at_start(record: MetricRows, outcome: RunOutcome) -> list[Finding]:
     """The findings that only the preflight makes, where it made one: it measures them, and nothing is inferred."""
     looked = [(rule, rule(record, outcome)) for rule in FIRST_ROLLOUT_RULES]
@@ -200,8 +237,10 @@ def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdic
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
-def _verdict(record: MetricRows, outcome: RunOutcome, findings: tuple[Finding, ...]) -> str:
-    if any(finding.is_harmful for finding in findings):
+def _verdict(
+    record: MetricRows, outcome: RunOutcome, findings: tuple[Finding, ...], chain: SignalChain
+) -> str:
+    if chain.losses or any(finding.is_harmful for finding in findings):
         return COLLAPSE if outcome.entropy == LOST else IMPAIRED
     if record.updates < NEEDED_UPDATES:
         return SHORT
@@ -209,10 +248,15 @@ def _verdict(record: MetricRows, outcome: RunOutcome, findings: tuple[Finding, .
         return UNEXPLAINED if outcome.entropy == LOST else outcome.learning
     if outcome.entropy == LOST:
         return UNEXPLAINED
-    told = not any(isinstance(f.verdict, Untold) for f in findings)
+    told = all(_is_of_chain(f.verdict) for f in findings if isinstance(f.verdict, Untold))
     if outcome.learning != LEARNING or not told or not record.is_whole:
         return CANNOT_TELL
-    return HEALTHY
+    return LEARNS if chain.measured >= NEEDED else UNMEASURED
+
+
+def _is_of_chain(verdict: Untold) -> bool:
+    """Whether nothing is missing but the signal chain."""
+    return bool(verdict.missing) and all(name.startswith("signal/") for name in verdict.missing)
 
 
 def _cause(finding: Finding) -> dict[str, Any]:

@@ -73,7 +73,9 @@ class CauseRule:
         refuted_by: the observation that rules it out.
         harmless: the sizes at which it is present and does no harm.
         look: the test, of records that have one of `needs`.
+        stage: of the signal chain that loses the signal by it; "" where none shows it.
         hidden_by: causes that, where they do harm, show what this one shows.
+        follows: stages that, where they lose the signal, make this one's measurements what they are.
     """
 
     name: str
@@ -83,7 +85,9 @@ class CauseRule:
     refuted_by: str
     harmless: str
     look: Callable[[MetricRows, RunOutcome], Verdict]
+    stage: str = ""
     hidden_by: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
 
     def metrics(self, record: MetricRows) -> tuple[str, ...]:
         """The first of the alternatives of `needs` that the record has; () where it has none."""

@@ -233,6 +233,7 @@ SAMPLER_RULES = (
         "a factor of 1, or scatter that no factor explains",
         f"|ln factor| below {HARMFUL_LOG_SLOPE:g}",
         temperature_mismatch,
+        stage="ratio",
     ),
     CauseRule(
         "forward_mismatch",
@@ -243,6 +244,7 @@ SAMPLER_RULES = (
         "no scatter, or scatter that grows from synchronisation to synchronisation",
         f"scatter below {HARMFUL_RESIDUAL:g} nats",
         forward_mismatch,
+        stage="ratio",
     ),
     CauseRule(
         "stale_behaviour",
@@ -252,6 +254,7 @@ SAMPLER_RULES = (
         "every update begins at the sampler's weights, or as far from them as the first one",
         f"mean scatter below {HARMFUL_STALENESS:g} nats",
         stale_behaviour,
+        stage="ratio",
     ),
 )
 
@@ -422,6 +425,7 @@ SIGNAL_RULES = (
         "few groups with equal rewards at the start",
         f"less than {HARMFUL_TIED:.0%} of the groups with equal rewards, less than {HARMFUL_SINGLE:.0%} of one move",
         no_signal,
+        stage="reward",
     ),
     CauseRule(
         "fixed_positions",

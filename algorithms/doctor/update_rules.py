@@ -19,12 +19,15 @@ from algorithms.doctor.findings import (
 from algorithms.doctor.metric_rows import (
     FORCED_UP,
     KEPT,
-    LEARNED,
     LOST,
     SPENT,
     MetricRows,
     RunOutcome,
 )
+from algorithms.doctor.signal_chain import NEEDED, OBJECTIVE_KEPT, clip_takes_most, signal_chain
+
+LOST_BEFORE = ("ratio", "draw", "reward", "credit")
+"""Stages before the loss: where one of them loses the signal, a bonus wins and the clip takes more than it did."""
 
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""
@@ -38,17 +41,8 @@ HARMFUL_OVERPAID = 0.125
 HARMFUL_HOLD = 0.5
 """Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
 
-HARMFUL_PULL = 0.4
-"""Share of the gradient norm from which a regulariser that wins did harm."""
-
-UNIFORM = 0.97
-"""Share of the largest entropy from which only a bonus holds a policy: half of the pull is enough there."""
-
 SOME_PULL = 0.1
 """Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
-
-ANCHORED_NATS = 0.05
-"""KL to the reference up to which a policy has stayed there; one that learns is a nat away from its start."""
 
 HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""
@@ -147,60 +141,39 @@ def _pull(record: MetricRows, coefficient: str) -> float:
 
 
 def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
-    """A regulariser outweighs the rewards, and the policy stays where it alone wants it."""
-    for term, coefs in (("entropy", "reg/ent_coef"), ("kl_ref", "reg/kl_ref_coef")):
-        is_off = record.has(coefs) and max(record.series(coefs)) == 0
-        if not is_off and not record.has(f"grad_share/{term}"):
-            return Untold((f"grad_share/{term}",), f"{coefs} is not known to be 0")
-    bonus, anchor = record.median("grad_share/entropy"), record.median("grad_share/kl_ref")
-    early = record.first("grad_share/entropy", 2)
-    normalized = record.last("eval/entropy_normalized", 0.25)
-    start = record.first("eval/entropy_normalized")
-    bonus, anchor = (0.0 if math.isnan(share) else share for share in (bonus, anchor))
-    said = (
-        f"the entropy bonus has {bonus:.0%} of the gradient norm (median; {early:.0%} at the first looks), "
-        f"held-out entropy goes from {start:.0%} to {normalized:.0%} of the largest"
-    )
-    dead = record.median("rollout/reward_zero_std_fraction")
-    if dead > 0.5:
-        return RuledOut(
-            f"{dead:.0%} of the groups have equal rewards: whatever is left of the loss rules"
-        )
-    anchored = record.last("policy/kl_ref", 0.25)
-    if anchor > HARMFUL_PULL and anchored < ANCHORED_NATS and not outcome.change < -LEARNED:
-        return named_if_harmful(
-            Named(
-                anchor / HARMFUL_PULL,
-                record.first_update,
-                f"the KL to the reference has {anchor:.0%} of the gradient norm, and the policy is {anchored:.2g} "
-                "nats from it",
-                "a policy that leaves the reference as it learns",
-                "lower regularizer.kl_ref_coef",
-                rerun(f"--regularizer.kl-ref-coef {record.last('reg/kl_ref_coef') / 10:.3g}"),
-            )
-        )
-    share = max(bonus, early)
-    explained: tuple[str, ...] = ()
-    if normalized > UNIFORM and HARMFUL_PULL / 2 < share < HARMFUL_PULL:
-        # A policy that learns nothing from its samples is uniform too, under any bonus.
-        share, explained = HARMFUL_PULL, ("temperature_mismatch", "no_signal")
-    if outcome.entropy == FORCED_UP and SOME_PULL < share < HARMFUL_PULL:
+    """A bonus or an anchor outweighs the rewards: the whole loss no longer pulls where the policy's does."""
+    chain = signal_chain(record)
+    if chain.measured < NEEDED:
         return Untold(
-            (), f"entropy is forced up, and {said}: a run with a tenth of reg/ent_coef tells"
+            ("signal/objective",), f"{chain.measured} updates were measured: {NEEDED} are needed"
         )
-    if normalized > max(0.6, 0.97 * start):
-        return named_if_harmful(
-            Named(
-                share / HARMFUL_PULL,
-                record.first_update,
-                said,
-                "a policy that leaves uniform as it learns",
-                "lower regularizer.ent_coef until the policy has most of the gradient",
-                rerun(f"--regularizer.ent-coef {record.last('reg/ent_coef') / 10:.3g}"),
-                hidden_by=explained,
-            )
+    lost = next((loss for loss in chain.losses if loss.stage.name == "objective"), None)
+    if lost is None:
+        return RuledOut("the whole loss pulls where the policy's does")
+    if clip_takes_most(record):
+        return RuledOut(f"the clip leaves {record.median('signal/clip'):.2f} of the policy's pull")
+    coefs = {"entropy": "reg/ent_coef", "kl_ref": "reg/kl_ref_coef", "kl_old": "reg/kl_old_coef"}
+    pulls = {term: record.median(f"grad_share/{term}") for term in coefs}
+    pulls["kl_old"] = _pull(record, coefs["kl_old"])
+    if math.isnan(pulls["entropy"]) and record.last("reg/ent_coef") != 0:
+        return Untold(("grad_share/entropy",), "the whole loss pulls elsewhere than the policy's")
+    term = max(pulls, key=lambda each: -1.0 if math.isnan(pulls[each]) else pulls[each])
+    if not pulls[term] > SOME_PULL:
+        return RuledOut(
+            f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
-    return RuledOut(said)
+    coef = coefs[term]
+    return Named(
+        OBJECTIVE_KEPT / max(lost.kept, 0.05),
+        lost.since,
+        f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction, and the term of {coef} has "
+        f"{pulls[term]:.0%} beside the policy's",
+        "0.55 to 1 of it",
+        f"lower {coef.replace('reg/', 'regularizer.')} until the policy has most of the gradient",
+        rerun(
+            f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')} {record.last(coef) / 10:.3g}"
+        ),
+    )
 
 
 def sharp_optimum(record: MetricRows, outcome: RunOutcome) -> Verdict:
@@ -255,15 +228,18 @@ REGULARISER_RULES = (
         "no controller at a bound, or at its lower one",
         f"the term has less than {HARMFUL_HOLD:.0%} beside the policy's",
         saturated_controller,
+        stage="objective",
     ),
     CauseRule(
         "loss_budget",
-        (("grad_share/policy", "eval/entropy_normalized"),),
-        f"{_PROBES}, and evaluations",
-        "a bonus or an anchor has much of the gradient, and the policy is where that alone wants it",
-        "a small share of the gradient, or a policy that leaves that place",
-        f"the share is below {HARMFUL_PULL:.0%}, or below half of that where the policy is uniform",
+        (("signal/objective",),),
+        "--signal-chain",
+        f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction",
+        "a whole loss that pulls where the policy's does",
+        "never: a bonus that outweighs the rewards does harm",
         loss_budget,
+        stage="objective",
+        follows=LOST_BEFORE,
     ),
     CauseRule(
         "sharp_optimum",
@@ -401,6 +377,8 @@ STEP_RULES = (
         "shares of one order",
         f"less than {HARMFUL_STOPPED:.0%} of the samples are stopped",
         clip_asymmetry,
+        stage="objective",
+        follows=LOST_BEFORE,
         hidden_by=("temperature_mismatch", "forward_mismatch", "stale_behaviour"),
     ),
     CauseRule(
@@ -411,6 +389,7 @@ STEP_RULES = (
         "one pass, or samples that stay effective",
         "the run learns, and keeps its entropy or spends it on that",
         update_epochs,
+        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus",),
     ),
     CauseRule(
@@ -422,6 +401,7 @@ STEP_RULES = (
         f"regret falls by more than {ENOUGH_RETURN:.0%} of the share that entropy falls by; from {LITTLE_RETURN:.0%} "
         "on it cannot be told",
         weak_entropy_high_lr,
+        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus", "stale_behaviour"),
     ),
 )

@@ -47,7 +47,11 @@ def _line(diagnosis: Diagnosis) -> str:
     """What is known so far: a cause that does harm with its remedy, otherwise how the run does."""
     if diagnosis.verdict == SHORT:
         return ""
-    if diagnosis.verdict == UNEXPLAINED or any(cause.is_harmful for cause in diagnosis.causes):
+    if (
+        diagnosis.verdict == UNEXPLAINED
+        or diagnosis.chain.losses
+        or any(cause.is_harmful for cause in diagnosis.causes)
+    ):
         return diagnosis.line()
     state = diagnosis.state
     if diagnosis.outcome.learning == NOT_LEARNING:

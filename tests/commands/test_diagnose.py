@@ -13,13 +13,15 @@ import pytest
 
 from algorithms.commands import diagnose as command
 from algorithms.doctor import RULES, diagnose
+from algorithms.doctor.diagnosis import LEARNS, UNMEASURED
 from tests.commands.lab import ENV, chess_lab
-from tests.doctor.rows import Rows, keeping, record, write
+from tests.doctor.rows import Rows, keeping, record, without_chain, write
 from tests.doctor.signatures import SIGNATURES
 
 STARTS, CLIP = (SIGNATURES[case].changes for case in ("the same starts", "a tight upper clip"))
 ROWS: dict[str, tuple[Rows, int]] = {
-    "healthy": (record(), 0),
+    LEARNS: (record(), 0),
+    UNMEASURED: (without_chain(record()), 3),
     "impaired": (SIGNATURES["stale"].rows, 1),
     "collapse": (SIGNATURES["a sharp optimum"].rows, 1),
     "unexplained collapse": (record(entropy=(2.8, 0.7), regret_cp=(300.0, 290.0)), 1),
@@ -48,16 +50,18 @@ def test_outcome_causes_what_cannot_be_told_and_what_is_ruled_out_come_in_that_o
     tmp_path: Path,
 ) -> None:
     rows = record(**SIGNATURES["temperature"].changes | STARTS | CLIP | {"entropy": (2.8, 5.5)})
-    rows = keeping(rows, lambda name: not name.startswith("grad_share/"))
+    rows = keeping(rows, lambda name: name != "rollout/reward_zero_std_fraction")
     out = chess_lab("diagnose", write(tmp_path / "run", rows)).out
     places = [
         out.index(part)
         for part in (
             "outcome: learning, entropy kept", "   regret      300 -> 150 cp: -50% (95% interval -51% to -49%)",
-            "\n\ncauses:\n1. temperature_mismatch (confidence ", "   measured    ", "   without it  a factor of 1",
+            "\n\nstages: the signal is lost at `ratio` from update 1 on (0.60 of it is kept)\n   means       the",
+            "   look at     the temperatures", "\n\ncauses:\n1. temperature_mismatch (confidence ",
+            "   measured    ", "   without it  a factor of 1",
             "   effect      4.4 times the least that did harm; from update 1 on", "   remedy      ",
             "   to confirm  chess-lab train --like ", "2. fixed_positions (confidence ",
-            "\n\ncannot tell:\n- loss_budget\n   missing     grad_share/policy\n   logged by   --diagnostics",
+            "\n\ncannot tell:\n- no_signal\n   missing     rollout/reward_zero_std_fraction\n   logged by   every run",
             "- clip_asymmetry: temperature_mismatch shows the same", "\n\nruled out: 8 of 12 causes (--ruled-out",
             "\n\nnotes:\n- impossible value: ",
         )
@@ -78,7 +82,7 @@ def test_the_reasons_of_what_is_ruled_out_are_given_on_demand(tmp_path: Path) ->
     short, long = (chess_lab("diagnose", folder, *more).out for more in ((), ("--ruled-out",)))
     for rule in RULES:
         assert rule.name in short and f"\n- {rule.name}: " in long
-    assert len(short.splitlines()) < 12 < len(long.splitlines())
+    assert len(short.splitlines()) < 15 < len(long.splitlines())
 
 
 def test_causes_that_cannot_be_told_for_one_reason_stand_together() -> None:

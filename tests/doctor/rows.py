@@ -31,6 +31,11 @@ HEALTHY: dict[str, Values] = {
     "reg/kl_ref_coef": 0.0, "reg/controller_saturated": 0.0,
     "grad_share/policy": 0.8, "grad_share/entropy": 0.2,
     "probe/entropy": 2.5, "probe/optimum_entropy": 1.8,
+    "signal/vanished": 0.0, "signal/samples": 8.0, "signal/draw": 0.82,
+    "signal/draw_expected": 0.82, "signal/reward": 1.0, "signal/credit": 0.92,
+    "signal/ratio": 1.0, "signal/objective": 0.85, "signal/clip": 0.8, "signal/passes": 0.95,
+    "signal/step": 1.0, "signal/gain": 0.03, "signal/gain_measured": 0.03, "signal/gain_long": 0.1,
+    "signal/data": 0.9, "signal/explore": 0.6,
     "rollout/temperature": 1.0, "rollout/reward_mean": [0.1, 0.12] * 8,
     "rollout/reward_median": 0.1, "rollout/reward_p90": 0.3, "rollout/blind_fraction": 0.05,
     "rollout/reward_zero_std_fraction": 0.04, "rollout/single_move_fraction": 0.03,
@@ -109,3 +114,8 @@ def write(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder
+
+
+def without_chain(rows: Rows) -> Rows:
+    """The rows of a run that measured no signal chain."""
+    return keeping(rows, lambda name: not name.startswith("signal/"))

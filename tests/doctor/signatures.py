@@ -48,9 +48,17 @@ def from_update(update: int, value: float, before: float) -> list[float]:
 
 def samples(slope: Any, residual: Any) -> dict[str, Any]:
     """The learner's log-odds against the sampler's, at every update and at the first look."""
-    first = [each[0] if isinstance(each, list) else each for each in (slope, residual)]
-    return {SLOPE: slope, RESIDUAL: residual, "step0/log_odds_slope": first[0],
-            "step0/log_odds_residual": first[1]}  # fmt: skip
+    several = max(len(each) for each in (slope, residual, [0]) if isinstance(each, list))
+    slopes, residuals = (
+        each if isinstance(each, list) else [each] * several for each in (slope, residual)
+    )
+    kept = [
+        0.6 if abs(s - 1) > 0.06 or r > 0.1 else 1.0 for s, r in zip(slopes, residuals, strict=True)
+    ]
+    return {
+        SLOPE: slope, RESIDUAL: residual, "step0/log_odds_slope": slopes[0],
+        "step0/log_odds_residual": residuals[0], "signal/ratio": kept if several > 1 else kept[0],
+    }  # fmt: skip
 
 
 _SYNCED = [0.0, 0.2, 0.4, 0.6] * 4
@@ -58,7 +66,12 @@ _PASSES = "--precision.head-dtype float32 --policy.dropout 0"
 _LOST: dict[str, Any] = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 290.0), "normalized": 0.2}
 _SCATTER, _TIED = sample_rules.HARMFUL_RESIDUAL, sample_rules.HARMFUL_TIED
 _SLOPE, _STALE = sample_rules.HARMFUL_LOG_SLOPE, sample_rules.HARMFUL_STALENESS
-_OVERPAID, _PULL = update_rules.HARMFUL_OVERPAID, update_rules.HARMFUL_PULL
+_OVERPAID = update_rules.HARMFUL_OVERPAID
+_OUTWEIGHED: dict[str, Any] = {
+    "signal/objective": [0.2, 0.3] * 8,
+    "signal/credit": 1.0,
+    "signal/draw": 0.8,
+}
 
 SIGNATURES = {
     "temperature": Signature(
@@ -129,15 +142,14 @@ SIGNATURES = {
     ),
     "a bonus too large": Signature(
         "loss_budget",
-        {"normalized": 0.8, "grad_share/entropy": 0.5, "reg/ent_coef": 3.0, "entropy": (2.8, 2.8)},
-        0.5 / _PULL, ("50% of the gradient norm", "80% of the largest"), "--regularizer.ent-coef 0.3",
+        {"normalized": 0.8, "grad_share/entropy": 0.5, "reg/ent_coef": 3.0, "entropy": (2.8, 2.8), **_OUTWEIGHED},
+        2.0, ("keeps 0.25", "reg/ent_coef has 50%"), "--regularizer.ent-coef 0.3",
     ),
     "an anchor too heavy": Signature(
         "loss_budget",
         {"policy/kl_ref": 0.01, "grad_share/kl_ref": 0.6, "regret_cp": (300.0, 294.0),
-         "normalized": 0.5, "reg/kl_ref_coef": 5.0},
-        0.6 / _PULL, ("60% of the gradient norm", "0.01 nats from it"),
-        "--regularizer.kl-ref-coef 0.5", outcome_decides=True,
+         "normalized": 0.5, "reg/kl_ref_coef": 5.0, **_OUTWEIGHED},
+        2.0, ("reg/kl_ref_coef has 60%",), "--regularizer.kl-ref-coef 0.5",
     ),
     "a sharp optimum": Signature(
         "sharp_optimum", {"probe/optimum_entropy": 0.1, "reg/kl_ref_coef": 0.001, "grad_share/kl_ref": 0.05, **_LOST},

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from algorithms.commands import diagnose as command
 from algorithms.doctor import RULES, Diagnosis, diagnose
+from algorithms.doctor.diagnosis import LEARNS
 from tests.doctor.mutations import REMOVALS, SPOILERS, drop_the_end
 from tests.doctor.rows import Rows, columns, keeping, record, without
 from tests.doctor.signatures import HARMFUL, SIGNATURES
@@ -53,7 +54,7 @@ def test_no_missing_column_makes_a_faulty_record_healthy_or_names_another_cause(
     ]:  # each metric of a few cases
         rows = without(signature.rows, metric)
         found = diagnose(rows)
-        assert found.verdict != "healthy" and found.exit_code in (1, 3), metric
+        assert found.verdict != LEARNS and found.exit_code in (1, 3), metric
         assert {cause.name for cause in found.causes} <= {signature.name}, metric
 
 
@@ -64,7 +65,7 @@ def test_no_level_of_logging_makes_a_faulty_record_healthy_or_names_another_caus
     for case in HARMFUL:
         signature = SIGNATURES[case]
         found = diagnose(keeping(signature.rows, LEVELS[level]))
-        assert found.verdict != "healthy", case
+        assert found.verdict != LEARNS, case
         assert {cause.name for cause in found.causes} <= {signature.name}, case
         assert found.causes or found.untold, case
 
@@ -76,7 +77,7 @@ def test_a_faulty_record_without_its_first_updates_is_not_healthy_and_its_cause_
     signature = SIGNATURES[case]
     for first in (1, 2, 5):
         found = diagnose(signature.rows[first:])
-        assert found.verdict != "healthy"
+        assert found.verdict != LEARNS
         assert {cause.name for cause in found.causes} <= {signature.name}
         seen = {cause.name for cause in (*found.causes, *found.untold)}
         assert signature.name in seen
@@ -117,7 +118,7 @@ def test_two_missing_values_of_a_column_are_no_gap() -> None:
     rows = record()
     for row in rows[7:9]:
         row["rollout/repeated_fraction"] = None
-    assert diagnose(rows).verdict == "healthy"
+    assert diagnose(rows).verdict == LEARNS
 
 
 @pytest.mark.parametrize("case", ["temperature", "the same starts"])
@@ -173,7 +174,7 @@ def mutated(case: str, names: list[str], rng: random.Random) -> Rows:
 
 
 def never_healthy(case: str, names: list[str], seed: int) -> None:
-    assert checked(mutated(case, names, random.Random(seed))).verdict != "healthy"
+    assert checked(mutated(case, names, random.Random(seed))).verdict != LEARNS
 
 
 def from_the_start(case: str) -> bool:

@@ -158,23 +158,6 @@ def test_a_controller_whose_penalty_is_not_logged_cannot_be_told() -> None:
     assert untold("saturated_controller", rows).missing == ("reg/kl_old_weighted",)
 
 
-@pytest.mark.parametrize(
-    ("case", "share"),
-    [("a bonus too large", "grad_share/entropy"), ("an anchor too heavy", "grad_share/kl_ref")],
-)
-def test_a_term_in_force_whose_share_of_the_gradient_is_missing_cannot_be_told(
-    case: str, share: str
-) -> None:
-    assert untold("loss_budget", without(SIGNATURES[case].rows, share)).missing == (share,)
-
-
-def test_dead_rewards_and_a_policy_that_leaves_uniform_are_no_loss_budget() -> None:
-    heavy = {"grad_share/entropy": 0.8}
-    dead = {"rollout/reward_zero_std_fraction": 0.9, "rollout/single_move_fraction": 0.0}
-    ruled_out("loss_budget", record(**heavy, **dead, normalized=0.8))
-    ruled_out("loss_budget", record(**heavy, normalized=0.4))
-
-
 def test_a_sharp_optimum_without_probes_is_told_by_entropy_and_otherwise_not() -> None:
     rows = SIGNATURES["a sharp optimum"].rows
     blind = keeping(rows, lambda name: not name.startswith("probe/"))
