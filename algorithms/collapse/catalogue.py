@@ -198,9 +198,9 @@ REGULARISERS = (
         "pushes the policy away from its own samples without bound: the logged \"entropy\" leaves "
         "the range that any entropy has, the real one falls.",
         remedy="the exact entropy over the legal moves (ent_estimator exact)",
-        shared=FOUR_PASSES,
-        settings={"regularizer.ent_estimator": "sampled", "regularizer.ent_coef": 0.35},
-        cured={"regularizer.ent_coef": LEARNS},
+        # One coefficient, at which the sampled bonus collapses and the exact one learns.
+        shared={**FOUR_PASSES, "regularizer.ent_coef": 0.15},
+        settings={"regularizer.ent_estimator": "sampled"},
         predicates=(
             Predicate("max reg/entropy_sampled", "above", 5.385, 1.0),
             Predicate("last eval/entropy", "below", 1.5, 1.0),

@@ -84,7 +84,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     start.add_argument("--smoke", action="store_true", help="a few seconds: do the parts work?")
     start.add_argument(
-        "--no-preflight", action="store_true", help="start although the preflight finds the fault"
+        "--preflight",
+        action="store_true",
+        help="let the preflight stop it where it finds the fault",
     )
     start.add_argument("--run-dir", type=Path, help="a new folder; else one under runs/ is made")
     start.add_argument("--json", type=Path, help="also write the outcome to this file")
@@ -103,12 +105,14 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
             cured=options.cured,
             seed=options.seed,
             run_dir=options.run_dir,
-            preflight=not options.no_preflight,
+            preflight=options.preflight,
             smoke=options.smoke,
             num_engines=options.num_engines,
         )
     except PreflightError as error:
-        remedy = "This is what the preflight is for. To see what the run does, add --no-preflight."
+        remedy = (
+            "This is what the preflight is for. To see what the run does, leave --preflight out."
+        )
         complain("chess-lab causes", f"{error}\n{remedy}")
         return 1
     except (ValueError, RuntimeError, OSError) as error:
@@ -179,7 +183,9 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines += ["", *message_lines(f"the doctor calls it {called}")]
     lines += _sizes(cause)
     if cause.blocked_by_preflight:
-        lines.append("the preflight stops it before the first update; --no-preflight lets it run")
+        lines.append(
+            "with --preflight it is stopped before the first update, as `chess-lab train` would"
+        )
     if cause.predicates:
         lines += ["", "predicates (all must hold, and fail for the twin of the same seed):"]
     for position, predicate in enumerate(cause.predicates):
@@ -207,7 +213,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
             ours = _median(runs[network], figure.reading)
             lines += [f"    ours on {network}{ours}"] if ours else []
     lines += ["", "remedy:", *_wrapped(cause.remedy)]
-    lines += ["", f"chess-lab causes run {cause.name} --no-preflight"]
+    lines += ["", f"chess-lab causes run {cause.name}"]
     if not cause.composite:
         lines.append(f"chess-lab causes run {cause.name} --cured")
         lines += [f"on another network: --network {network}" for network in others]

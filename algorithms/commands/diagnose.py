@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
+    "chess-lab diagnose runs/mine --twin runs/other",
     "chess-lab diagnose runs/mine --ruled-out",
     "chess-lab diagnose runs/mine --json",
 )
@@ -37,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.doctor import diagnose_run
 
     try:
-        diagnosis = diagnose_run(options.run_dir)
+        diagnosis = diagnose_run(options.run_dir, options.twin)
     except (ValueError, OSError) as error:
         complain("chess-lab diagnose", error)
         return 2
@@ -56,16 +57,23 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"
         "entropy, at which stage of the update the learning signal is lost, and which\n"
-        "known causes are named, cannot be told or are ruled out. No setting is read.",
+        "known causes are named, cannot be told or are ruled out. Its settings are read\n"
+        "for one thing: whether the doctor knows runs that had the same.",
         epilog="exit codes:\n"
         "  0  the run learns, no stage loses the signal, and every known cause is ruled\n"
         "     out or did no harm\n"
         "  1  a stage loses the signal or a cause did harm, or the run does not learn,\n"
-        "     gets worse or loses its entropy without return\n"
+        "     gets worse, loses its entropy without return or falls behind such runs\n"
         "  2  the record cannot be read\n"
         "  3  nothing was found, and the record does not tell enough to say more",
     )
     parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
+    parser.add_argument(
+        "--twin",
+        metavar="RUN",
+        type=Path,
+        help="a run that it should keep up with: the same without what you suspect",
+    )
     parser.add_argument(
         "--ruled-out", action="store_true", help="also say why each cause is ruled out"
     )
@@ -117,6 +125,8 @@ def _outcome(diagnosis: Diagnosis) -> list[str]:
     if not math.isnan(nats[0]):
         entropy = f"{nats[0]:.2f} -> {nats[1]:.2f} nats"
     lines = [f"outcome: {diagnosis.state}", *_item("regret", regret), *_item("entropy", entropy)]
+    if diagnosis.pace is not None:
+        lines += _item("pace", str(diagnosis.pace))
     if outcome.turned_at is not None:
         lines += _item(
             "turned", f"regret was lowest at update {outcome.turned_at} and rose after it"

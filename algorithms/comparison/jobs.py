@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from algorithms.collapse import CAUSES
 from algorithms.collapse.cause import FIRST
 from algorithms.comparison.grid import CELLS_FILE
 from algorithms.comparison.grid_runs import GridResult, GridRun
@@ -82,8 +81,6 @@ def _cause_run(plan: Plan, cause: str, name: str, seed: int, runs: Path) -> Grid
     # The first is the default of `causes run`: a folder that was begun with it goes on.
     arguments += ["--network", plan.cause_network] if plan.cause_network != FIRST else []
     arguments += ["--smoke"] if plan.smoke else []
-    if name == cause and CAUSES[cause].blocked_by_preflight:
-        arguments += ["--no-preflight"]
     folder = runs / "causes" / name / f"seed-{seed}"
     return GridRun(f"causes/{name}/seed-{seed}", tuple(arguments), folder, resume=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from algorithms.doctor.metric_rows import (
     RunOutcome,
     outcome_of,
 )
+from algorithms.doctor.pace import Curve, Pace, curve_of, pace, such_runs
 from algorithms.doctor.sample_rules import (
     FIRST_ROLLOUT_RULES,
     SAMPLER_RULES,
@@ -25,7 +27,7 @@ from algorithms.doctor.sample_rules import (
 )
 from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
-from algorithms.reports.run_files import Rows, read_rows
+from algorithms.reports.run_files import Rows, read_object, read_rows
 from algorithms.reports.statistics import judge_peak
 
 RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)
@@ -35,8 +37,10 @@ the samples comes first."""
 NEEDED_UPDATES = 4
 """With fewer only the samples of the first update can be judged."""
 
-LEARNS, UNMEASURED, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
+AS_USUAL, LEARNS, SLOW, UNMEASURED, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL, SHORT = (
+    "learning as such runs do, no known cause found",
     "learning, no known cause found",
+    "learning, slower than such runs",
     "learning, stages not measured",
     "collapse",
     "impaired",
@@ -51,15 +55,19 @@ class Diagnosis:
     """The doctor's diagnosis of a record.
 
     Attributes:
-        verdict: "learning, no known cause found" (every cause is ruled out or harmless at its size, and no stage of
-            the update loses the signal); "learning, stages not measured" (the same of a record without the signal
-            chain); "collapse" (a harmful cause or a stage that loses the signal, and entropy lost without return);
-            "impaired" (the same, and no collapse); "unexplained collapse" (that loss, and no cause); "not learning"
-            or "getting worse" (and no cause); "cannot tell" (no cause, and something is missing); "too short".
+        verdict: "learning as such runs do, no known cause found" (every cause is ruled out or harmless at its size,
+            no stage of the update loses the signal, and it keeps up with its twin or with runs of the same
+            settings); "learning, no known cause found" (where no such run is known); "learning, slower than such
+            runs" (nothing is found, and it does not keep up); "learning, stages not measured" (the best of a
+            record without the signal chain); "collapse" (a harmful cause or a stage that loses the signal, and
+            entropy lost without return); "impaired" (the same, and no collapse); "unexplained collapse" (that loss,
+            and no cause); "not learning" or "getting worse" (and no cause); "cannot tell" (no cause, and something
+            is missing); "too short".
         outcome: of the run.
         findings: one for each cause, in the order of their rank.
         notes: other observations: impossible values, peaks that are noise.
         chain: the stages of the update, and which of them loses the learning signal.
+        pace: beside the twin, or runs of the same settings; None where none is known.
     """
 
     verdict: str
@@ -67,6 +75,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     chain: SignalChain
+    pace: Pace | None = None
 
     @property
     def causes(self) -> tuple[Finding, ...]:
@@ -87,15 +96,16 @@ class Diagnosis:
     @property
     def exit_code(self) -> int:
         """0 nothing found, 1 a cause or stage named or not learning, 3 nothing named and something untold."""
-        if self.verdict == LEARNS:
+        if self.verdict in (AS_USUAL, LEARNS):
             return 0
         return 3 if self.verdict in (UNMEASURED, CANNOT_TELL, SHORT) else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values: verdict, outcome, stages, causes (ranked, each with its name), ruled_out, cannot_tell, notes."""
+        """JSON values: verdict, outcome, pace, stages, causes (ranked), ruled_out, cannot_tell, notes."""
         return {
             "verdict": self.verdict,
             "outcome": self.outcome.to_dict(),
+            "pace": None if self.pace is None else self.pace.to_dict(),
             "stages": self.chain.to_dict(),
             "causes": [_cause(finding) for finding in self.causes],
             "ruled_out": [
@@ -127,8 +137,9 @@ class Diagnosis:
             return "; ".join([f"{self.verdict}: {named}", *lost, first.remedy])
         if lost:
             return f"{self.verdict}: {lost[0]}; look at {self.chain.losses[0].stage.look_at}"
-        if self.verdict in (LEARNS, UNMEASURED):
-            return f"{self.state}; {self.verdict.partition(', ')[2]}"
+        if self.verdict in (AS_USUAL, LEARNS, SLOW, UNMEASURED):
+            kept_up = [] if self.pace is None else [str(self.pace)]
+            return "; ".join([self.state, self.verdict.partition(", ")[2], *kept_up])
         said = self.state.startswith(self.verdict)
         return "; ".join([self.state if said else f"{self.verdict}: {self.state}", *self.lacking])
 
@@ -141,11 +152,13 @@ class Diagnosis:
         return ["rows are missing"] if rows_are_missing else []
 
 
-def diagnose(rows: Rows) -> Diagnosis:
+def diagnose(rows: Rows, others: Sequence[Curve] = (), beside: str = "its twin") -> Diagnosis:
     """The diagnosis of a record.
 
     Args:
         rows: of a metrics.jsonl, in order.
+        others: evaluations of runs that it should keep up with.
+        beside: what these are.
     """
     record = MetricRows(rows)
     outcome = outcome_of(record)
@@ -175,19 +188,40 @@ def diagnose(rows: Rows) -> Diagnosis:
     if chain.losses:  # the causes of the first stage that loses the signal come first
         own = {rule.name for rule in RULES if rule.stage == chain.losses[0].stage.name}
         findings = tuple(sorted(findings, key=lambda each: each.name not in own))
-    verdict = _verdict(record, outcome, findings, chain)
-    return Diagnosis(verdict, outcome, findings, tuple(notes), chain)
+    kept_up = pace(record, others, beside)
+    verdict = _verdict(record, outcome, findings, chain, kept_up)
+    return Diagnosis(verdict, outcome, findings, tuple(notes), chain, kept_up)
 
 
-def diagnose_run(run_dir: Path) -> Diagnosis:
-    """The diagnosis of a run folder, from its metrics.jsonl alone; a note says what does not match its checksum.
+def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
+    """The diagnosis of a run folder, from its metrics.jsonl; a note says what does not match its checksum.
+
+    Its settings are read for one thing: whether there are curves of runs that had the same.
+
+    Args:
+        run_dir: the folder.
+        twin: folder of the run that it should keep up with; None takes runs of the same settings, where some are known.
 
     Raises:
         ValueError: there is no record, or it cannot be read.
     """
     rows, doubts = read_rows(run_dir)
-    diagnosis = diagnose(rows)
+    if twin is not None:
+        others, beside = [curve_of(read_rows(twin)[0])], "its twin"
+    else:
+        moves = curve_of(rows)[0]
+        others = such_runs(_settings(run_dir), moves[-1] if len(moves) else 0.0)
+        beside = f"{len(others)} such runs"
+    diagnosis = diagnose(rows, others, beside)
     return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
+
+
+def _settings(run_dir: Path) -> dict[str, Any]:
+    """Of config.json; empty where there is none that can be read: then there is no such run to compare with."""
+    try:
+        return read_object(run_dir / "config.json")
+    except (OSError, ValueError):
+        return {}
 
 
 def _looked(rule: CauseRule, record: MetricRows, outcome: RunOutcome) -> Verdict:
@@ -238,7 +272,11 @@ def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdic
 
 
 def _verdict(
-    record: MetricRows, outcome: RunOutcome, findings: tuple[Finding, ...], chain: SignalChain
+    record: MetricRows,
+    outcome: RunOutcome,
+    findings: tuple[Finding, ...],
+    chain: SignalChain,
+    kept_up: Pace | None,
 ) -> str:
     if chain.losses or any(finding.is_harmful for finding in findings):
         return COLLAPSE if outcome.entropy == LOST else IMPAIRED
@@ -251,7 +289,11 @@ def _verdict(
     told = all(_is_of_chain(f.verdict) for f in findings if isinstance(f.verdict, Untold))
     if outcome.learning != LEARNING or not told or not record.is_whole:
         return CANNOT_TELL
-    return LEARNS if chain.measured >= NEEDED else UNMEASURED
+    if kept_up is not None and kept_up.is_slow:
+        return SLOW
+    if chain.measured < NEEDED:
+        return UNMEASURED
+    return LEARNS if kept_up is None else AS_USUAL
 
 
 def _is_of_chain(verdict: Untold) -> bool:

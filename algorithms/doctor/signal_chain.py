@@ -111,7 +111,7 @@ class Loss:
     Attributes:
         stage: which.
         since: the first measured update with it.
-        kept: what it keeps there, 1 in a sound update (of draw: of what is expected).
+        kept: what it keeps from there on, of a noisy stage in the first window; 1 in a sound update.
     """
 
     stage: Stage
@@ -246,7 +246,9 @@ def _exact(
             window = windows[place + needed - 1]
             inside = range(windows[place].start, window.stop)
             begins = next(row for row in inside if not after[row] >= KEPT * before[row])
-            return updates[begins], kept[place + needed - 1]
+            known = np.isfinite(after[begins:]) & np.isfinite(before[begins:])
+            kept_since = _share(after[begins:][known], before[begins:][known], slice(None))
+            return updates[begins], kept_since
     return None
 
 

@@ -163,6 +163,10 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
             f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
     coef = coefs[term]
+    setting = f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')}"
+    changes = [f"{setting} {record.first(coef) / 10:.3g}"]
+    if term == "entropy":  # it may have a schedule
+        changes.append(f"{setting}-final {record.last(coef) / 10:.3g}")
     return Named(
         OBJECTIVE_KEPT / max(lost.kept, 0.05),
         lost.since,
@@ -170,9 +174,7 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         f"{pulls[term]:.0%} beside the policy's",
         "0.55 to 1 of it",
         f"lower {coef.replace('reg/', 'regularizer.')} until the policy has most of the gradient",
-        rerun(
-            f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')} {record.last(coef) / 10:.3g}"
-        ),
+        rerun(*changes),
     )
 
 

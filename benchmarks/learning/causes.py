@@ -73,7 +73,7 @@ def grid_run(options: argparse.Namespace, name: str, side: str, seed: int) -> Gr
     cured = ("--cured",) if side == "cured" else ()
     small = ("--smoke",) if options.smoke else ()
     network = () if options.network == FIRST else ("--network", options.network)
-    what = (name, *cured, *network, "--no-preflight", "--seed", str(seed), *small)
+    what = (name, *cured, *network, "--seed", str(seed), *small)
     label = f"{name}-{side}-{seed}"
     return GridRun(label, ("causes", "run", *what), options.runs / label, resume=False)
 

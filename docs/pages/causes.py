@@ -9,12 +9,15 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algorithms.collapse import CAUSES, COMPOSITES
 from algorithms.collapse.cause import FIRST, Cause
 from algorithms.config.files import differences
+from algorithms.doctor.metric_rows import FORCED_UP, LOST, MetricRows, RunOutcome, outcome_of
+from algorithms.doctor.pace import HARM
 from benchmarks.records.causes import held_together
 from docs.pages import result
 from docs.pages.figures import pair
@@ -82,12 +85,55 @@ def how_it_was_run(name: str) -> str:
 
 
 def overview() -> str:
-    """A row for each cause."""
+    """A row for each cause: what it does on either network, in words and numbers."""
+    first, other = (matrix(name)["causes"] for name in ("causes", "causes_move_net"))
+    networks = (FIRST, matrix("causes_move_net")["settings"]["network"])
     rows = [
-        (f"[{name}](#{name})", CAUSES[name].title, CAUSES[name].doctor_class, _held(found))
-        for name, found in matrix("causes")["causes"].items()
+        (f"[{name}](#{name})", CAUSES[name].title, *does(first[name]), *does(other[name]))
+        for name in first
     ]
-    return table(["cause", "what it is", "doctor's class", "all predicates held"], rows)
+    what = ("what it does", "entropy, nats", "regret, cp (twin)")
+    columns = [f"{network}: {each}" for network in networks for each in what]
+    return table(["cause", "what is switched on", *columns], rows)
+
+
+def counted() -> str:
+    """How many causes do what, on either network, as a sentence."""
+    said = []
+    for name in ("causes", "causes_move_net"):
+        found = matrix(name)
+        words = Counter(does(each)[0].split(",")[0] for each in found["causes"].values())
+        network = found["settings"].get("network", FIRST)
+        said.append(
+            f"on `{network}` {words['collapses']} make entropy collapse, {words['harms']} more cost play and "
+            f"{words['no harm']} do no harm"
+        )
+    return f"Of the {len(CAUSES)} faults, {'; '.join(said)}."
+
+
+def does(found: Found) -> tuple[str, str, str]:
+    """(What a cause does by the doctor's measures, entropy start to end, regret likewise), medians over the seeds."""
+    runs = [run for run in found["curves"]["on"] if run]
+    outcomes = [_outcome(run) for run in runs]
+    entropy = Counter(outcome.entropy for outcome in outcomes).most_common(1)[0][0]
+    start, end = (statistics.median(run["regret_cp"][at] for run in runs) for at in (0, -1))
+    nats = [statistics.median(run["entropy"][at] for run in runs) for at in (0, -1)]
+    harm = regret_gap(found)
+    word = "harms" if harm > HARM * start else "no harm"
+    if entropy == LOST:
+        word = "collapses"
+    elif entropy == FORCED_UP:
+        word += ", entropy forced up"
+    regret = f"{start:.0f} → {end:.0f} ({end - harm:.0f})"
+    return word, f"{nats[0]:.2f} → {nats[1]:.2f}", regret
+
+
+def _outcome(run: Mapping[str, Sequence[float]]) -> RunOutcome:
+    rows = [
+        {"step": float(step), "eval/regret_cp": regret, "eval/entropy": entropy}
+        for step, (regret, entropy) in enumerate(zip(run["regret_cp"], run["entropy"], strict=True))
+    ]
+    return outcome_of(MetricRows(rows))
 
 
 def both_networks() -> str:
@@ -148,8 +194,8 @@ def section(name: str) -> str:
         published(cause, found),
         f"**Doctor's class:** `{cause.doctor_class}`.",
         f"**Remedy:** {cause.remedy}.",
-        f"```console\nchess-lab causes run {name} --no-preflight\nchess-lab causes run {name} --cured\n```",
-        "Without `--no-preflight` the preflight stops it before the first update."
+        f"```console\nchess-lab causes run {name}\nchess-lab causes run {name} --cured\n```",
+        "With `--preflight` the preflight stops it before the first update."
         if cause.blocked_by_preflight
         else "",
     ]
@@ -166,7 +212,7 @@ def composite(name: str) -> str:
         f"Expected: {', '.join(cause.composite)}.",
         found_and_missed(cause, found, first["settings"]["composite_seeds"]),
         f"**Remedy:** {cause.remedy}.",
-        f"```console\nchess-lab causes run {name} --no-preflight\n```",
+        f"```console\nchess-lab causes run {name}\n```",
     ]
     return "\n\n".join(filter(None, parts))
 

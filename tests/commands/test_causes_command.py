@@ -55,7 +55,7 @@ def test_show_prints_all_of_a_cause_without_the_matrix(name: str, no_matrix: Non
     without = baseline() if cause.composite else cause.config(cured=True, seed=0)
     for setting, (was, now) in differences(without, on).items():
         assert (f"  {setting}: {was} -> {now}\n" in out) == (setting != "cause")
-    assert f"chess-lab causes run {name} --no-preflight" in out
+    assert f"chess-lab causes run {name}" in out
     assert (f"chess-lab causes run {name} --cured" in out) != bool(cause.composite)
 
 
@@ -100,7 +100,7 @@ def test_a_cause_runs_on_move_net_and_its_record_and_the_next_commands_name_it(
     tmp_path: Path,
 ) -> None:
     target = tmp_path / "outcome.json"
-    arguments = ["--network", "move_net", "--no-preflight", "--json", str(target)]
+    arguments = ["--network", "move_net", "--json", str(target)]
     code, out, _ = smoke("temperature_mismatch", tmp_path / "run", *arguments)
     assert code == 0 and "temperature_mismatch (cause) on move_net, seed 0" in out
     assert "--cured" in out.split("next:")[1] and "--network move_net" in out.split("next:")[1]
@@ -190,10 +190,10 @@ def test_a_result_that_cannot_be_written_and_a_seed_below_0_are_refused_first(
 
 
 def test_the_preflight_stops_a_temperature_mismatch_and_says_how_to_see_it(tmp_path: Path) -> None:
-    code, _, error = smoke("temperature_mismatch", tmp_path / "run")
+    code, _, error = smoke("temperature_mismatch", tmp_path / "run", "--preflight")
     assert code == 1
     assert "temperature_mismatch: " in error and "1.3000 times the sampler's" in error
-    assert "rollout.temperature" in error and "add --no-preflight" in error
+    assert "rollout.temperature" in error and "leave --preflight out" in error
     code, out, _ = chess_lab("diagnose", tmp_path / "run", "--json")
     assert code == 1
     assert [cause["name"] for cause in json.loads(out)["causes"]] == ["temperature_mismatch"]
@@ -203,7 +203,7 @@ def test_without_the_preflight_it_runs_and_the_doctor_knows_it_from_the_record_a
     tmp_path: Path,
 ) -> None:
     run_dir, target = tmp_path / "run", tmp_path / "outcome.json"
-    arguments = ["--no-preflight", "--seed", "2", "--json", str(target)]
+    arguments = ["--seed", "2", "--json", str(target)]
     code, out, _ = smoke("temperature_mismatch", run_dir, *arguments)
     assert code == 0
     assert "temperature_mismatch (cause) on resnet, seed 2" in out
@@ -244,7 +244,7 @@ ON_ONE = [*zip(CAUSES, itertools.cycle((FIRST, SECOND)))]
 @pytest.mark.parametrize(("name", "network"), [*ON_ONE, ("zjij66xd", FIRST)])
 def test_every_cause_and_a_replay_run(name: str, network: str, tmp_path: Path) -> None:
     target, where = tmp_path / "outcome.json", ("--network", network)
-    assert smoke(name, tmp_path / "run", "--no-preflight", "--json", target, *where).code == 0
+    assert smoke(name, tmp_path / "run", "--json", target, *where).code == 0
     outcome = json.loads(target.read_text())
     # Every reading has a number already in this short run: its metric is in the record.
     assert None not in outcome["readings"].values()
@@ -262,7 +262,7 @@ def test_every_cause_and_a_replay_run(name: str, network: str, tmp_path: Path) -
     ],
 )
 def test_a_size_of_each_kind_runs(name: str, size: str, tmp_path: Path) -> None:
-    assert smoke(name, tmp_path / "run", "--no-preflight", "--size", size).code == 0
+    assert smoke(name, tmp_path / "run", "--size", size).code == 0
 
 
 @pytest.mark.slow

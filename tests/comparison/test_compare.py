@@ -258,8 +258,8 @@ def test_a_cause_is_compared_with_its_cured_twin(grid: FakeGrid) -> None:
     result = run(grid, plan)
     asked: dict[str, Any] = {name: " ".join(each) for name, each in grid.arguments.items()}
     assert asked == {
-        "causes/temperature_mismatch/seed-1": "causes run temperature_mismatch --seed 1 --no-preflight",
-        "causes/temperature_mismatch/seed-2": "causes run temperature_mismatch --seed 2 --no-preflight",
+        "causes/temperature_mismatch/seed-1": "causes run temperature_mismatch --seed 1",
+        "causes/temperature_mismatch/seed-2": "causes run temperature_mismatch --seed 2",
         "causes/temperature_mismatch-cured/seed-1": "causes run temperature_mismatch --seed 1 --cured",
         "causes/temperature_mismatch-cured/seed-2": "causes run temperature_mismatch --seed 2 --cured",
     }

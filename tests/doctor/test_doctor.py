@@ -189,6 +189,7 @@ def test_the_json_says_the_state_of_every_cause_once() -> None:
     assert list(found) == [
         "verdict",
         "outcome",
+        "pace",
         "stages",
         "causes",
         "ruled_out",

@@ -100,6 +100,7 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     diagnosis = {
         "verdict": EVIL, "outcome": outcome, "causes": [cause], "cannot_tell": [untold],
         "ruled_out": [{"name": EVIL, "because": EVIL}], "notes": [EVIL],
+        "stages": {"measured": 3, "lost": [{"stage": EVIL, "since_update": 1, "kept": 0.5}]},
     }  # fmt: skip
     policy = PolicyPicture(0, 1.0, [MoveChance(0, 8, EVIL, 0.5)])
     probe = Probe(EVIL, "8/8/8/8/8/8/8/R7 w", 3, policy, policy)

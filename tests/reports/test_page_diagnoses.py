@@ -26,6 +26,7 @@ HARMLESS = CAUSE | {"name": "sharp_optimum", "harmful": False, "size": 0.9, "sin
 DIAGNOSIS = {
     "verdict": "impaired",
     "outcome": OUTCOME,
+    "stages": {"measured": 9, "lost": [{"stage": "objective", "since_update": 4, "kept": 0.213}]},
     "causes": [CAUSE, HARMLESS],
     "ruled_out": [{"name": "no_signal", "because": "0% of the groups are dead"}],
     "cannot_tell": [
@@ -51,7 +52,8 @@ def test_outcome_causes_and_what_cannot_be_told_come_in_that_order(tmp_path: Pat
     text = shown((run_of(tmp_path / "a"), DIAGNOSIS))
     wanted = (
         "a, seed 1 impaired learning, entropy spent on learning "
-        "300 → 150 (−50%, 95 % interval −56% to −44%) 2.80 → 1.25 pass@8 fell",
+        "300 → 150 (−50%, 95 % interval −56% to −44%) 2.80 → 1.25 "
+        "objective, from update 4: 0.21 of it is kept pass@8 fell",
         "a, seed 1 loss_ budget 2.2 × the least harmful 91% 20 80% of the gradient lower ent_coef "
         "chess-lab train --like RUN",
         "sharp_ optimum harmless at this size 91% 1 80% of the gradient",
@@ -66,9 +68,11 @@ def test_outcome_causes_and_what_cannot_be_told_come_in_that_order(tmp_path: Pat
 
 
 def test_a_healthy_run_has_an_outcome_and_neither_causes_nor_doubts(tmp_path: Path) -> None:
-    healthy = DIAGNOSIS | {"verdict": "healthy", "causes": [], "cannot_tell": [], "notes": []}
+    healthy = DIAGNOSIS | {"verdict": "learning, no known cause found", "causes": [], "cannot_tell": [],
+                           "notes": [], "stages": {"measured": 9, "lost": []}}  # fmt: skip
     text = shown((run_of(tmp_path / "a"), healthy))
-    assert "a, seed 1 healthy learning, entropy spent on learning" in text
+    assert "a, seed 1 learning, no known cause found learning, entropy spent on learning" in text
+    assert "at no stage" in text
     assert "No cause is named." in text and "each cause is named or ruled out" in text
     assert "The doctor's notes" not in text
 

@@ -244,6 +244,7 @@ class Told:
         outcome: whether it learned, and what became of its entropy.
         regret: held-out, start to end, with the interval of its change; "" where unknown.
         entropy: in nats, start to end; "" where unknown.
+        stages: those that lose the learning signal, from which update on, and what they keep; or that none does.
         costs: sentences on what it cost.
         causes: what is named, the harmful ones first.
         untold: what cannot be told.
@@ -256,6 +257,7 @@ class Told:
     outcome: str
     regret: str
     entropy: str
+    stages: Sequence[str]
     costs: Sequence[str]
     causes: Sequence[CauseRow]
     untold: Sequence[NotTold]
@@ -297,12 +299,22 @@ def _told(run: str, diagnosis: Mapping[str, Any]) -> Told:
         ),
         regret=_regret(outcome),
         entropy=_from_to(outcome["entropy_nats"], 2),
+        stages=_stages(diagnosis["stages"]),
         costs=outcome["notes"],
         causes=[_cause(cause) for cause in diagnosis["causes"]],
         untold=_not_told(diagnosis["cannot_tell"]),
         ruled_out=[(each["name"], each["because"]) for each in diagnosis["ruled_out"]],
         notes=diagnosis["notes"],
     )
+
+
+def _stages(stages: Mapping[str, Any]) -> list[str]:
+    if stages["lost"]:
+        return [
+            f"{lost['stage']}, from update {lost['since_update']}: {lost['kept']:.2f} of it is kept"
+            for lost in stages["lost"]
+        ]
+    return ["at no stage" if stages["measured"] else "not measured"]
 
 
 def _cause(cause: Mapping[str, Any]) -> CauseRow:

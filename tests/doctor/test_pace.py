@@ -1,0 +1,108 @@
+"""A run beside its twin, and beside runs of the same settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import PRESETS
+from algorithms.config import files as config_file
+from algorithms.config.run import EnvConfig, TrainConfig
+from algorithms.doctor import diagnose, diagnose_run, pace
+from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, SLOW
+from tests.doctor.rows import record, without_chain, write
+
+DEFAULT = TrainConfig(*PRESETS["grpo"], env=EnvConfig(evaluator="builtin")).settled()
+
+
+def recorded(config: TrainConfig) -> Any:
+    """As config.json has it."""
+    return json.loads(json.dumps(config_file.to_dict(config)))
+
+
+TWIN = [pace.curve_of(record(regret_cp=(300.0, 120.0)))]
+
+
+@pytest.mark.parametrize(
+    ("end", "share", "verdict"),
+    [
+        (120.0, 1.0, AS_USUAL),
+        (134.0, 166 / 180, AS_USUAL),
+        (136.0, 164 / 180, SLOW),
+        (210.0, 0.5, SLOW),
+    ],
+)
+def test_a_run_that_ends_a_twentieth_of_its_start_above_its_twin_is_slower(
+    end: float, share: float, verdict: str
+) -> None:
+    found = diagnose(record(regret_cp=(300.0, end)), TWIN)
+    assert found.verdict == verdict and found.pace is not None
+    assert found.pace.share == pytest.approx(share)
+    assert found.exit_code == (1 if verdict == SLOW else 0)
+    assert f"it learned {share:.0%} of what its twin did" in found.line()
+
+
+def test_a_run_without_a_twin_is_not_said_to_learn_as_such_runs_do() -> None:
+    assert diagnose(record()).verdict == LEARNS
+    blind = without_chain(record(regret_cp=(300.0, 120.0)))
+    assert diagnose(blind, TWIN).verdict not in (AS_USUAL, LEARNS)
+
+
+def test_others_that_scatter_allow_as_much() -> None:
+    ends = (90.0, 120.0, 150.0)  # a standard deviation of 30
+    others = [pace.curve_of(record(regret_cp=(300.0, end))) for end in ends]
+    assert diagnose(record(regret_cp=(300.0, 200.0)), others).verdict == AS_USUAL
+    assert diagnose(record(regret_cp=(300.0, 215.0)), others).verdict == SLOW
+
+
+def test_a_run_is_compared_at_as_many_moves_and_not_with_others_that_ended_long_before() -> None:
+    half = record(8, regret_cp=(300.0, 210.0))
+    found = diagnose(half, [pace.curve_of(record(16, regret_cp=(300.0, 120.0)))]).pace
+    assert found is not None and found.share == pytest.approx(1.0)
+    assert (
+        diagnose(record(32 // 2, regret_cp=(300.0, 120.0)), [pace.curve_of(record(4))]).pace is None
+    )
+
+
+def test_such_runs_have_the_same_settings_but_for_what_changes_no_more_than_a_seed() -> None:
+    entries = json.loads(pace.SUCH_RUNS.read_text("utf-8"))
+    assert {entry["settings"]["algorithm.name"] for entry in entries} >= {
+        "grpo",
+        "rloo",
+        "ppo",
+        "exact",
+    }
+    config = DEFAULT
+
+    def found(config: TrainConfig, moves: float = 300_000) -> int:
+        return len(pace.such_runs(recorded(config), moves))
+
+    assert found(config) >= 3
+    assert found(dataclasses.replace(config, seed=77, device="cpu", num_threads=3)) >= 3
+    assert found(config, 1e9) == 0  # nobody went as far
+    assert found(dataclasses.replace(config, init_from="warm")) == 0
+    slower = dataclasses.replace(config.optimizer, learning_rate=1e-4)
+    assert found(dataclasses.replace(config, optimizer=slower)) == 0
+    assert not pace.such_runs({}, 10)
+
+
+def test_the_nearest_budget_that_is_as_large_is_taken() -> None:
+    config = recorded(DEFAULT)
+    short, long = (pace.such_runs(config, moves)[0][0][-1] for moves in (40_000, 60_000))
+    assert short < 50_000 < long
+    for moves, regret_cp in pace.such_runs(config, 40_000):
+        assert len(moves) == len(regret_cp) and np.all(np.diff(moves) > 0)
+
+
+def test_a_folder_is_compared_with_its_twins_folder(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine", record(regret_cp=(300.0, 200.0)))
+    twin = write(tmp_path / "twin", record(regret_cp=(300.0, 120.0)))
+    assert diagnose_run(mine).verdict == LEARNS
+    assert diagnose_run(mine, twin).verdict == SLOW
+    with pytest.raises(ValueError):
+        diagnose_run(mine, tmp_path / "nobody")
