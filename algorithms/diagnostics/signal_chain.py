@@ -199,14 +199,17 @@ class _Pass:
         logits, values = self._made
         kept, found = list[Tensor](), list[Tensor]()
         for pull in pulls:
-            outputs, weights, unit = [logits], [pull.to(logits.dtype)], pull / pull.norm()
+            outputs, weights = [logits], [pull.to(logits.dtype)]
+            unit = pull / pull.norm().clamp(
+                min=torch.finfo(pull.dtype).tiny
+            )  # 0 where nothing pulls
             if pull is pulls[-1] and values is not None and values_pull is not None:
                 outputs, weights = [logits, values], [*weights, values_pull.to(values.dtype)]
             # In a sound run most stages pull as the one before them does: a pass is spared.
             same = next((k for k, one in enumerate(kept) if _parallel(one, unit)), None)
             kept.append(unit)
             if same is not None and len(outputs) == 1:
-                found.append(found[same] * (pull.norm() / pulls[same].norm()))
+                found.append(found[same] * (pull.norm() / pulls[same].norm()).nan_to_num())
                 continue
             gradients = torch.autograd.grad(
                 outputs, parameters, weights, retain_graph=True, materialize_grads=True
@@ -374,7 +377,9 @@ class Look:
         seen = _Pass(self._twin.policy, flat)
         with torch.no_grad():
             dist = seen.dist(flat, self._temperature)
-        probs, behaviour = dist.probs.double(), flat.old_legal_logprobs.double().exp()
+        width = flat.legal_ids.shape[-1]
+        recorded = batch.old_legal_logprobs.reshape(-1, width)[rows]  # `flat` may be relabelled
+        probs, behaviour = dist.probs.double(), recorded.double().exp()
         expected, centred = _centred(probs, worth, flat.legal)
         spread = (probs * centred.square()).sum(-1).sqrt().mean()
         left = centred.masked_fill(~flat.legal, -torch.inf).amax(-1).mean()
@@ -421,13 +426,13 @@ class Look:
             "signal/samples": counted.sum(-1).mean().item(),
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
-            "signal/credit": credit / reward,
-            "signal/ratio": min(sampler, self._built / credit),
+            "signal/credit": _quotient(credit, reward),
+            "signal/ratio": min(sampler, _quotient(self._built, credit)),
         }
         if batch.alternating:
-            metrics["signal/reward"] = reward / draw
+            metrics["signal/reward"] = _quotient(reward, draw)
         else:  # an opponent answers before the reward is paid: no single move decides it
-            metrics["signal/credit"] = credit / draw
+            metrics["signal/credit"] = _quotient(credit, draw)
         self._found |= metrics
 
     def _truth(self, batch: RolloutBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -515,9 +520,9 @@ class Look:
         )
         kept = float(_cosine(policy, self._true))
         found |= {
-            "signal/passes": kept / self._built,
-            "signal/clip": float((policy @ self._true) / (plain @ self._true)),
-            "signal/objective": float(_cosine(whole, self._true)) / kept,
+            "signal/passes": _quotient(kept, self._built),
+            "signal/clip": _quotient(float(policy @ self._true), float(plain @ self._true)),
+            "signal/objective": _quotient(float(_cosine(whole, self._true)), kept),
         }
         along = (step.double() @ self._gradient.double()).item() / self._regret
         return found | {
@@ -567,7 +572,13 @@ def _parallel(one: Tensor, other: Tensor) -> bool:
 
 
 def _cosine(one: Tensor, other: Tensor) -> Tensor:
-    return (one @ other) / (one.norm() * other.norm())
+    """Of two directions; 0 where one of them is none: nothing is gained along it."""
+    return ((one @ other) / (one.norm() * other.norm())).nan_to_num()
+
+
+def _quotient(after: float, before: float) -> float:
+    """What is left of `before`; NaN where there was nothing."""
+    return after / before if before else math.nan
 
 
 def _relative_error(given: Tensor, wanted: Tensor) -> float:

@@ -146,7 +146,8 @@ class Diagnosis:
     @property
     def lacking(self) -> list[str]:
         """What is missing for a better diagnosis, in a phrase; empty where nothing is."""
-        if count := len(self.untold):
+        # What only the signal chain tells is told once three updates are measured.
+        if count := sum(not _is_of_chain(each.verdict) for each in self.untold):
             return [f"{count} cause{'s' if count > 1 else ''} cannot be told"]
         rows_are_missing = self.verdict == CANNOT_TELL and self.outcome.learning == LEARNING
         return ["rows are missing"] if rows_are_missing else []
@@ -296,9 +297,10 @@ def _verdict(
     return LEARNS if kept_up is None else AS_USUAL
 
 
-def _is_of_chain(verdict: Untold) -> bool:
+def _is_of_chain(verdict: Verdict) -> bool:
     """Whether nothing is missing but the signal chain."""
-    return bool(verdict.missing) and all(name.startswith("signal/") for name in verdict.missing)
+    missing = verdict.missing if isinstance(verdict, Untold) else ()
+    return bool(missing) and all(name.startswith("signal/") for name in missing)
 
 
 def _cause(finding: Finding) -> dict[str, Any]:

@@ -101,10 +101,10 @@ def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
     entries = [
         entry
         for entry in json.loads(SUCH_RUNS.read_text("utf-8"))
-        if all(given.get(name, value) == value for name, value in entry["settings"].items())
+        if all(name in given and given[name] == value for name, value in entry["settings"].items())
         and entry["total_moves"] >= 0.9 * moves
     ]
-    if not config or not entries:
+    if not entries:
         return []
     nearest = min(entries, key=lambda entry: entry["total_moves"])
     return [(np.array(nearest["moves"]), np.array(regrets)) for regrets in nearest["regret_cp"]]

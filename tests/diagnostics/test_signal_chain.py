@@ -202,6 +202,12 @@ def test_a_users_evaluator_that_is_wrong_for_half_of_the_positions_breaks_the_re
     assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)
 
 
+def test_rewards_that_are_all_equal_keep_nothing(tmp_path: Path) -> None:
+    rows = measured(tmp_path / "run", "dr_grpo", on_rewards(lambda rewards, _: 0 * rewards))
+    assert values(rows, "reward") == [0.0] * 2 and min(values(rows, "draw")) > 0.3
+    assert all(value is None for value in values(rows, "credit"))
+
+
 def test_rewards_are_unharmed_by_another_unit_or_a_constant_of_the_position(tmp_path: Path) -> None:
     def moved(rewards: torch.Tensor, batch: RolloutBatch) -> torch.Tensor:
         return 3 * rewards + batch.ply.unsqueeze(-1)
