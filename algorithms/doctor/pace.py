@@ -58,6 +58,8 @@ class Pace:
 
     def __str__(self) -> str:
         """In words."""
+        if not self.share > 0:
+            return f"it learned nothing by as many moves as {self.beside}"
         return f"it learned {self.share:.0%} of what {self.beside} did by as many moves"
 
 
