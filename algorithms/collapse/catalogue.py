@@ -199,7 +199,7 @@ REGULARISERS = (
         "the range that any entropy has, the real one falls.",
         remedy="the exact entropy over the legal moves (ent_estimator exact)",
         # One coefficient, at which the sampled bonus collapses and the exact one learns.
-        shared={**FOUR_PASSES, "regularizer.ent_coef": 0.15},
+        shared={**FOUR_PASSES, "regularizer.ent_coef": 0.12},
         settings={"regularizer.ent_estimator": "sampled"},
         predicates=(
             Predicate("max reg/entropy_sampled", "above", 5.385, 1.0),

@@ -72,7 +72,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             # Eight times the rate, as on resnet.
             "weak_entropy_high_lr": {"settings": {"optimizer.learning_rate": 8e-3}},
             # A pass moves it less: after four the KL to the old policy is too small for the excursion to come.
-            "sampled_entropy_bonus": {"shared": {"algorithm.update_epochs": 8}},
+            "sampled_entropy_bonus": {"shared": {"algorithm.update_epochs": 10}},
             "kl_trap": {"settings": {"regularizer.ent_coef": 0.7}},
             # An update moves it by .003 nats: a target of .01 sends the coefficient to 0.
             "saturated_controller": {"cured": {"regularizer.kl_target": 0.002}},
@@ -192,8 +192,8 @@ SIZES: dict[str, dict[str, Size]] = {
         "harmless": Size(settings={"algorithm.clip_range_high": 0.2}),
     },
     "sampled_entropy_bonus": {
-        "half": Size(shared={_BONUS: 0.075}),
-        "third": Size(shared={_BONUS: 0.05}),
+        "half": Size(shared={_BONUS: 0.06}),
+        "third": Size(shared={_BONUS: 0.04}),
         "harmless": Size(shared={_BONUS: 0.002}),
     },
     "kl_trap": {

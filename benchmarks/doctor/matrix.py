@@ -24,7 +24,8 @@ from algorithms import PRESETS
 from algorithms.collapse.cause import baseline
 from algorithms.config.changes import changed
 from algorithms.config.run import EnvConfig, TrainConfig
-from algorithms.doctor import diagnose
+from algorithms.doctor import diagnose_run
+from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.statistics import share_interval
@@ -105,11 +106,11 @@ def jobs(part: str) -> Iterator[Job]:
 
 
 def _fits(kind: Kind, preset: str) -> bool:
-    """Whether the algorithm has the settings that make the fault."""
-    names = [name.partition(".") for name in kind.settings]
-    return all(
-        hasattr(PRESETS[preset][0], field) for part, _, field in names if part == "algorithm"
-    )
+    """Whether the algorithm has the settings that make the fault, and can have old samples where they make it."""
+    algorithm, names = PRESETS[preset][0], [name.partition(".") for name in kind.settings]
+    if "rollout.sync_interval_updates" in kind.settings and algorithm.needs().single_step:
+        return False
+    return all(hasattr(algorithm, field) for part, _, field in names if part == "algorithm")
 
 
 def config_of(job: Job, kind: Kind) -> TrainConfig:
@@ -197,7 +198,7 @@ def judged(part: str, out: Path) -> list[dict[str, Any]]:
         twin = read(out / Job(part, SOUND, job.start, job.seed).name)
         start, end = regrets(record)
         harm = end - regrets(twin)[1]
-        found = diagnose(record)
+        found = diagnose_run(out / job.name)
         lost = found.chain.losses[0].stage.name if found.chain.losses else ""
         rows.append({
             "kind": job.kind, "weights": job.start.weights, "network": job.start.network,
@@ -257,7 +258,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _learns(row: dict[str, Any]) -> bool:
-    return bool(row["verdict"].startswith("learning,"))
+    return row["verdict"] in (AS_USUAL, LEARNS, UNMEASURED)
 
 
 def _stage_right(row: dict[str, Any]) -> bool:
