@@ -23,7 +23,6 @@ EXAMPLES = (
     "chess-lab diagnose runs/mine",
     "chess-lab diagnose runs/mine --twin runs/other",
     "chess-lab diagnose runs/mine --ruled-out",
-    "chess-lab diagnose runs/mine --json",
 )
 _WIDTH = 79  # and the end of the line
 

@@ -15,7 +15,7 @@ RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
     "stale_behaviour": ((12, 13), (18, 18), (15, 15)),
     "sampled_entropy_bonus": ((27, 27), (0, 0), (24, 24)),
     "saturated_controller": ((0, 0), (30, 30), (0, 0)),
-    "loss_budget": ((0, 0), (44, 45), (0, 0)),
+    "loss_budget": ((0, 0), (2, 2), (10, 12)),
     "sharp_optimum": ((21, 21), (0, 0), (0, 0)),
     "no_signal": ((0, 0), (14, 14), (73, 73)),
     "fixed_positions": ((0, 0), (38, 38), (16, 16)),
@@ -26,7 +26,7 @@ RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
 """Cause -> (findings that were right, findings) for each band, on `SEEDS`."""
 
 SEEDS = (29314, 45527, 56084)
-"""Of the matrix. How well confidences hold is measured on its other seeds."""
+"""Of the earlier matrix, without the signal chain; `loss_budget` is of the open part of the new one."""
 
 
 def band_of(size: float) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from algorithms.doctor import RULES
+from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from docs.pages import result
 from docs.pages.figures import links
@@ -91,13 +92,12 @@ def missed() -> str:
     """A line for each harmful run of the sealed part that was called learning, or whose stage was wrong."""
     lines = []
     for row in result("doctor_sealed")["rows"]:
-        learns = row["verdict"].startswith("learning,")
+        learns = row["verdict"] in (AS_USUAL, LEARNS, UNMEASURED)
         if not row["harmful"] or not (learns or (row["stage"] and row["lost"] != row["stage"])):
             continue
         where = f"{row['weights']} {row['network']}, {row['preset']}"
-        said = (
-            row["verdict"] if learns else f"{row['verdict']}, lost at `{row['lost'] or 'no stage'}`"
-        )
+        lost = f"lost at `{row['lost']}`" if row["lost"] else "lost at no stage"
+        said = row["verdict"] if learns else f"{row['verdict']}; {lost}"
         lines.append(
             (f"{row['kind']} (`{row['stage']}`)", where, f"{row['harm_cp']:+.0f} cp", said)
         )
