@@ -143,7 +143,7 @@ def _stages(chain: SignalChain) -> list[str]:
         later = ", ".join(f"{loss.stage.name} ({loss.kept:.2f})" for loss in chain.losses[1:])
         return lines + (_item("also lost", f"{later}: it may follow from that") if later else [])
     if chain.measured < NEEDED:
-        seen = f"{chain.measured} updates have signal/..., {NEEDED} are needed"
+        seen = f"{chain.measured} updates have all stages, {NEEDED} are needed"
         by = "--signal-chain brief, every --diagnostics-interval-updates"
         return [f"stages: not measured: {seen}", *_item("logged by", by)]
     names = ", ".join(stage.name for stage in STAGES)
