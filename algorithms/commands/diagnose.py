@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"
         "entropy, at which stage of the update the learning signal is lost, and which\n"
         "known causes are named, cannot be told or are ruled out. Its settings are read\n"
-        "for one thing: whether the doctor knows runs that had the same.",
+        "only to find runs that had the same, and remedies that are in force already.",
         epilog="exit codes:\n"
         "  0  the run learns, no stage loses the signal, and every known cause is ruled\n"
         "     out or did no harm\n"
@@ -166,7 +166,8 @@ def _cause(place: int, cause: Finding, run: str) -> list[str]:
         *_item("without it", found.without),
         *_item("effect", since),
         *_item("remedy", found.remedy),
-        f"   {'to confirm':<12}{found.confirm.replace('RUN', run)}",  # one line, to be copied
+        # One line, to be copied.
+        *([f"   {'to confirm':<12}{found.confirm.replace('RUN', run)}"] if found.confirm else []),
     ]
 
 

@@ -19,7 +19,7 @@ from algorithms.doctor.metric_rows import (
     RunOutcome,
     outcome_of,
 )
-from algorithms.doctor.pace import Curve, Pace, curve_of, pace, such_runs
+from algorithms.doctor.pace import Curve, Pace, curve_of, pace, settings_of, such_runs
 from algorithms.doctor.sample_rules import (
     FIRST_ROLLOUT_RULES,
     SAMPLER_RULES,
@@ -197,7 +197,8 @@ def diagnose(rows: Rows, others: Sequence[Curve] = (), beside: str = "its twin")
 def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
     """The diagnosis of a run folder, from its metrics.jsonl; a note says what does not match its checksum.
 
-    Its settings are read for one thing: whether there are curves of runs that had the same.
+    Its settings are read for two things: whether a remedy is in force already, and whether there are curves of runs
+    that had the same.
 
     Args:
         run_dir: the folder.
@@ -207,14 +208,40 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
         ValueError: there is no record, or it cannot be read.
     """
     rows, doubts = read_rows(run_dir)
+    settings = _settings(run_dir)
     if twin is not None:
         others, beside = [curve_of(read_rows(twin)[0])], "its twin"
     else:
         moves = curve_of(rows)[0]
-        others = such_runs(_settings(run_dir), moves[-1] if len(moves) else 0.0)
+        others = such_runs(settings, moves[-1] if len(moves) else 0.0)
         beside = f"{len(others)} such runs"
     diagnosis = diagnose(rows, others, beside)
-    return dataclasses.replace(diagnosis, notes=(*diagnosis.notes, *doubts))
+    findings = tuple(_with_other_settings(each, settings) for each in diagnosis.findings)
+    return dataclasses.replace(diagnosis, findings=findings, notes=(*diagnosis.notes, *doubts))
+
+
+def _with_other_settings(finding: Finding, settings: dict[str, Any]) -> Finding:
+    """The finding without a remedy that is in force already."""
+    verdict = finding.verdict
+    if not isinstance(verdict, Named):
+        return finding
+    known, (_, *changes) = dict(settings_of(settings, frozenset())), verdict.confirm.split(" --")
+    named = [change.partition(" ") for change in changes if not change.startswith("like ")]
+    if not named or not all(
+        _is_set(known.get(name.replace("-", "_")), value) for name, _, value in named
+    ):
+        return finding
+    told = "none is known: the setting that cures it elsewhere is in force"
+    return dataclasses.replace(
+        finding, verdict=dataclasses.replace(verdict, remedy=told, confirm="")
+    )
+
+
+def _is_set(value: Any, text: str) -> bool:
+    """Whether a setting has the value that a command line gives it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value == float(text)
+    return str(value) == text
 
 
 def _settings(run_dir: Path) -> dict[str, Any]:

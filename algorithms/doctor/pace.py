@@ -112,15 +112,23 @@ def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
     return [(np.array(nearest["moves"]), np.array(regrets)) for regrets in nearest["regret_cp"]]
 
 
-def settings_of(config: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Dotted names and values of the settings that are not free."""
+def settings_of(
+    config: Mapping[str, Any], free: frozenset[str] = FREE, before: str = ""
+) -> list[tuple[str, Any]]:
+    """Dotted names and values of the settings that are not free.
+
+    Args:
+        config: of config.json.
+        free: names that are left out.
+        before: of the names.
+    """
     found: list[tuple[str, Any]] = []
     for name, value in config.items():
         dotted = f"{before}{name}"
-        if dotted in FREE:
+        if dotted in free:
             continue
         if isinstance(value, Mapping):
-            found += settings_of(value, f"{dotted}.")
+            found += settings_of(value, free, f"{dotted}.")
         else:
             found.append((dotted, value))
     return found

@@ -127,6 +127,19 @@ def test_a_compiled_trunk_answers_nearly_as_it_does_otherwise_and_a_copy_is_not_
     assert torch.equal(copy.deepcopy(policy)(*asked), expected)
 
 
+def test_a_sound_update_loses_nothing_of_the_learning_signal(
+    tmp_path: Path, device: torch.device
+) -> None:
+    config = tiny(tmp_path / "run", device=device.type, diagnostics_interval_updates=1)
+    train(config, display=Watcher())
+    rows = [row for row in read_metrics(tmp_path / "run") if "signal/step" in row]
+    near = 1e-3 if device.type == "cpu" else 0.1  # autocast rounds to 16 bits
+    for row in rows:
+        for link in ("reward", "ratio", "step"):
+            assert row[f"signal/{link}"] == pytest.approx(1.0, abs=near), link
+    assert len(rows) == 4
+
+
 @pytest.mark.gpu
 def test_a_compiled_run_learns_and_its_sampler_and_learner_agree(tmp_path: Path) -> None:
     # The diagnostics take several gradients through one forward pass.

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from algorithms import PRESETS
+from algorithms.commands.diagnose import written
 from algorithms.config import files as config_file
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.doctor import diagnose, diagnose_run, pace
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, SLOW
 from tests.doctor.rows import record, without_chain, write
+from tests.doctor.signatures import SIGNATURES
 
 DEFAULT = TrainConfig(*PRESETS["grpo"], env=EnvConfig(evaluator="builtin")).settled()
 
@@ -106,3 +108,14 @@ def test_a_folder_is_compared_with_its_twins_folder(tmp_path: Path) -> None:
     assert diagnose_run(mine, twin).verdict == SLOW
     with pytest.raises(ValueError):
         diagnose_run(mine, tmp_path / "nobody")
+
+
+def test_a_remedy_that_is_in_force_already_is_not_given_again(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", SIGNATURES["the same starts"].rows)
+    (cause,) = diagnose_run(folder).causes
+    assert cause.verdict.confirm.endswith("--env.start-positions random_plies:2-40")  # type: ignore[union-attr]
+    settings = {"env": {"start_positions": "random_plies:2-40"}}
+    (folder / "config.json").write_text(json.dumps(settings))
+    (cause,) = diagnose_run(folder).causes
+    assert cause.verdict.confirm == "" and "in force" in cause.verdict.remedy  # type: ignore[union-attr]
+    assert "to confirm" not in "\n".join(written(diagnose_run(folder), "run"))
