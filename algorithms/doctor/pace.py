@@ -33,6 +33,9 @@ FREE = frozenset(
 )  # fmt: skip
 """Settings in which such runs may differ: they change no more than a seed does, or what is looked at."""
 
+JUDGES = ("auto-v2", "stockfish-v2", "builtin-v2")
+"""Evaluators under which runs of these settings end at regrets that differ by a few centipawns (61 and 62, GRPO)."""
+
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """(scored moves, held-out regret in centipawns) at the evaluations."""
 
@@ -100,6 +103,8 @@ def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
         moves: scored moves of the run.
     """
     given = dict(settings_of(config))
+    if given.get("env.evaluator") in JUDGES:
+        given["env.evaluator"] = "builtin-v2"
     entries = [
         entry
         for entry in json.loads(SUCH_RUNS.read_text("utf-8"))

@@ -86,6 +86,10 @@ def test_such_runs_have_the_same_settings_but_for_what_changes_no_more_than_a_se
 
     assert found(config) >= 3
     assert found(dataclasses.replace(config, seed=77, device="cpu", num_threads=3)) >= 3
+    stockfish = dataclasses.replace(config.env, evaluator="stockfish")
+    assert found(dataclasses.replace(config, env=stockfish)) >= 3
+    deeper = dataclasses.replace(config.env, evaluator="stockfish:depth=9")
+    assert found(dataclasses.replace(config, env=deeper)) == 0
     assert found(config, 1e9) == 0  # nobody went as far
     assert found(dataclasses.replace(config, init_from="warm")) == 0
     slower = dataclasses.replace(config.optimizer, learning_rate=1e-4)
