@@ -378,6 +378,17 @@ def _impossible(record: MetricRows) -> list[str]:
 
 def _missing_rows(record: MetricRows) -> list[str]:
     """Sentences on updates that are not on record: what they were like is unknown."""
+    if record.updates == 0 and len(record.rows) > 1:
+        names = sorted({name for row in record.rows for name in row})[:3]
+        return [
+            f"no row has the metrics of an update (train/..., policy/..., rollout/...): were they renamed? There are "
+            f"{', '.join(names)}"
+        ]
+    if record.is_filled:
+        return [
+            f"{record.repeats} of {record.updates} updates repeat the values of the one before them: the record was "
+            "filled in, and what was measured is not told from what was not"
+        ]
     if record.updates == 0 or record.is_whole:
         return []
     if not record.has_its_beginning:

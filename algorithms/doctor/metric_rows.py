@@ -16,7 +16,10 @@ import numpy as np
 from algorithms.reports.run_files import Rows
 
 UPDATE_PREFIXES = ("train/", "policy/", "rollout/", "ratio/", "reg/", "clip/")
-"""A row with a number under one of these describes an update."""
+"""A row with a name under one of these describes an update, also where its numbers are null."""
+
+NEVER_TWICE = ("policy/entropy", "rollout/reward_mean")
+"""Two updates in a row do not have the same of both: a record in which many do was filled in."""
 
 Point = tuple[int, float]
 """(number of the update, value); updates count from 1."""
@@ -62,7 +65,7 @@ class MetricRows:
         """
         found: list[tuple[int, Mapping[str, float | None]]] = []
         for row in self.rows:
-            if any(is_finite(row, name) for name in row if name.startswith(UPDATE_PREFIXES)):
+            if any(name.startswith(UPDATE_PREFIXES) for name in row):
                 known = is_finite(row, "step")
                 found.append((int(row["step"]) if known else len(found) + 1, row))  # type: ignore[arg-type]
         return found
@@ -89,15 +92,28 @@ class MetricRows:
 
     @functools.cached_property
     def is_whole(self) -> bool:
-        """Whether every update from the first to the last is on record, with its number."""
+        """Whether every update from the first to the last is on record, with its number and values of its own."""
         numbers = [number for number, row in self.update_rows if is_finite(row, "step")]
-        return numbers == list(range(1, self.updates + 1))
+        return numbers == list(range(1, self.updates + 1)) and not self.is_filled
+
+    @functools.cached_property
+    def repeats(self) -> int:
+        """How many updates repeat the values of the one before them."""
+        both = [values for _, values in self.together(*NEVER_TWICE)]
+        return sum(one == other for one, other in itertools.pairwise(both))
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether missing values were filled in with earlier ones."""
+        return self.repeats > max(1, self.updates / 8)
 
     @functools.cached_property
     def is_one_run(self) -> bool:
-        """Whether steps, plies and scored moves only ever grow: those of two runs in one file do not."""
-        counted = (self.series(name) for name in ("step", "plies", "scored_moves"))
-        return all(a < b for values in counted for a, b in itertools.pairwise(values))
+        """Whether steps grow, and plies and scored moves never fall: those of two runs in one file do not."""
+        steps, *amounts = (self.series(name) for name in ("step", "plies", "scored_moves"))
+        return all(a < b for a, b in itertools.pairwise(steps)) and all(
+            a <= b for values in amounts for a, b in itertools.pairwise(values)
+        )
 
     def has(self, *metrics: str) -> bool:
         """Whether there is a finite value of every one of them, and of those of updates in one row."""

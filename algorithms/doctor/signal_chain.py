@@ -2,7 +2,7 @@
 
 Rewards, ratio and step lose nothing in a sound update, whatever the algorithm, so a loss there is a fault. Draw, credit
 and objective are noisy and have no such value; a bound holds for their mean over some measured updates, with the
-upper end of its 95 % interval. The bounds were chosen on runs of one seed (docs/doctor.md).
+upper end of its 95 % interval. The bounds were chosen on the open part of the matrix (docs/doctor.md).
 """
 
 from __future__ import annotations
