@@ -123,10 +123,11 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     twin = ("causes", "run", cause.name, *(() if options.cured else ("--cured",)))
     twin += () if options.network == FIRST else ("--network", options.network)
     twin += () if options.size == FULL else ("--size", options.size)
+    says = "the run with the cause" if options.cured else "the twin without the cause"
     print("\n".join(next_commands(
         (("diagnose", run), "the cause, from the record alone"),
         (("report", run), "one HTML page"),
-        (twin, "the run with the cause" if options.cured else "the twin without the cause"),
+        *(() if cause.composite else ((twin, says),)),
     )))  # fmt: skip
     write_json(options.json, outcome.to_dict())
     stopped_by = outcome.result.stopped_by

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
-    "chess-lab diagnose runs/mine --twin runs/other",
+    "chess-lab diagnose runs/mine --twin runs/first",
     "chess-lab diagnose runs/mine --ruled-out",
 )
 _WIDTH = 79  # and the end of the line

@@ -280,4 +280,4 @@ def test_a_twin_of_each_kind_runs_with_the_preflight(
 @pytest.mark.parametrize("name", [name for name, c in ALL.items() if c.fault is not None])
 def test_the_preflight_stops_exactly_the_causes_that_say_so(name: str, tmp_path: Path) -> None:
     blocked = ALL[name].blocked_by_preflight
-    assert smoke(name, tmp_path / "run").code == (1 if blocked else 0)
+    assert smoke(name, tmp_path / "run", "--preflight").code == (1 if blocked else 0)
