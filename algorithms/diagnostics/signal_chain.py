@@ -33,7 +33,7 @@ from algorithms.updates.learner import Learner, WholePasses
 from algorithms.updates.training_batch import Targets, TrainingBatch, make_training_batch, relabel
 from algorithms.updates.update import loss_of
 from chess_env.evaluators.protocol import Evaluator, scores_of
-from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP
+from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, parse_sum
 from chess_env.rules.rules import apply_batch
 
 NUM_STATES = 24
@@ -76,11 +76,13 @@ class Audit:
 
     Attributes:
         worth: the reward that moves are worth.
+        by_move: whether the run's reward says of a single move what it is worth, and not of a game alone.
     """
 
     def __init__(self, make: Callable[[], Evaluator], reward: str | None) -> None:
         self._make, self._reward = make, reward or DEFAULT_REWARD
         self._evaluator: Evaluator | None = None
+        self.by_move = set(parse_sum(self._reward)) != {"outcome"}
         # A run that is not paid for nearer mates is not judged by them.
         self.worth = DEFAULT_REWARD if "mate_delta" in self._reward else "win_prob_delta"
 
@@ -429,9 +431,10 @@ class Look:
             "signal/credit": _quotient(credit, reward),
             "signal/ratio": min(sampler, _quotient(self._built, credit)),
         }
-        if batch.alternating:
+        # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.
+        if batch.alternating and self._chain.audit.by_move:
             metrics["signal/reward"] = _quotient(reward, draw)
-        else:  # an opponent answers before the reward is paid: no single move decides it
+        else:
             metrics["signal/credit"] = _quotient(credit, draw)
         self._found |= metrics
 

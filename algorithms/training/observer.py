@@ -33,7 +33,7 @@ from algorithms.updates.learner import Learner, NonFiniteDump
 from algorithms.updates.training_batch import Targets, TrainingBatch
 from algorithms.updates.update import KeepBad, OnStep
 from chess_env.custom_objects import is_spec
-from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators import EngineError, Evaluator, make_evaluator
 from chess_env.positions.heldout import load_heldout
 
 RowReader = Callable[[Mapping[str, float]], str]
@@ -187,9 +187,15 @@ class RunObserver:
             found = self._diagnostics.before(learner, batch, targets, reference)
         update = self._session.progress.update
         if self._chain is not None and self._chain.measures(update, self._look_interval):
-            self._look = self._chain.look(
-                learner, batch, targets, temperature=temperature, update=update, rate=rate
-            )
+            try:
+                self._look = self._chain.look(
+                    learner, batch, targets, temperature=temperature, update=update, rate=rate
+                )
+            except EngineError as error:  # no run needs it to go on
+                self._chain = None
+                self._display.say(
+                    f"WARNING: the signal chain is not measured from here on: {error}"
+                )
         self._looked_s = time.monotonic() - began
         return found
 

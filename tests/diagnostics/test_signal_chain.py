@@ -28,8 +28,10 @@ from algorithms.diagnostics.signal_chain import (
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
+from algorithms.training import observer
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from chess_env.evaluators import EngineError
 from chess_env.evaluators.builtin import BuiltinEvaluator
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
@@ -202,6 +204,12 @@ def test_a_users_evaluator_that_is_wrong_for_half_of_the_positions_breaks_the_re
     assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)
 
 
+def test_a_reward_for_games_alone_is_not_compared_with_what_a_move_is_worth(tmp_path: Path) -> None:
+    env = EnvConfig(evaluator="builtin", reward="outcome", num_threads=1)
+    rows = measured(tmp_path / "run", env=env)
+    assert rows and not any("signal/reward" in row for row in rows)
+
+
 def test_rewards_that_are_all_equal_keep_nothing(tmp_path: Path) -> None:
     rows = measured(tmp_path / "run", "dr_grpo", on_rewards(lambda rewards, _: 0 * rewards))
     assert values(rows, "reward") == [0.0] * 2 and min(values(rows, "draw")) > 0.3
@@ -345,6 +353,17 @@ def test_a_step_gains_on_heldout_positions_what_its_gradient_predicts(tmp_path: 
     for row in rows:
         assert row["signal/gain"] > 0
         assert row["signal/gain_measured"] == pytest.approx(row["signal/gain"], rel=0.5)
+
+
+def test_a_run_whose_second_evaluator_is_not_there_goes_on_without_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise EngineError("there is no engine on this machine")
+
+    monkeypatch.setattr(observer, "make_evaluator", missing)
+    assert measured(tmp_path / "run") == []
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [0, 1, 2]
 
 
 def chain(seed: int) -> SignalChain:
