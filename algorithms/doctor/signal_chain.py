@@ -21,7 +21,7 @@ from algorithms.doctor.metric_rows import MetricRows, is_finite
 NEEDED = 3
 """With fewer measured updates the stages cannot be told."""
 
-LONGEST_GAP = 3
+LONGEST_GAP = 4
 """Times the mean distance of measured updates that a stretch without one may be long."""
 
 EXACT_WINDOW, NOISY_WINDOW = 3, 8
@@ -204,9 +204,12 @@ def _measured(record: MetricRows, rows: Sequence[tuple[int, Row]]) -> int:
     names = ("draw_expected", "clip", "passes", *(stage.name for stage in STAGES))
     whole = [n for n, row in rows if all(is_finite(row, f"signal/{name}") for name in names)]
     seen = [n for n, row in rows if n in whole or _value(row, "vanished") > 0]
+    if len(seen) < 2:
+        return 0
+    usual = float(np.diff(seen).mean())
     ends = [record.first_update - 1, *seen, record.last_update + 1]
     longest = max(after - before for before, after in itertools.pairwise(ends))
-    return len(whole) if seen and longest <= LONGEST_GAP * record.updates / len(seen) else 0
+    return len(whole) if longest <= LONGEST_GAP * usual else 0
 
 
 def _clips(record: MetricRows) -> bool:
@@ -230,7 +233,7 @@ Found = tuple[int, float] | None
 
 
 def _share(after: NDArray[np.float64], before: NDArray[np.float64], window: slice) -> float:
-    """Share that is left on average over a window; NaN where a number is missing."""
+    """Share that is left on average over a window."""
     return float(after[window].mean() / before[window].mean())
 
 
@@ -238,17 +241,16 @@ def _exact(
     updates: Sequence[int], after: NDArray[np.float64], before: NDArray[np.float64]
 ) -> Found:
     """Two overlapping windows in a row that keep less than `KEPT`; one where there are no two."""
-    windows = _windows(len(updates), EXACT_WINDOW)
+    rows = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
+    after, before = after[rows], before[rows]
+    windows = _windows(len(rows), EXACT_WINDOW)
     kept = [_share(after, before, window) for window in windows]
     needed = min(2, len(windows))
     for place in range(len(windows) - needed + 1 if windows else 0):
         if all(share < KEPT for share in kept[place : place + needed]):
-            window = windows[place + needed - 1]
-            inside = range(windows[place].start, window.stop)
+            inside = range(windows[place].start, windows[place + needed - 1].stop)
             begins = next(row for row in inside if not after[row] >= KEPT * before[row])
-            known = np.isfinite(after[begins:]) & np.isfinite(before[begins:])
-            kept_since = _share(after[begins:][known], before[begins:][known], slice(None))
-            return updates[begins], kept_since
+            return updates[rows[begins]], _share(after, before, slice(begins, None))
     return None
 
 
@@ -256,11 +258,13 @@ def _noisy(
     updates: Sequence[int], after: NDArray[np.float64], before: NDArray[np.float64], bound: float
 ) -> Found:
     """A window that keeps less than the bound by the upper end of its interval."""
-    for window in _windows(len(updates), NOISY_WINDOW):
+    rows = np.flatnonzero(np.isfinite(after) & np.isfinite(before))
+    after, before = after[rows], before[rows]
+    for window in _windows(len(rows), NOISY_WINDOW):
         kept, count = _share(after, before, window), window.stop - window.start
         scatter = (after[window] - kept * before[window]).std(ddof=1) / math.sqrt(count)
         if kept + STUDENT[count - 1] * scatter / abs(before[window].mean()) < bound:
-            return updates[window.start], kept
+            return updates[rows[window.start]], kept
     return None
 
 
