@@ -37,7 +37,7 @@ from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, parse_sum
 from chess_env.rules.rules import apply_batch
 
 NUM_STATES = 24
-"""States of a batch that are looked at. What is an identity holds on any number of them."""
+"""States of a batch that are looked at, at most. What is an identity holds on any number of them."""
 
 NUM_HELDOUT = 64
 """Held-out positions on which the gain of a step is measured."""
@@ -271,7 +271,6 @@ class SignalChain:
         heldout: positions on which the gain of a step is measured.
         seed: of the updates, states, positions and moves that are drawn.
         full: look at the losses at every step of the optimizer, and not at the first and the middle one alone.
-        num_states: of the batch, at most.
     """
 
     def __init__(
@@ -281,9 +280,8 @@ class SignalChain:
         *,
         seed: int,
         full: bool = False,
-        num_states: int = NUM_STATES,
     ) -> None:
-        self.audit, self.heldout, self.full, self.num_states = audit, heldout, full, num_states
+        self.audit, self.heldout, self.full = audit, heldout, full
         self._seed = seed
 
     def measures(self, update: int, interval: int) -> bool:
@@ -370,9 +368,7 @@ class Look:
         self, batch: RolloutBatch, targets: Targets, generator: torch.Generator
     ) -> None:
         """Everything up to the first step."""
-        self._states, rows = _some_states(
-            self._twin, batch, targets, self._chain.num_states, generator
-        )
+        self._states, rows = _some_states(self._twin, batch, targets, generator)
         states, flat = self._states, self._states.flat
         rewards = torch.where(flat.valid, batch.flatten(batch.rewards)[rows].double(), 0.0)
         worth, paid = self._truth(batch, rows)
@@ -536,7 +532,7 @@ class Look:
 
 
 def _some_states(
-    learner: Learner, batch: RolloutBatch, targets: Targets, count: int, generator: torch.Generator
+    learner: Learner, batch: RolloutBatch, targets: Targets, generator: torch.Generator
 ) -> tuple[TrainingBatch, Tensor]:
     """(Drawn states, or whole games, as the update sees them; int64 `[n]` their rows in `batch.flat()`)."""
     algorithm, device = learner.algorithm, batch.obs.device
@@ -548,11 +544,11 @@ def _some_states(
         games = torch.arange(len(games), device=device)
     numbers, sizes = games.unique(return_counts=True)
     order = torch.randperm(len(numbers), generator=generator, device=device)
-    fits = max(1, int((sizes[order].cumsum(0) <= count).sum()))
+    fits = max(1, int((sizes[order].cumsum(0) <= NUM_STATES).sum()))
     index = torch.isin(games, numbers[order[:fits]]).nonzero().squeeze(-1)
     states = training.select(index)
     if learner.policy.reduced_precision(device):
-        flat, _ = relabel(learner.behaviour, states.flat, count, WholePasses())
+        flat, _ = relabel(learner.behaviour, states.flat, NUM_STATES, WholePasses())
         states = dataclasses.replace(states, flat=flat)
     return states, used[index]
 

@@ -23,10 +23,8 @@ RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
     "update_epochs": ((12, 23), (0, 0), (3, 3)),
     "weak_entropy_high_lr": ((6, 7), (5, 5), (15, 15)),
 }
-"""Cause -> (findings that were right, findings) for each band, on `SEEDS`."""
-
-SEEDS = (29314, 45527, 56084)
-"""Of the earlier matrix, without the signal chain; `loss_budget` is of the open part of the new one."""
+"""Cause -> (findings that were right, findings) for each band, in the matrix from before the signal chain;
+`loss_budget` is of the open part of the new one."""
 
 
 def band_of(size: float) -> int:

@@ -293,7 +293,7 @@ def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdic
     """What is left of a rule's verdict where another cause shows the same."""
     if not isinstance(verdict, Named):
         return verdict
-    others = [name for name in (*rule.hidden_by, *verdict.hidden_by) if name in harmful]
+    others = [name for name in rule.hidden_by if name in harmful]
     if not others:
         return verdict
     return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")

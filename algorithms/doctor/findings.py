@@ -24,7 +24,6 @@ class Named:
         without: the same quantity without the cause.
         remedy: what to change.
         confirm: the command of a run that would show otherwise.
-        hidden_by: causes that, where they do harm, show this finding too, beside those of its rule.
     """
 
     size: float
@@ -33,7 +32,6 @@ class Named:
     without: str
     remedy: str
     confirm: str
-    hidden_by: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

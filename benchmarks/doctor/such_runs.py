@@ -10,6 +10,7 @@ algorithms/doctor/such_runs.json.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -24,24 +25,28 @@ SEEDS = (31, 32, 33)
 BUDGETS = (40_960, 300_000)
 
 
-def run(preset: str, total_moves: int, seed: int, folder: Path) -> None:
-    """Leaves a run folder."""
+def run(preset: str, total_moves: int, seed: int, folder: Path, **changes: Any) -> None:
+    """Leaves a run folder.
+
+    Args:
+        preset: the algorithm.
+        total_moves: budget.
+        seed: of the run.
+        folder: where it is made.
+        changes: of the configuration.
+    """
     from algorithms.training.trainer import train
 
-    algorithm, regularizer = PRESETS[preset]
     config = TrainConfig(
-        algorithm,
-        regularizer,
+        *PRESETS[preset],
         preset=preset,
         env=EnvConfig(evaluator="builtin", num_threads=1),
         total_moves=total_moves,
-        eval_interval_updates=40 if preset == "ppo" else 10,
         seed=seed,
         device="cpu",
-        signal_chain="off",
         run_dir=folder,
     )
-    train(config, display=Quiet())
+    train(dataclasses.replace(config, **changes), display=Quiet())
 
 
 def main() -> None:
@@ -54,7 +59,15 @@ def main() -> None:
             folders = [options.out / f"{preset}-{total_moves}-{seed}" for seed in SEEDS]
             for seed, folder in zip(SEEDS, folders, strict=True):
                 if not folder.exists():
-                    run(preset, total_moves, seed, folder)
+                    every = 40 if preset == "ppo" else 10
+                    run(
+                        preset,
+                        total_moves,
+                        seed,
+                        folder,
+                        eval_interval_updates=every,
+                        signal_chain="off",
+                    )
             records = [read_run(folder) for folder in folders]
             curves = [curve_of(record.rows) for record in records]
             entries.append({

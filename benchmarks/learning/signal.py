@@ -16,33 +16,13 @@ from typing import Any
 import numpy as np
 
 from algorithms import PRESETS
-from algorithms.config.run import EnvConfig, TrainConfig
-from benchmarks.doctor.matrix import Quiet, read, regrets
+from benchmarks.doctor.matrix import read, regrets
+from benchmarks.doctor.such_runs import run
 from benchmarks.records.report import print_table, save
 
 ALGORITHMS = ("grpo", "ppo", "rloo", "delightful_pg")
 SEEDS = tuple(range(81, 89))
-
-
-def run(preset: str, seed: int, folder: Path) -> None:
-    """Leaves a run folder."""
-    from algorithms.training.trainer import train
-
-    algorithm, regularizer = PRESETS[preset]
-    every = 8 if algorithm.group_size == 1 else 2
-    config = TrainConfig(
-        algorithm,
-        regularizer,
-        preset=preset,
-        env=EnvConfig(evaluator="builtin", num_threads=1),
-        total_moves=40_960,
-        eval_interval_updates=2 * every,
-        diagnostics_interval_updates=every,
-        seed=seed,
-        device="cpu",
-        run_dir=folder,
-    )
-    train(config, display=Quiet())
+TOTAL_MOVES = 40_960
 
 
 def shares(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -85,7 +65,9 @@ def main() -> None:
         for seed in SEEDS:
             folder = options.out / f"{preset}-{seed}"
             if not folder.exists():
-                run(preset, seed, folder)
+                every = 8 if PRESETS[preset][0].group_size == 1 else 2
+                looks = {"eval_interval_updates": 2 * every, "diagnostics_interval_updates": every}
+                run(preset, TOTAL_MOVES, seed, folder, **looks)
             found.append(shares(read(folder)))
         row: dict[str, Any] = {"algorithm": preset}
         for name in found[0]:
@@ -96,7 +78,7 @@ def main() -> None:
             )
         rows.append(row)
     print_table(rows)
-    save(options.json, "signal", rows, seeds=list(SEEDS), total_moves=40_960)
+    save(options.json, "signal", rows, seeds=list(SEEDS), total_moves=TOTAL_MOVES)
 
 
 if __name__ == "__main__":

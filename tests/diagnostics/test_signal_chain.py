@@ -121,7 +121,9 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
     ],
 )
 def test_nothing_is_lost_either_with(changes: dict[str, Any], tmp_path: Path) -> None:
-    for row in measured(tmp_path / "run", **changes):
+    rows = measured(tmp_path / "run", **changes)
+    assert len(rows) >= 2
+    for row in rows:
         for name in IDENTITIES:
             assert row[name] == pytest.approx(1.0, abs=1e-3), name
 
@@ -138,7 +140,9 @@ def test_another_sound_reward_loses_little(reward: str, least: float, tmp_path: 
 @pytest.mark.stockfish
 def test_nothing_is_lost_with_stockfish(tmp_path: Path) -> None:
     env = EnvConfig(evaluator="stockfish:depth=4")
-    for row in measured(tmp_path / "run", env=env):
+    rows = measured(tmp_path / "run", env=env)
+    assert len(rows) == 2
+    for row in rows:
         assert [row[name] for name in IDENTITIES] == pytest.approx([1.0] * 3, abs=1e-3)
 
 
