@@ -38,6 +38,9 @@ COEFS = ("reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef")
 HARMFUL_OVERPAID = 0.125
 """Coefficient times what is rewarded beyond the entropy, at the most, from which harm was done; units of the loss."""
 
+EXACT_BONUS = 0.1
+"""Coefficient of an exact bonus with which runs learn on every network; more is not advised."""
+
 HARMFUL_HOLD = 0.5
 """Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
 
@@ -75,8 +78,16 @@ def sampled_entropy_bonus(record: MetricRows, outcome: RunOutcome) -> Verdict:
         f"the bonus rewards {sampled:.2f} nats at update {number}, where the exact entropy is {exact:.2f} (an "
         f"entropy is at most {LARGEST_ENTROPY:.3f}), with the coefficient {coef:.3g}{trap}",
         "the two are equal",
-        "reward the exact entropy (regularizer.ent_estimator exact)",
-        rerun("--regularizer.ent-estimator exact"),
+        "reward the exact entropy (regularizer.ent_estimator exact)"
+        + (f", with a coefficient of {EXACT_BONUS:g}" if coef > EXACT_BONUS else ""),
+        rerun(
+            "--regularizer.ent-estimator exact",
+            *(
+                f"--regularizer.{name} {EXACT_BONUS:g}"
+                for name in ("ent-coef", "ent-coef-final")
+                if coef > EXACT_BONUS
+            ),
+        ),
     )
 
 
@@ -164,9 +175,11 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         )
     coef = coefs[term]
     setting = f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')}"
-    changes = [f"{setting} {record.first(coef) / 10:.3g}"]
+    # An anchor that holds the policy close keeps its own term small: its share says little of how far to go.
+    less = 10 if term == "entropy" else 100
+    changes = [f"{setting} {record.first(coef) / less:.3g}"]
     if term == "entropy":  # it may have a schedule
-        changes.append(f"{setting}-final {record.last(coef) / 10:.3g}")
+        changes.append(f"{setting}-final {record.last(coef) / less:.3g}")
     return Named(
         OBJECTIVE_KEPT / max(lost.kept, 0.05),
         lost.since,
@@ -361,10 +374,10 @@ def weak_entropy_high_lr(record: MetricRows, outcome: RunOutcome) -> Verdict:
         record.first_update,
         said,
         "a pass moves the policy by .01 to .03 nats",
-        "a lower optimizer.learning_rate (a quarter), and an exact bonus with 10 to 40 % of the "
+        "a lower optimizer.learning_rate (an eighth), and an exact bonus with 10 to 40 % of the "
         "gradient norm",
         rerun(
-            f"--optimizer.learning-rate {record.median('train/learning_rate') / 4:.2g}",
+            f"--optimizer.learning-rate {record.median('train/learning_rate') / 8:.2g}",
             f"--regularizer.ent-coef {max(0.1, 10 * record.median('reg/ent_coef')):.2g}",
         ),
     )

@@ -102,3 +102,21 @@ def missed() -> str:
             (f"{row['kind']} (`{row['stage']}`)", where, f"{row['harm_cp']:+.0f} cp", said)
         )
     return table(["fault (its stage)", "run", "against the twin", "the doctor"], lines)
+
+
+def remedies() -> str:
+    """A line for each part: what became of the runs whose printed command was run."""
+    lines = []
+    for part, title in (
+        ("open", "the faults that the bounds were chosen on"),
+        ("sealed", "sealed faults"),
+        ("causes", "the causes that can be switched on, another seed"),
+    ):
+        rows = result(f"doctor_remedies_{part}")["rows"]
+        for in_code, made in ((False, "a setting"), (True, "code")):
+            group = [row for row in rows if row["in_code"] is in_code]
+            learning = sum(row["cured_verdict"] in (AS_USUAL, LEARNS) for row in group)
+            better = sum(row["cured_end_cp"] < row["end_cp"] for row in group)
+            lines.append((title, made, len(group), learning, better))
+    header = ["runs", "the fault is", "commands", "then called learning", "then less regret"]
+    return table(header, lines)

@@ -109,7 +109,7 @@ SIGNATURES = {
         "sampled_entropy_bonus",
         {"sampled": [3.0] * 8 + [5.0] * 7 + [8.0], "reg/entropy": 1.25, "reg/ent_coef": 0.2},
         0.2 * 6.75 / _OVERPAID, ("rewards 8.00 nats at update 16", "entropy is 1.25", "at most 5.384"),
-        "--regularizer.ent-estimator exact",
+        "--regularizer.ent-estimator exact --regularizer.ent-coef 0.1 --regularizer.ent-coef-final 0.1",
     ),
     "a controller at its bound": Signature(
         "saturated_controller",
@@ -149,7 +149,7 @@ SIGNATURES = {
         "loss_budget",
         {"policy/kl_ref": 0.01, "grad_share/kl_ref": 0.6, "regret_cp": (300.0, 294.0),
          "normalized": 0.5, "reg/kl_ref_coef": 5.0, **_OUTWEIGHED},
-        2.0, ("reg/kl_ref_coef has 60%",), "--regularizer.kl-ref-coef 0.5",
+        2.0, ("reg/kl_ref_coef has 60%",), "--regularizer.kl-ref-coef 0.05",
     ),
     "a sharp optimum": Signature(
         "sharp_optimum", {"probe/optimum_entropy": 0.1, "reg/kl_ref_coef": 0.001, "grad_share/kl_ref": 0.05, **_LOST},
@@ -174,7 +174,7 @@ SIGNATURES = {
          "train/learning_rate": 4e-3, "entropy": (2.8, 0.7), "regret_cp": (300.0, 225.0),
          "normalized": 0.2},
         0.105 / update_rules.HARMFUL_DRIFT, ("policy by 0.1 nats", "has 1.0% of", "2.80 to 0.70"),
-        "--optimizer.learning-rate 0.001 --regularizer.ent-coef 0.1", outcome_decides=True,
+        "--optimizer.learning-rate 0.0005 --regularizer.ent-coef 0.1", outcome_decides=True,
     ),
 }  # fmt: skip
 """Case -> signature: every class of causes at least once."""

@@ -23,9 +23,9 @@ def test_a_bonus_is_named_where_the_whole_loss_pulls_elsewhere() -> None:
 
 def test_the_heaviest_term_is_named_and_one_without_weight_is_not() -> None:
     anchored = outweighed(0.2, **{"grad_share/kl_ref": 0.5, "reg/kl_ref_coef": 4.0})
-    assert named("loss_budget", anchored).confirm.endswith("--regularizer.kl-ref-coef 0.4")
+    assert named("loss_budget", anchored).confirm.endswith("--regularizer.kl-ref-coef 0.04")
     old = {"reg/kl_old_weighted": 0.9, "reg/kl_old_coef": 30.0, "grad_share/entropy": 0.05}
-    assert named("loss_budget", outweighed(0.2, **old)).confirm.endswith("kl-old-coef 3")
+    assert named("loss_budget", outweighed(0.2, **old)).confirm.endswith("kl-old-coef 0.3")
     light = outweighed(0.2, **{"grad_share/entropy": 0.05})
     assert "no term" in ruled_out("loss_budget", light)
 
