@@ -1,7 +1,7 @@
 """Won endings with few men: a pool of positions of each, proven by a deep search, from which some are drawn.
 
-`endings.epd` is made by `python -m chess_env.positions.endings_build`. The stronger side is to move and mates by force;
-neither side can take a man at once, and there is no mate in one.
+`endings.epd` is made by `python -m benchmarks.positions.endings_build`. The stronger side is to move and mates by
+force; neither side can take a man at once, and there is no mate in one.
 """
 
 from __future__ import annotations

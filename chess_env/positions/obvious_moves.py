@@ -23,7 +23,7 @@ What is neither right nor wrong is neutral. The proof of each position is the ru
 for mates), a table of distances to mate, or a search by Stockfish to depth 18 whose scores leave a gap
 (`judge` and `gaps` in the file).
 
-`python -m chess_env.positions.obvious_build --rebuild` makes the set; with another `--seed` and `--out`, another one.
+`python -m benchmarks.positions.obvious_build --rebuild` makes the set; with another `--seed` and `--out`, another one.
 """
 
 from __future__ import annotations

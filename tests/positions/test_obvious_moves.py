@@ -10,8 +10,9 @@ import chess
 import numpy as np
 import pytest
 
-from chess_env.positions.obvious_build import GAPS, by_table, graded, position_key, win_prob
-from chess_env.positions.obvious_candidates import attacked_men, hanging_captures
+from benchmarks.positions.obvious_build import GAPS, by_table, graded, position_key, win_prob
+from benchmarks.positions.obvious_candidates import attacked_men, hanging_captures
+from benchmarks.positions.obvious_proofs import mating_moves
 from chess_env.positions.obvious_moves import (
     KINDS,
     OBVIOUS_PATH,
@@ -19,7 +20,6 @@ from chess_env.positions.obvious_moves import (
     load_obvious,
     read_obvious,
 )
-from chess_env.positions.obvious_proofs import mating_moves
 
 
 def boards(kind: str, every: int = 1) -> list[tuple[ObviousPosition, chess.Board]]:

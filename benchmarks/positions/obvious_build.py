@@ -1,6 +1,6 @@
 """Makes the set of obvious moves: draws candidates, proves which moves are right and wrong, drops the rest.
 
-`python -m chess_env.positions.obvious_build` describes the committed set; `--rebuild` makes it anew.
+`python -m benchmarks.positions.obvious_build` describes the committed set; `--rebuild` makes it anew.
 
 Three proofs, see `obvious_moves.py` for the kinds that each of them decides:
 
@@ -27,6 +27,17 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.positions.obvious_candidates import (
+    Candidate,
+    Sources,
+    attacked_men,
+    drawn_men,
+    hanging_captures,
+    is_third,
+    to_and_fro,
+)
+from benchmarks.positions.obvious_proofs import mating_moves
+from benchmarks.positions.obvious_search import Judge, Question
 from chess_env.evaluators import MATE_SCORE, StockfishEvaluator
 from chess_env.evaluators.endgame_tables import (
     NO_POSITION,
@@ -38,18 +49,7 @@ from chess_env.evaluators.endgame_tables import (
     tables,
 )
 from chess_env.moves import action_to_move, legal_actions
-from chess_env.positions.obvious_candidates import (
-    Candidate,
-    Sources,
-    attacked_men,
-    drawn_men,
-    hanging_captures,
-    is_third,
-    to_and_fro,
-)
 from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, read_obvious
-from chess_env.positions.obvious_proofs import mating_moves
-from chess_env.positions.obvious_search import Judge, Question
 from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import (
     CHECKMATE,
@@ -488,7 +488,7 @@ def write(path: Path, entries: list[dict[str, Any]], *, seed: int, judge: str) -
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m chess_env.positions.obvious_build", description="The set of obvious moves."
+        prog="python -m benchmarks.positions.obvious_build", description="The set of obvious moves."
     )
     parser.add_argument(
         "--rebuild", action="store_true", help="make the set anew (an hour; needs Stockfish)"

@@ -1,4 +1,4 @@
-"""Draws positions of won endings and proves each by a deep search: `python -m chess_env.positions.endings_build`.
+"""Draws positions of won endings and proves each by a deep search: `python -m benchmarks.positions.endings_build`.
 
 A position counts as won where Stockfish finds a forced mate; its `dm` is the number of moves that it found, at least
 that of best play. Those in which it finds none within the limit are drawn again: KQ-KR lacks the longest wins.
@@ -78,7 +78,7 @@ def mate_in(engine: chess.engine.SimpleEngine, board: chess.Board) -> int | None
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m chess_env.positions.endings_build", description="The pool of won endings."
+        prog="python -m benchmarks.positions.endings_build", description="The pool of won endings."
     )
     parser.add_argument("--out", type=Path, default=ENDINGS_PATH, help="file to write")
     arguments = parser.parse_args()
