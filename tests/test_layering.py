@@ -25,6 +25,7 @@ FORBIDDEN: dict[str, set[str]] = {
         *(GAME - {"chess"}),
     },  # python-chess draws the men
     "algorithms.doctor": {"torch"},
+    "algorithms.foreign": {"torch"},
     "algorithms.run_folder": {"torch"},
     "algorithms.run_folder.checkpoint": set(),
     "algorithms.run_folder.recorded_state": set(),

@@ -1,8 +1,12 @@
-"""`chess-lab diagnose`: what came of a run, where its signal is lost, and what its record says of known causes."""
+"""`chess-lab diagnose`: what came of a run, where its signal is lost, and what its record says of known causes.
+
+Runs of other trainers too, as far as their logs tell.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import shlex
@@ -12,18 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from algorithms.commands.parser import Parser
+from algorithms.run_folder.atomic_files import CONFIG_FILE, METRICS_FILE
 from algorithms.run_folder.terminal import complain
 
 if TYPE_CHECKING:
     from algorithms.doctor import Diagnosis
     from algorithms.doctor.findings import Finding
     from algorithms.doctor.signal_chain import SignalChain
+    from algorithms.foreign import ForeignDiagnosis
 
 EXAMPLES = (
     "chess-lab diagnose runs/mine",
     "chess-lab diagnose runs/mine --twin runs/first",
-    "chess-lab diagnose runs/mine --ruled-out",
+    "chess-lab diagnose outputs/checkpoint-500/trainer_state.json",
 )
+SOURCES = ("trl", "verl", "openrlhf", "prime-rl", "sb3")
 _WIDTH = 79  # and the end of the line
 
 
@@ -34,19 +41,50 @@ def run(arguments: Sequence[str]) -> int:
     if options.json and options.ruled_out:
         parser.error("--json has all reasons already: leave --ruled-out out")
 
-    from algorithms.doctor import diagnose_run
-
+    is_foreign = options.source or options.map or options.config or not _is_ours(options.run_dir)
+    if is_foreign and options.twin:
+        parser.error("--twin compares two runs of this project")
+    names = dict(pair.partition("=")[::2] for pair in options.map)
+    if not all(names.values()):
+        parser.error("--map takes THEIRS=OURS")
     try:
-        diagnosis = diagnose_run(options.run_dir, options.twin)
+        diagnosis: Diagnosis | ForeignDiagnosis
+        if is_foreign:
+            from algorithms.foreign import diagnose_log, read_log
+
+            log = read_log(options.run_dir, options.source, names, options.config)
+            diagnosis = diagnose_log(log)
+            lines = written_foreign(diagnosis, reasons=options.ruled_out)
+        else:
+            from algorithms.doctor import diagnose_run
+
+            diagnosis = diagnose_run(options.run_dir, options.twin)
+            folder = shlex.quote(str(options.run_dir))
+            lines = written(diagnosis, folder, reasons=options.ruled_out)
     except (ValueError, OSError) as error:
         complain("chess-lab diagnose", error)
         return 2
-    if options.json:
-        print(json.dumps(diagnosis.to_dict(), indent=2))
-    else:
-        folder = shlex.quote(str(options.run_dir))
-        print("\n".join(written(diagnosis, folder, reasons=options.ruled_out)))
+    print(json.dumps(diagnosis.to_dict(), indent=2) if options.json else "\n".join(lines))
     return diagnosis.exit_code
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a run folder of this project, or was meant to be one."""
+    from algorithms.foreign.files import LogError, find, rows
+    from algorithms.foreign.trainers import TRAINERS
+
+    record = path / METRICS_FILE
+    if path.is_file():
+        return False
+    try:
+        if not record.is_file():  # where there is no other log either the message is about ours
+            return record.is_dir() or not find(path)
+        names = {name for row in itertools.islice(rows(record, []), 50) for name in row}
+    except (LogError, OSError):
+        return True
+    if "scored_moves" in names or (path / CONFIG_FILE).exists():
+        return True
+    return not any(len(trainer.known(names)) > 1 for trainer in TRAINERS.values())
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -57,7 +95,11 @@ def make_parser() -> argparse.ArgumentParser:
         description="Reads RUN/metrics.jsonl and says whether the run learned, what became of its\n"
         "entropy, at which stage of the update the learning signal is lost, and which\n"
         "known causes are named, cannot be told or are ruled out. Its settings are read\n"
-        "only to find runs that had the same, and remedies that are in force already.",
+        "only to find runs that had the same, and remedies that are in force already.\n"
+        "\n"
+        "RUN can also be a log of another trainer (TRL, verl, OpenRLHF, prime-rl,\n"
+        "Stable-Baselines3), or any table: trainer_state.json, lines of JSON, CSV, a\n"
+        "TensorBoard folder, an export of W&B.",
         epilog="exit codes:\n"
         "  0  the run learns, no stage loses the signal, and every known cause is ruled\n"
         "     out or did no harm\n"
@@ -66,7 +108,9 @@ def make_parser() -> argparse.ArgumentParser:
         "  2  the record cannot be read\n"
         "  3  nothing was found, and the record does not tell enough to say more",
     )
-    parser.add_argument("run_dir", metavar="RUN", type=Path, help="a run folder")
+    parser.add_argument(
+        "run_dir", metavar="RUN", type=Path, help="a run folder, or the log of another trainer"
+    )
     parser.add_argument(
         "--twin",
         metavar="RUN",
@@ -76,6 +120,20 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ruled-out", action="store_true", help="also say why each cause is ruled out"
     )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=SOURCES,
+        help="which trainer wrote the log; it is guessed otherwise, and said",
+    )
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="THEIRS=OURS",
+        help="what a column of a table is, as H=entropy; may be given several times",
+    )
+    parser.add_argument("--config", type=Path, help="the other trainer's options, as JSON or YAML")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -102,6 +160,47 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
             lines += ["", f"{title}:"]
         for cause in causes:
             lines += _cause(1 + diagnosis.causes.index(cause), cause, run)
+    if diagnosis.untold:
+        lines += ["", "cannot tell:", *_untold(diagnosis.untold)]
+    if diagnosis.ruled_out:
+        lines += ["", *_ruled_out(diagnosis, reasons)]
+    if diagnosis.notes:
+        lines += ["", "notes:", *(line for note in diagnosis.notes for line in _listed(note))]
+    return lines
+
+
+def written_foreign(diagnosis: ForeignDiagnosis, *, reasons: bool = False) -> list[str]:
+    """The diagnosis of another trainer's log for people."""
+    log, outcome = diagnosis.log, diagnosis.outcome
+    evaluations = len(log.values("eval_reward"))
+    apart = "every step" if log.gap == 1 else f"{log.gap:g} steps apart"
+    by = ", guessed by its names" if log.guessed else ""
+    read = (
+        f"a log of {log.trainer.title} ({log.format}{by}): {log.updates} updates, {apart}, "
+        f"{evaluations} evaluations"
+    )
+    unit = f"nats {'an' if log.trainer.unit == 'action' else 'a'} {log.trainer.unit}"
+    count = len(diagnosis.untold)
+    untold = f" ({count} cause{'s' if count > 1 else ''} cannot be told)" if count else ""
+    lines = [f"verdict: {diagnosis.verdict}{untold}", *_wrapped(f"read: {read}", "", " " * 3), ""]
+    lines += [f"outcome: {outcome.learning}, entropy {outcome.entropy}"]
+    for name, change, unit_of in (
+        ("reward", outcome.reward, outcome.judged_by.replace("eval_reward", "in the evaluation")),
+        ("entropy", outcome.nats, unit),
+    ):
+        known = not math.isnan(change.before)
+        lines += _item(
+            name,
+            f"{change.before:.3g} -> {change.after:.3g} {unit_of.replace('reward', 'in training')}"
+            if known
+            else "not in the log",
+        )
+    for title, harmful in (("causes", True), ("present, harmless at this size", False)):
+        causes = [cause for cause in diagnosis.causes if cause.is_harmful is harmful]
+        if causes:
+            lines += ["", f"{title}:"]
+        for cause in causes:
+            lines += _cause(1 + diagnosis.causes.index(cause), cause, "RUN", "step")
     if diagnosis.untold:
         lines += ["", "cannot tell:", *_untold(diagnosis.untold)]
     if diagnosis.ruled_out:
@@ -152,19 +251,20 @@ def _stages(chain: SignalChain) -> list[str]:
     )
 
 
-def _cause(place: int, cause: Finding, run: str) -> list[str]:
+def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> list[str]:
     from algorithms.doctor.findings import Named
 
     found = cause.verdict
     assert isinstance(found, Named)
-    since = f"from update {found.since} on"
-    if cause.is_harmful:
+    since = f"from {counted} {found.since} on"
+    if cause.is_harmful and counted == "update":
         since = f"{found.size:.2g} times the least that did harm; {since}"
+    sure = "" if math.isnan(cause.confidence) else f" (confidence {cause.confidence:.0%})"
     return [
-        f"{place}. {cause.name} (confidence {cause.confidence:.0%})",
+        f"{place}. {cause.name}{sure}",
         *_item("measured", found.measured),
         *_item("without it", found.without),
-        *_item("effect", since),
+        *_item("effect" if counted == "update" else "since", since),
         *_item("remedy", found.remedy),
         # One line, to be copied.
         *([f"   {'to confirm':<12}{found.confirm.replace('RUN', run)}"] if found.confirm else []),
@@ -185,11 +285,13 @@ def _untold(causes: Sequence[Finding]) -> list[str]:
     for (because, missing, logged_by), names in together.items():
         lines += _listed(f"{', '.join(names)}{': ' if because else ''}{because}")
         if missing:
-            lines += [*_item("missing", missing), *_item("logged by", logged_by)]
+            lines += _item("missing", missing)
+        if logged_by:
+            lines += _item("logged by", logged_by)
     return lines
 
 
-def _ruled_out(diagnosis: Diagnosis, reasons: bool) -> list[str]:
+def _ruled_out(diagnosis: Diagnosis | ForeignDiagnosis, reasons: bool) -> list[str]:
     from algorithms.doctor.findings import RuledOut
 
     causes = diagnosis.ruled_out

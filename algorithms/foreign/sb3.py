@@ -1,0 +1,41 @@
+"""Stable-Baselines3 and sb3-contrib: progress.csv, progress.json or TensorBoard of PPO, MaskablePPO and A2C."""
+
+from algorithms.foreign.trainer import Column, Trainer
+
+SB3 = Trainer(
+    name="sb3",
+    title="Stable-Baselines3",
+    checked="2.9.0 (sb3-contrib 2.9.0)",
+    unit="action",
+    steps=("time/total_timesteps", "global_step", "step", "_step"),
+    columns={
+        "rollout/ep_rew_mean": Column("reward", means="mean return of the last 100 episodes"),
+        "eval/mean_reward": Column("eval_reward", means="mean return"),
+        "train/entropy_loss": Column("entropy", -1.0, "mean over all steps on the batch; log-probability where "
+                                     "the distribution has no closed form"),
+        "train/clip_fraction": Column("clip", means="both sides, whatever the advantage's sign"),
+        "train/approx_kl": Column("kl_update", means="k3, mean over the last pass"),
+        "train/learning_rate": Column("learning_rate"),
+        "train/loss": Column("loss", means="of the last minibatch"),
+        "train/n_updates": Column("passes_done"),
+        "time/iterations": Column("batches_done"),
+    },
+    options={
+        "learning_rate": "learning_rate",
+        "passes": "n_epochs",
+        "batches": "n_steps / batch_size",
+        "clip_high": "clip_range",
+        "ent_coef": "ent_coef",
+        "temperature": "exploration",
+        "group_size": "n_steps",
+    },
+    logged_by={
+        "eval_reward": "EvalCallback",
+        "reward": "a Monitor around the environment",
+        "ent_coef": "nothing in Stable-Baselines3: give its options by --config",
+    },
+    without=frozenset({
+        "temperature_mismatch", "forward_mismatch", "fixed_prompts", "saturated_controller", "clip_asymmetry",
+    }),
+    exact_bonus=True,
+)  # fmt: skip

@@ -1,0 +1,157 @@
+"""How often a doctor is right on labelled logs of other trainers.
+
+    python -m benchmarks.foreign.score benchmarks/data/foreign/trl_open.tar.xz
+    python -m benchmarks.foreign.score runs/trl/open --doctor "some-doctor {log}"
+
+A log is *harmful* where the held-out score of its run is below its twin's by more than 5 % of the twin's distance from
+a policy that learns nothing. Another doctor is a command: it flags a log by an exit code of 1, calls it good by 0, and
+cannot tell by any other; where it prints JSON with `causes`, the first one's `name` is what it names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from algorithms.foreign import diagnose_log, read_log
+from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL
+from algorithms.reports.statistics import share_interval
+from benchmarks.records.report import save
+
+HARMFUL = 0.05
+LOGS = ("trainer_state.json", "progress.csv")
+
+
+class Said(NamedTuple):
+    """What a doctor says of a log.
+
+    Attributes:
+        verdict: in its words.
+        flagged: whether something is wrong; None where it cannot tell.
+        named: the cause it names first, "" for none.
+        ruled_out: causes that it rules out.
+    """
+
+    verdict: str
+    flagged: bool | None
+    named: str
+    ruled_out: tuple[str, ...] = ()
+
+
+def ours(log: Path, config: Path | None = None) -> Said:
+    """This project's doctor, with the trainer's options where they are given."""
+    found = diagnose_log(read_log(log, config=config))
+    harmful = [cause.name for cause in found.causes if cause.is_harmful]
+    flagged = None if found.verdict == CANNOT_TELL else found.verdict != AS_EXPECTED
+    return Said(
+        found.verdict, flagged, harmful[0] if harmful else "", tuple(each.name for each in found.ruled_out)
+    )  # fmt: skip
+
+
+def other(command: str) -> Callable[[Path], Said]:
+    """A doctor that is a command with `{log}` in it."""
+
+    def say(log: Path) -> Said:
+        words = [word.replace("{log}", str(log)) for word in shlex.split(command)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        try:
+            causes = json.loads(done.stdout)["causes"]
+            named = str(causes[0]["name"]) if causes else ""
+        except (ValueError, KeyError, TypeError, IndexError):
+            named = ""
+        return Said(str(done.returncode), {0: False, 1: True}.get(done.returncode), named)
+
+    return say
+
+
+def scored(folder: Path, doctor: Callable[[Path], Said]) -> Iterator[dict[str, Any]]:
+    """A row for each log: its label, whether it did harm, and what the doctor says."""
+    labels = {
+        path.parent: json.loads(path.read_text()) for path in sorted(folder.glob("*/label.json"))
+    }
+    scores = {(label["kind"], label["seed"]): label["held_out"] for label in labels.values()}
+    for run, label in labels.items():
+        twin = scores.get((label["twin"], label["seed"]), label["held_out"])
+        floor = label.get("nothing_learned", 0.0)
+        harm = (twin - label["held_out"]) / max(abs(twin - floor), 1e-9)
+        said = doctor(next(run / name for name in LOGS if (run / name).exists()))
+        yield {
+            "kind": label["kind"], "seed": label["seed"], "cause": label["cause"], "in_log": label["in_log"],
+            "harm": round(harm, 3), "harmful": bool(label["cause"]) and harm > HARMFUL,
+            "verdict": said.verdict, "flagged": said.flagged, "named": said.named,
+            "right": bool(said.named) and said.named in (label["cause"], label.get("also")),
+            "true_ruled_out": label["cause"] in said.ruled_out,
+        }  # fmt: skip
+
+
+def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How often the doctor is right, with 95 % intervals."""
+    sound = [row for row in rows if not row["cause"]]
+    faults = [row for row in rows if row["cause"]]
+    shown = [row for row in faults if row["in_log"]]
+    harmful = [row for row in shown if row["harmful"]]
+    figures: list[tuple[str, list[dict[str, Any]], Callable[[dict[str, Any]], bool]]] = [
+        ("sound: flagged", sound, lambda row: row["flagged"] is True),
+        ("sound: cannot tell", sound, lambda row: row["flagged"] is None),
+        ("fault that a stock log can show: named first", shown, lambda row: row["right"]),
+        ("any harmful: named first", [row for row in faults if row["harmful"]], lambda row: row["right"]),
+        ("harmful, and a stock log can show it: flagged", harmful, lambda row: row["flagged"] is True),
+        ("any harmful: called good", [row for row in faults if row["harmful"]], lambda row: row["flagged"] is False),
+        ("all: another cause first", list(rows), lambda row: row["named"] != "" and not row["right"]),
+        ("harmful: the true cause ruled out", [row for row in faults if row["harmful"]],
+         lambda row: row["true_ruled_out"]),
+    ]  # fmt: skip
+    found = []
+    for name, group, holds in figures:
+        count = sum(map(holds, group))
+        interval = share_interval(count, len(group))
+        bounds = {"low": round(interval.low, 3), "high": round(interval.high, 3)}
+        found.append({"figure": name, "count": count, "of": len(group), **bounds})
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("logs", type=Path, help="a folder of runs, or one packed as .tar.xz")
+    parser.add_argument("--doctor", default=None, metavar="COMMAND")
+    parser.add_argument("--config", action="store_true", help="let ours read each run's args.json")
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    doctor = (
+        other(options.doctor)
+        if options.doctor
+        else lambda log: ours(log, log.with_name("args.json") if options.config else None)
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.logs
+        if folder.is_file():
+            with tarfile.open(folder) as packed:
+                packed.extractall(scratch, filter="data")
+            folder = Path(scratch)
+        rows = list(scored(folder, doctor))
+    for row in rows:
+        if row["flagged"] is not (bool(row["cause"]) and row["harmful"]) or row["named"] not in (
+            "",
+            row["cause"],
+        ):
+            print(row)
+    print(*rates(rows), sep="\n")
+    save(
+        options.json,
+        "foreign",
+        rows,
+        rates=rates(rows),
+        logs=options.logs.name,
+        doctor=options.doctor or "ours",
+    )
+
+
+if __name__ == "__main__":
+    main()
