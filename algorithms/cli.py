@@ -32,6 +32,11 @@ commands:
 
 DISTRIBUTION = "chess-selfplay-lab"
 
+EXTRAS = dict.fromkeys(("docstring_parser", "jinja2", "rich", "safetensors", "shtab", "torch"), "train") | {
+    "ray": "ray", "sb3_contrib": "sb3",
+}  # fmt: skip
+"""Module -> the extra that brings it: `pip install .` alone is the environment and the doctor."""
+
 MEANT = {
     "engine": "uci", "evaluate": "eval", "finetune": "train", "gui": "board", "learn": "train", "play": "board",
     "plot": "report", "run": "train", "serve": "board", "sweep": "compare", "web": "board",
@@ -44,8 +49,12 @@ SLOW_TO_LOAD = ("train", "pretrain", "eval")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code of the command line `argv` (the process's own where None)."""
-    with printing_visibly(), raise_outside_imports():
-        return _run(argv)
+    try:
+        with printing_visibly(), raise_outside_imports():
+            return _run(argv)
+    except BrokenPipeError:  # the reader of the output has what it wanted (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -65,11 +74,11 @@ def _run(argv: Sequence[str] | None) -> int:
         complain("chess-lab", f"unknown command {arguments[0]!r}{meant} known: {known}")
         return 2
     arguments[0] = name
-    command = importlib.import_module(f"algorithms.commands.{name}")
     asked_for_help = any(argument in ("-h", "--help", "--help-all") for argument in arguments)
     if name in SLOW_TO_LOAD and not asked_for_help and sys.stderr.isatty():
         print("loading ...", file=sys.stderr)
     try:
+        command = importlib.import_module(f"algorithms.commands.{name}")
         code: int = command.run(arguments[1:])
         if asked_for_help and code == 0:
             _print_examples(command)
@@ -81,9 +90,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt as stop:
         print("interrupted", file=sys.stderr)
         return exit_code(stop)[1]
-    except BrokenPipeError:  # the reader of the output has what it wanted (`| head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    except BrokenPipeError:
+        raise
     except UntrustedError as error:
         from algorithms.commands.run_end import with_trust
 
@@ -91,6 +99,14 @@ def _run(argv: Sequence[str] | None) -> int:
         return 1
     except JsonPathError as error:
         complain(f"chess-lab {name}", error)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        extra = f"pip install -e '.[{EXTRAS[error.name]}]'"
+        complain(
+            f"chess-lab {name}", f"{error.name} is not installed: {extra} in the clone brings it"
+        )
         return 1
     except Exception as error:  # of whatever kind, where it comes from a user's own code
         from chess_env.custom_objects import place_of

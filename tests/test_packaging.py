@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import chess_env
+from tests.foreign.logs import trl_rows, trl_state
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -209,12 +212,29 @@ def link_distributions(names: set[str], folder: Path) -> None:
                 (folder / top).symlink_to(here / top)
 
 
+def requirements(extra: str) -> list[str]:
+    """What `pip install .[EXTRA]` asks for, without what this project names of itself; "" is no extra."""
+    groups = PROJECT["project"]["optional-dependencies"]
+    found = list(PROJECT["project"]["dependencies"])
+    todo = [extra] if extra else []
+    while todo:
+        for requirement in groups[todo.pop()]:
+            own = re.fullmatch(rf"{PROJECT['project']['name']}\[([\w,]+)\]", requirement)
+            todo += own[1].split(",") if own else []
+            found += [] if own else [requirement]
+    return found
+
+
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment with the wheel, its declared dependencies and the tools of the tests; no extras."""
-    source, home = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("clean")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel."""
+    source = tmp_path_factory.mktemp("source")
     copy_sources(source)
-    wheel = build_wheel(source, tmp_path_factory.mktemp("wheel"))
+    return build_wheel(source, tmp_path_factory.mktemp("wheel"))
+
+
+def environment(wheel: Path, home: Path, extra: str, tools: Sequence[str] = ()) -> Path:
+    """The `bin` of an environment with the wheel and what it declares, with an extra, and nothing else."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=120
     )
@@ -224,9 +244,16 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True, timeout=120,
     )  # fmt: skip
     (site,) = home.glob("lib/python*/site-packages")
-    tools = ["pytest", "hypothesis"]
-    link_distributions(needed_by([*PROJECT["project"]["dependencies"], *tools]), site)
+    link_distributions(needed_by([*requirements(extra), *tools]), site)
     return home / "bin"
+
+
+@pytest.fixture(scope="module")
+def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with what trains, and the tools of the tests."""
+    return environment(
+        built, tmp_path_factory.mktemp("clean") / "env", "train", ["pytest", "hypothesis"]
+    )
 
 
 def run_clean(
@@ -240,6 +267,67 @@ def run_clean(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def test_without_an_extra_there_is_no_torch_and_the_doctor_reads_a_log(
+    built: Path, tmp_path: Path
+) -> None:
+    path = environment(built, tmp_path / "env", "")
+    absent = (
+        "import importlib.util as u; print([u.find_spec(n) for n in ('torch', 'rich', 'ruff')])"
+    )
+    assert (
+        run_clean([str(path / "python"), "-c", absent], tmp_path).stdout == "[None, None, None]\n"
+    )
+    log = trl_state(tmp_path / "log", trl_rows("sound__1"))
+    said = run_clean([str(path / "chess-lab"), "diagnose", str(log)], tmp_path).stdout
+    assert said.startswith("verdict: as expected")
+    assert run_clean([str(path / "python"), "-c", "import chess_env"], tmp_path).stdout == ""
+    for command in ("train grpo --smoke", "eval warm", "board"):
+        done = subprocess.run(
+            [str(path / "chess-lab"), *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        extra = "board" if command == "board" else "train"
+        assert done.returncode == 1 and f"pip install -e '.[{extra}]'" in " ".join(
+            done.stderr.split()
+        )
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extra", "modules"),
+    [
+        ("train", "algorithms.training.trainer algorithms.commands.run_options"),
+        ("board", "algorithms.board.app"),
+        ("sb3", "algorithms.integrations.sb3"),
+    ],
+)
+def test_an_extra_brings_what_its_part_imports(
+    extra: str, modules: str, built: Path, tmp_path: Path
+) -> None:
+    path = environment(built, tmp_path / "env", extra)
+    imports = "; ".join(f"import {module}" for module in modules.split())
+    run_clean([str(path / "python"), "-c", imports], tmp_path)
+
+
+def test_a_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    copy_sources(source)
+    code = "import sys; from hatchling.build import build_sdist; print(build_sdist(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=source, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    with tarfile.open(tmp_path / done.stdout.split()[-1]) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    (again,) = (tmp_path / "unpacked").iterdir()
+    names = zipfile.ZipFile(build_wheel(again, tmp_path / "wheel")).namelist()
+    assert sorted(names) == sorted(zipfile.ZipFile(built).namelist())
 
 
 @pytest.mark.slow

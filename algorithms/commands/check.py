@@ -119,7 +119,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--positions",
         type=Path,
         metavar="FILE",
-        help="with --evaluator: another set, from `python -m chess_env.positions.obvious_build`",
+        help="with --evaluator: another set, from `python -m benchmarks.positions.obvious_build`",
     )
     add("--json", type=Path, help="also write the findings to this file")
     return parser
@@ -150,7 +150,7 @@ def _check_packages() -> list[Check]:
             remedy = f'pip install -e ".[{optional[name]}]"'
             checks.append(Check(name, "optional", "not installed", remedy))
         else:
-            checks.append(Check(name, "missing", "not installed", "pip install -e ."))
+            checks.append(Check(name, "missing", "not installed", 'pip install -e ".[train]"'))
     return checks
 
 

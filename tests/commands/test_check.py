@@ -34,7 +34,7 @@ def test_check_fails_with_a_remedy_when_a_package_is_missing(
     monkeypatch.setattr(environment, "PACKAGES", ("torch", "no-such-package"))
     code, output, _ = chess_lab("check")
     assert code == 1
-    assert "MISSING   no-such-package" in output and "pip install -e ." in output
+    assert "MISSING   no-such-package" in output and 'pip install -e ".[train]"' in output
 
 
 def test_check_names_a_folder_that_is_imported_for_the_package(
