@@ -82,3 +82,25 @@ def rates(*names: str) -> str:
         ["figure", *(name.replace("_", ", ") for name in names)],
         [(figure, *(column[figure] for column in columns)) for figure in figures],
     )
+
+
+def rivals(logs: str) -> str:
+    """A line for each doctor and the way it is read: what it flags of the logs of a set."""
+    found = result("foreign_rivals")
+    own = result(f"foreign_{logs}")["rows"]
+    faulty = [row for row in own if row["cause"]]
+    groups = [
+        [row for row in own if not row["cause"]],
+        faulty,
+        [row for row in faulty if row["harmful"]],
+    ]
+    mine = [f"{sum(row['flagged'] is True for row in group)} of {len(group)}" for group in groups]
+    lines: list[tuple[str, ...]] = [("`chess-lab diagnose`", "verdict of harm", *mine)]
+    for each in found["counts"][logs]:
+        shares = [
+            f"{each[f'{name}_flagged']} of {each[name]}" for name in ("sound", "faulty", "harmful")
+        ]
+        lines.append(
+            (f"{each['tool']} {found['versions'][each['tool']]}", each["reading"], *shares)
+        )
+    return table(["doctor", "flags by", "sound", "faulty", "harmful"], lines)
