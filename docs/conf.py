@@ -46,6 +46,7 @@ myst_enable_extensions = ["attrs_block", "colon_fence"]
 # The API pages are written by api_pages. What a package re-exports stands where it is defined.
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["transformers"]  # the callback for TRL is read, not run
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True

@@ -176,7 +176,7 @@ def written_foreign(diagnosis: ForeignDiagnosis, *, reasons: bool = False) -> li
     apart = "every step" if log.gap == 1 else f"{log.gap:g} steps apart"
     by = ", guessed by its names" if log.guessed else ""
     read = (
-        f"a log of {log.trainer.title} ({log.format}{by}): {log.updates} updates, {apart}, "
+        f"a log of {log.trainer.title} ({log.format}{by}): {log.num_updates} updates, {apart}, "
         f"{evaluations} evaluations"
     )
     unit = f"nats {'an' if log.trainer.unit == 'action' else 'a'} {log.trainer.unit}"

@@ -72,7 +72,7 @@ class ForeignDiagnosis:
                 "trainer": log.trainer.name,
                 "guessed": log.guessed,
                 "format": log.format,
-                "updates": log.updates,
+                "updates": log.num_updates,
                 "steps_apart": log.gap,
                 "evaluations": len(log.values("eval_reward")),
             },
@@ -113,8 +113,8 @@ def diagnose_log(log: Log) -> ForeignDiagnosis:
             0, "many updates repeat the values of the one before: missing values were filled in"
         )
         reason = "values were filled in: what was measured is not told from what was not"
-    elif log.updates < FEWEST:
-        reason = f"{log.updates} updates in the log: {FEWEST} are needed"
+    elif log.num_updates < FEWEST:
+        reason = f"{log.num_updates} updates in the log: {FEWEST} are needed"
     if reason:
         findings = tuple(_finding(rule, Untold((), reason), log) for rule in rules)
         return ForeignDiagnosis(log, CANNOT_TELL, outcome, findings, tuple(notes))

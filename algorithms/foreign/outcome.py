@@ -100,7 +100,7 @@ def outcome_of(log: Log) -> ForeignOutcome:
     # An evaluation tells where prompts can be learned by heart; elsewhere it is a few episodes more of the same.
     order = ("eval_reward", "reward") if log.trainer.unit != "action" else ("reward", "eval_reward")
     changes = {name: change_of(log.values(name)) for name in order if len(log.values(name)) >= 3}
-    if not changes or log.updates < FEWEST:
+    if not changes or log.num_updates < FEWEST:
         nothing = Change(math.nan, math.nan, math.nan)
         return ForeignOutcome(UNKNOWN, _entropy_word(nats, UNKNOWN), "", nothing, nats)
     words = {name: _learning(change, log) for name, change in changes.items()}

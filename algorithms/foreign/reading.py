@@ -95,19 +95,19 @@ class Log:
         return _mean(self.values(name)[-max(3, round(share * len(self.values(name)))) :])
 
     @functools.cached_property
-    def updates(self) -> int:
+    def num_updates(self) -> int:
         """Steps with numbers of an update."""
         return len(self._update_steps)
 
     @functools.cached_property
     def gap(self) -> float:
         """Steps from one logged update to the next, at the median."""
-        return float(np.median(np.diff(self._update_steps))) if self.updates > 1 else 1.0
+        return float(np.median(np.diff(self._update_steps))) if self.num_updates > 1 else 1.0
 
     @functools.cached_property
     def first_gap(self) -> float:
         """Steps of one update: of trainers that count samples, the least distance of two."""
-        if not self.trainer.row_is_batch or self.updates < 2:
+        if not self.trainer.row_is_batch or self.num_updates < 2:
             return 1.0
         return float(np.diff(self._update_steps).min())
 
@@ -138,7 +138,7 @@ class Log:
     def is_filled(self) -> bool:
         """Whether missing values were filled in with earlier ones."""
         names = [name for name in ("entropy", "reward", "grad_norm") if name in self.columns]
-        if len(names) < 2 or self.updates < 8:
+        if len(names) < 2 or self.num_updates < 8:
             return False
         rows = np.stack([self.columns[name] for name in names])
         same = (np.diff(rows[:, np.isfinite(rows).all(0)]) == 0).all(0)

@@ -60,7 +60,7 @@ SURPRISE = 0.05
 """Nats by which fresh samples are more or less surprising than the policy's own."""
 
 LARGE_KL, LARGEST_KL, SMALL_KL = 0.1, 0.5, 1e-4
-"""KL of an update: too large at the median of a run, too large at its largest, next to nothing (median)."""
+"""Nats of one update that are too many at the median of a run, too many at its largest, next to nothing (median)."""
 
 NEVER_HARMLESS = 10.0
 """Times the bound from which steps are too large whatever became of the run."""

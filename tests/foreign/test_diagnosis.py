@@ -147,8 +147,8 @@ def test_a_log_with_holes_is_read_and_never_says_more_updates_than_it_has(
     except ValueError:  # no name is left
         return
     found = diagnose_log(log)
-    assert log.updates <= len({row["step"] for row in holed})
-    if log.updates < 8:
+    assert log.num_updates <= len({row["step"] for row in holed})
+    if log.num_updates < 8:
         assert found.verdict == CANNOT_TELL
     if found.verdict == AS_EXPECTED:
         assert log.has("reward") or log.has("eval_reward")

@@ -33,7 +33,7 @@ def test_a_trainer_state_of_trl_is_guessed_and_its_rows_of_one_step_are_put_toge
 ) -> None:
     log = read_log(trl_state(tmp_path, SOUND))
     assert (log.trainer.name, log.guessed, log.format) == ("trl", True, "json")
-    assert log.updates == 80 and log.gap == 1 and log.is_one_run and log.notes == ()
+    assert log.num_updates == 80 and log.gap == 1 and log.is_one_run and log.notes == ()
     assert len(log.values("eval_reward")) == 5 and log.step[0] == 0
     trained = next(row for row in SOUND if row["step"] == 20 and "reward" in row)
     judged = next(row for row in SOUND if row["step"] == 20 and "eval_reward" in row)
@@ -91,7 +91,7 @@ def test_lines_of_verl_are_unwrapped_and_data_sources_averaged(tmp_path: Path) -
                                "actor/pg_clipfrac": 0.01, "actor/ppo_kl": -0.002}} for n in range(1, 12)),
     ]  # fmt: skip
     log = read_log(json_lines(tmp_path / "run.jsonl", rows))
-    assert log.trainer.name == "verl" and log.updates == 11
+    assert log.trainer.name == "verl" and log.num_updates == 11
     assert log.values("eval_reward").tolist() == [0.5]
     assert log.values("reward").tolist() == [n / 10 for n in range(1, 12)]
 
@@ -103,7 +103,7 @@ def test_rows_of_one_step_of_prime_rl_go_together(tmp_path: Path) -> None:
         rows.append({"step": n, "time": 2.0, "entropy/all/mean": 0.5, "mismatch_kl/all/mean": 1e-3})
         rows.append({"step": n, "time": 3.0, "optim/grad_norm": 0.1})
     log = read_log(json_lines(tmp_path / "metrics.jsonl", rows))
-    assert log.trainer.name == "prime-rl" and log.updates == 9
+    assert log.trainer.name == "prime-rl" and log.num_updates == 9
     assert all(
         len(log.values(name)) == 9 for name in ("reward", "entropy", "mismatch_kl", "grad_norm")
     )
@@ -130,7 +130,7 @@ def test_what_trl_printed_is_read_between_other_lines_and_its_rows_are_counted(
         lines += [f"{printed}", "a warning: {'x'}"]
     (tmp_path / "out.txt").write_text("\n".join(lines))
     log = read_log(tmp_path / "out.txt")
-    assert (log.format, log.trainer.name, log.updates) == ("console", "trl", 80)
+    assert (log.format, log.trainer.name, log.num_updates) == ("console", "trl", 80)
     assert len(log.values("eval_reward")) == 5 and log.uses is None and not log.every_step
     assert "they were counted" in log.notes[0]
     assert np.allclose(
@@ -146,7 +146,7 @@ def test_what_verl_printed_is_read(tmp_path: Path) -> None:
     ]
     (tmp_path / "verl.log").write_text("\n".join(["starting", *lines]))
     log = read_log(tmp_path / "verl.log")
-    assert (log.format, log.trainer.name, log.updates) == ("console", "verl", 11)
+    assert (log.format, log.trainer.name, log.num_updates) == ("console", "verl", 11)
     assert log.values("reward")[-1] == 1.1 and log.values("kl_signed")[0] == -1.2e-5
     assert log.values("eval_reward").tolist() == [0.5] * 11 and log.every_step
 
@@ -157,7 +157,7 @@ def test_a_table_of_unknown_names_needs_a_map(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"no name in it is known \(H, iteration, return, ...\)"):
         read_log(path)
     log = read_log(path, names={"iteration": "step", "H": "entropy", "return": "reward"})
-    assert log.updates == 19 and log.values("entropy")[0] == pytest.approx(0.98)
+    assert log.num_updates == 19 and log.values("entropy")[0] == pytest.approx(0.98)
     with pytest.raises(ValueError, match="--map H=entrpy: there is no 'entrpy'"):
         read_log(path, names={"H": "entrpy"})
 
@@ -184,7 +184,7 @@ def test_a_table_cut_in_its_last_number_loses_that_row_and_says_so(tmp_path: Pat
     path = csv_table(tmp_path / "log.csv", [row for row in SOUND if "reward" in row])
     path.write_bytes(path.read_bytes().rstrip()[:-2])
     log = read_log(path)
-    assert log.updates == 79 and log.notes == ("the last line has no end and was left out",)
+    assert log.num_updates == 79 and log.notes == ("the last line has no end and was left out",)
     path.write_text(path.read_text().replace("\n", ",7\n", 30).replace(",7\n", "\n", 29))
     with pytest.raises(LogError, match="line 30 has .* cells, expected"):
         read_log(path)
@@ -223,7 +223,7 @@ def test_a_document_too_large_to_be_read_as_a_whole_is_refused(
 def test_the_newest_checkpoint_of_an_output_folder_is_taken(tmp_path: Path) -> None:
     trl_state(tmp_path / "checkpoint-9", SOUND[:9])
     trl_state(tmp_path / "checkpoint-80", SOUND)
-    assert read_log(tmp_path).updates == 80
+    assert read_log(tmp_path).num_updates == 80
     with pytest.raises(LogError, match="holds no trainer_state.json"):
         read_log(
             tmp_path.parent / tmp_path.name / "checkpoint-9" / "..", None
@@ -242,7 +242,9 @@ def test_of_a_restart_the_later_rows_count_and_two_runs_in_one_file_are_said(
     trained = [row for row in SOUND if "reward" in row]
     again = [row | {"reward": 9.0} for row in trained[50:]]
     log = read_log(json_lines(tmp_path / "restart.jsonl", [*trained[:60], *again]))
-    assert log.updates == 80 and log.is_one_run and "of a restart the later rows" in log.notes[0]
+    assert (
+        log.num_updates == 80 and log.is_one_run and "of a restart the later rows" in log.notes[0]
+    )
     assert log.values("reward")[50] == 9.0 and log.values("reward")[49] != 9.0
     twice = read_log(json_lines(tmp_path / "twice.jsonl", [*trained, *trained]))
     assert not twice.is_one_run and "more than one run" in twice.notes[0]
@@ -251,7 +253,7 @@ def test_of_a_restart_the_later_rows_count_and_two_runs_in_one_file_are_said(
 def test_missing_cells_and_nulls_are_no_numbers(tmp_path: Path) -> None:
     rows = [row | {"entropy": None} if row["step"] % 2 else row for row in SOUND if "reward" in row]
     log = read_log(json_lines(tmp_path / "log.jsonl", rows))
-    assert log.updates == 80 and len(log.values("entropy")) == 40
+    assert log.num_updates == 80 and len(log.values("entropy")) == 40
     assert math.isnan(log.columns["entropy"][0])
 
 
@@ -292,7 +294,7 @@ def test_a_log_of_200_mb_is_read_in_less_than_300_mb_of_memory(kind: str, tmp_pa
         "import sys\nfrom pathlib import Path\nfrom algorithms.foreign import read_log, diagnose_log\n"
         "log = read_log(Path(sys.argv[1])); diagnose_log(log)\n"
         "peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')]\n"
-        "print(log.updates, peak[0].split()[1])"
+        "print(log.num_updates, peak[0].split()[1])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
