@@ -1,13 +1,15 @@
 """Chess for two agents by PettingZoo's interface (the extra `pettingzoo`): `player_0` has White.
 
-from chess_env.pettingzoo import ChessAEC
+A game of random moves::
 
-env = ChessAEC(evaluator="builtin")
-env.reset(seed=0)
-for agent in env.agent_iter():
-    observation, reward, terminated, truncated, info = env.last()
-    over = terminated or truncated
-    env.step(None if over else env.action_space(agent).sample(observation["action_mask"]))
+    from chess_env.pettingzoo import ChessAEC
+
+    env = ChessAEC(evaluator="builtin")
+    env.reset(seed=0)
+    for agent in env.agent_iter():
+        observation, reward, terminated, truncated, info = env.last()
+        over = terminated or truncated
+        env.step(None if over else env.action_space(agent).sample(observation["action_mask"]))
 """
 
 from __future__ import annotations
