@@ -26,6 +26,7 @@ from algorithms.pretraining import loop
 from algorithms.processes import launch as processes
 from algorithms.training import trainer
 from tests.commands.lab import ENV, chess_lab
+from tests.foreign.logs import csv_table, sb3_csv, trl_rows, trl_state
 from tests.test_documented_commands import COMMAND_LINES
 from tests.test_extending_page import FILE, PAGE
 
@@ -206,6 +207,24 @@ def small(words: tuple[str, ...]) -> list[str]:
     return kept
 
 
+def write_logs_of_other_trainers() -> None:
+    """Those that the pages name, in the current folder."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    rows = trl_rows("sound__1")
+    for folder in (Path("outputs"), Path()):
+        trl_state(folder, rows)
+    Path("args.json").write_text('{"num_iterations": 1, "steps_per_generation": 1}')
+    Path("logs").mkdir()
+    sb3_csv(Path("logs"), "mask_sound__1")
+    learned = [row for row in rows if "reward" in row]
+    csv_table(Path("log.csv"), [{"H": row["entropy"], "return": row["reward"]} for row in learned])
+    with SummaryWriter("runs/tensorboard") as writer:
+        for row in learned:
+            writer.add_scalar("train/entropy_loss", row["entropy"], row["step"])
+            writer.add_scalar("train/rollout/reward_mean", row["reward"], row["step"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", RUN_IN_SMALL, ids=" ".join)
 def test_a_documented_command_line_runs_in_small(
@@ -213,6 +232,8 @@ def test_a_documented_command_line_runs_in_small(
 ) -> None:
     for name in RUNS:
         shutil.copytree(finished, name, symlinks=True)
+    if words[0] == "diagnose":
+        write_logs_of_other_trainers()
     shutil.copy(finished / "checkpoints/best/model.safetensors", "weights.safetensors")
     for path in Path(finished / "checkpoints").glob(
         "update-*"

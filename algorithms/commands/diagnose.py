@@ -74,7 +74,7 @@ def _is_ours(path: Path) -> bool:
     from algorithms.foreign.trainers import TRAINERS
 
     record = path / METRICS_FILE
-    if path.is_file():
+    if path.is_file() or (path.suffix and not path.exists()):
         return False
     try:
         if not record.is_file():  # where there is no other log either the message is about ours

@@ -78,6 +78,11 @@ def test_a_wrong_option_is_refused_with_a_sentence(
     assert answer.code == 2 and said in " ".join(answer.err.split())
 
 
+def test_a_file_that_is_not_there_is_named() -> None:
+    answer = chess_lab("diagnose", "outputs/trainer_state.json")
+    assert answer.code == 2 and "outputs/trainer_state.json does not exist" in answer.err
+
+
 def test_the_option_names_every_trainer() -> None:
     assert tuple(TRAINERS) == SOURCES
 
