@@ -14,8 +14,8 @@ FOLDER_OF_RUNS holds one folder a run, KIND__SEED: `label.json` and either TRL's
 - zen-rl opens TensorBoard folders with SB3's tags. An SB3 log is written as SB3 would have
   written it; a TRL log under those of SB3's tags for which TRL logs the same quantity.
 
-"As logged" is the same tool with nothing done for it: the file as it is (rldoctor), every row
-and every check (rlprobe), or the reward too, on TRL (zen-rl).
+"As logged" is the same tool with nothing done for it: the file as it is and every check
+(rldoctor), every check (rlprobe), or the reward too, on TRL (zen-rl).
 
 The same file feeds the tools when the environment's own Python runs it with `--feed`.
 """
@@ -207,10 +207,7 @@ def rlprobe_findings(log: Path, venv: Path, as_logged: bool) -> Findings:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if is_trl(log):
-            # Rows of evaluations carry none of its metrics, and each would cut short the
-            # stretches of steps in a row that most of its checks ask for.
-            rows = [row for row in trl_rows(log) if as_logged or "reward" in row]
-            error = feed("rlprobe", venv, folder, trl=rows)
+            error = feed("rlprobe", venv, folder, trl=trl_rows(log))
         else:
             rows = [renamed(row, SB3_NAMES["rlprobe"]) for row in sb3_rows(log)]
             error = feed("rlprobe", venv, folder, manual=rows)
@@ -270,12 +267,13 @@ def zen_scalars(log: Path, as_logged: bool) -> list[tuple[str, int, float]]:
     names = {"kl": "train/approx_kl", "entropy": "-train/entropy_loss"}
     if as_logged:
         names["reward"] = "rollout/ep_rew_mean"
-    scalars = []
+    scalars, tokens = [], 0
     for row in trl_rows(log):
-        if "reward" in row:
+        if "loss" in row:  # a step of training; only one with new samples says how many tokens
+            tokens = int(row.get("num_tokens", tokens))
             loss = "policy_loss" if "policy_loss" in row else "loss"
             known = renamed(row, names | {loss: "train/policy_gradient_loss"})
-            scalars += [(tag, int(row["num_tokens"]), value) for tag, value in known.items()]
+            scalars += [(tag, tokens, value) for tag, value in known.items()]
     return scalars
 
 
@@ -421,17 +419,25 @@ def counts(rows: list[dict[str, Any]], tool: str, reading: str) -> dict[str, int
 
 
 def main() -> None:
-    """Asks every tool about every run; prints the counts and saves them."""
+    """Asks every tool about every run; prints the counts and saves the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="the folder of runs")
     parser.add_argument("--venv", type=Path, required=True, help="where the tools are installed")
-    parser.add_argument("--json", type=Path, required=True, help="where to save the counts")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        required=True,
+        help="where to save the rows; runs in it are not asked about again",
+    )
     options = parser.parse_args()
-    venv = options.venv.resolve()
+    venv, out = options.venv.resolve(), options.json
     runs = read_runs(options.folder)
-    rows: list[dict[str, Any]] = []
-    for label in runs.values():
+    rows: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
+    known = {(row["kind"], row["seed"]) for row in rows}
+    for run, label in runs.items():
         log = label["log"]
+        if run in known:
+            continue
         for tool, reading, ask, how, logs in READINGS:
             if logs == "trl" and not is_trl(log):
                 continue
@@ -439,18 +445,16 @@ def main() -> None:
             row = {"tool": tool, "reading": reading, "flagged": flagged, "named": named}
             about = {name: label[name] for name in ("kind", "seed", "cause")}
             rows.append(about | {"harm": harm(label, runs)} | row)
+        out.write_text(json.dumps(rows, indent=1))
         print(f"\r{len(rows)} answers", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    found = []
     for tool, reading in dict.fromkeys((row["tool"], row["reading"]) for row in rows):
         count = counts(rows, tool, reading)
-        found.append({"tool": tool, "reading": reading} | count)
         shares = [
             f"{name} {count[name + '_flagged']:3}/{count[name]:3}"
             for name in ("sound", "faulty", "harmful")
         ]
         print(f"{tool:9} {reading:20}", *shares, f"refused {count['refused']}", sep="  ")
-    options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
