@@ -174,6 +174,7 @@ def written_foreign(diagnosis: ForeignDiagnosis, *, reasons: bool = False) -> li
     log, outcome = diagnosis.log, diagnosis.outcome
     evaluations = len(log.values("eval_reward"))
     apart = "every step" if log.gap == 1 else f"{log.gap:g} steps apart"
+    apart = "steps counted by rows" if log.is_counted else apart
     by = ", guessed by its names" if log.guessed else ""
     read = (
         f"a log of {log.trainer.title} ({log.format}{by}): {log.num_updates} updates, {apart}, "

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.doctor.confidence import confidence
-from algorithms.doctor.findings import PRESENT, CauseRule, Finding, Named, RuledOut, Untold, Verdict
+from algorithms.doctor.findings import (
+    PRESENT,
+    CauseRule,
+    Finding,
+    Named,
+    RuledOut,
+    Untold,
+    Verdict,
+    causes_of,
+    with_verdict,
+)
 from algorithms.doctor.metric_rows import (
     LEARNING,
     LOST,
@@ -80,18 +90,17 @@ class Diagnosis:
     @property
     def causes(self) -> tuple[Finding, ...]:
         """The causes that are named: the harmful ones first, then by rank."""
-        named = [finding for finding in self.findings if isinstance(finding.verdict, Named)]
-        return tuple(sorted(named, key=lambda finding: not finding.is_harmful))
+        return causes_of(self.findings)
 
     @property
     def ruled_out(self) -> tuple[Finding, ...]:
         """The causes that are ruled out."""
-        return tuple(each for each in self.findings if isinstance(each.verdict, RuledOut))
+        return with_verdict(self.findings, RuledOut)
 
     @property
     def untold(self) -> tuple[Finding, ...]:
         """The causes of which the record does not tell."""
-        return tuple(each for each in self.findings if isinstance(each.verdict, Untold))
+        return with_verdict(self.findings, Untold)
 
     @property
     def exit_code(self) -> int:

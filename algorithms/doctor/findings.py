@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from algorithms.doctor.metric_rows import MetricRows, RunOutcome
 
@@ -125,6 +125,17 @@ class Finding:
     def is_harmful(self) -> bool:
         """Whether it is named, at a size that did harm."""
         return isinstance(self.verdict, Named) and self.verdict.size >= 1
+
+
+def causes_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The causes that are named: the harmful ones first, then by rank."""
+    named = [each for each in findings if isinstance(each.verdict, Named)]
+    return tuple(sorted(named, key=lambda each: not each.is_harmful))
+
+
+def with_verdict(findings: Iterable[Finding], kind: type[Verdict]) -> tuple[Finding, ...]:
+    """The findings with a verdict of this kind."""
+    return tuple(each for each in findings if isinstance(each.verdict, kind))
 
 
 def rerun(*changes: str) -> str:

@@ -6,7 +6,15 @@ import dataclasses
 import math
 from typing import Any
 
-from algorithms.doctor.findings import Finding, Named, RuledOut, Untold, Verdict
+from algorithms.doctor.findings import (
+    Finding,
+    Named,
+    RuledOut,
+    Untold,
+    Verdict,
+    causes_of,
+    with_verdict,
+)
 from algorithms.doctor.metric_rows import LEARNING, LOST, UNKNOWN
 from algorithms.foreign.outcome import FEWEST, ForeignOutcome, outcome_of
 from algorithms.foreign.reading import Log
@@ -45,18 +53,17 @@ class ForeignDiagnosis:
     @property
     def causes(self) -> tuple[Finding, ...]:
         """The causes that are named: the harmful ones first, then by rank."""
-        named = [each for each in self.findings if isinstance(each.verdict, Named)]
-        return tuple(sorted(named, key=lambda each: not each.is_harmful))
+        return causes_of(self.findings)
 
     @property
     def ruled_out(self) -> tuple[Finding, ...]:
         """The causes that are ruled out."""
-        return tuple(each for each in self.findings if isinstance(each.verdict, RuledOut))
+        return with_verdict(self.findings, RuledOut)
 
     @property
     def untold(self) -> tuple[Finding, ...]:
         """The causes of which the log does not tell."""
-        return tuple(each for each in self.findings if isinstance(each.verdict, Untold))
+        return with_verdict(self.findings, Untold)
 
     @property
     def exit_code(self) -> int:

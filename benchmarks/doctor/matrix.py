@@ -28,9 +28,8 @@ from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
-from algorithms.reports.statistics import share_interval
 from benchmarks.doctor.faults import OPEN, SEALED, SOUND, Kind
-from benchmarks.records.report import save
+from benchmarks.records.report import Row, rate, save
 
 PARTS = {"open": OPEN, "sealed": SEALED}
 HARMFUL = 0.05
@@ -240,7 +239,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     listed = [row for row in harmful if row["cause"]]
     sound = [row for row in rows if row["kind"] == SOUND]
     harmless = [row for row in rows if row["kind"] != SOUND and not row["harmful"]]
-    figures: list[tuple[str, Sequence[dict[str, Any]], Callable[[dict[str, Any]], bool]]] = [
+    figures: list[tuple[str, Sequence[Row], Callable[[Row], bool]]] = [
         ("harmful, called learning", harmful, _learns),
         ("harmful with a stage: stage right", [row for row in harmful if row["stage"]], _stage_right),
         ("harmful and listed: the cause first", listed, lambda row: row["named"][:1] == [row["cause"]]),
@@ -248,13 +247,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ("sound, accused", sound, lambda row: not _learns(row)),
         ("fault without harm, accused", harmless, lambda row: not _learns(row)),
     ]  # fmt: skip
-    found = []
-    for name, group, holds in figures:
-        count = sum(map(holds, group))
-        interval = share_interval(count, len(group))
-        bounds = {"low": round(interval.low, 3), "high": round(interval.high, 3)}
-        found.append({"figure": name, "count": count, "of": len(group), **bounds})
-    return found
+    return [rate(*figure) for figure in figures]
 
 
 def _learns(row: dict[str, Any]) -> bool:

@@ -26,9 +26,8 @@ from algorithms.collapse.experiment import run_cause
 from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS
 from algorithms.doctor.findings import Named
-from algorithms.reports.statistics import share_interval
 from benchmarks.doctor.matrix import PARTS, jobs, judged, read, regrets
-from benchmarks.records.report import save
+from benchmarks.records.report import rate, save
 
 
 class Printed(NamedTuple):
@@ -113,14 +112,14 @@ def effects(commands: Iterable[Printed], runs: Path) -> Iterator[dict[str, Any]]
 
 def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """How often a command cures, with 95 % intervals."""
-    found = []
-    for name, in_code in (("the fault is a setting", False), ("the fault is code", True)):
-        group = [row for row in rows if row["in_code"] is in_code]
-        count = sum(row["cured"] for row in group)
-        interval = share_interval(count, len(group))
-        bounds = {"low": round(interval.low, 3), "high": round(interval.high, 3)}
-        found.append({"figure": f"cured, {name}", "count": count, "of": len(group), **bounds})
-    return found
+    return [
+        rate(
+            f"cured, {name}",
+            [row for row in rows if row["in_code"] is in_code],
+            lambda row: row["cured"],
+        )
+        for name, in_code in (("the fault is a setting", False), ("the fault is code", True))
+    ]
 
 
 def main() -> None:

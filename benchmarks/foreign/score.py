@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 from algorithms.foreign import diagnose_log, read_log
 from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL
-from algorithms.reports.statistics import share_interval
-from benchmarks.records.report import save
+from benchmarks.records.report import Row, rate, save
 
 HARMFUL = 0.05
 LOGS = ("trainer_state.json", "progress.csv")
@@ -97,7 +96,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     faults = [row for row in rows if row["cause"]]
     shown = [row for row in faults if row["in_log"]]
     harmful = [row for row in shown if row["harmful"]]
-    figures: list[tuple[str, list[dict[str, Any]], Callable[[dict[str, Any]], bool]]] = [
+    figures: list[tuple[str, list[dict[str, Any]], Callable[[Row], bool]]] = [
         ("sound: flagged", sound, lambda row: row["flagged"] is True),
         ("sound: cannot tell", sound, lambda row: row["flagged"] is None),
         ("fault that a stock log can show: named first", shown, lambda row: row["right"]),
@@ -108,13 +107,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ("harmful: the true cause ruled out", [row for row in faults if row["harmful"]],
          lambda row: row["true_ruled_out"]),
     ]  # fmt: skip
-    found = []
-    for name, group, holds in figures:
-        count = sum(map(holds, group))
-        interval = share_interval(count, len(group))
-        bounds = {"low": round(interval.low, 3), "high": round(interval.high, 3)}
-        found.append({"figure": name, "count": count, "of": len(group), **bounds})
-    return found
+    return [rate(*figure) for figure in figures]
 
 
 def main() -> None:

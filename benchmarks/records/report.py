@@ -7,10 +7,14 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from algorithms.reports.statistics import share_interval
 from docs.pages.markdown import tables
+
+Row = Mapping[str, Any]
 
 
 def machine() -> dict[str, Any]:
@@ -49,3 +53,11 @@ def save(path: Path | None, benchmark: str, rows: list[dict[str, Any]], **settin
     record = {"benchmark": benchmark, "rows": rows, "settings": settings, "machine": machine()}
     path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written to {path}")
+
+
+def rate(figure: str, group: Sequence[Row], holds: Callable[[Row], bool]) -> dict[str, Any]:
+    """How many rows of a group something holds of, with a 95 % interval of the share."""
+    count = sum(map(holds, group))
+    interval = share_interval(count, len(group))
+    bounds = {"low": round(interval.low, 3), "high": round(interval.high, 3)}
+    return {"figure": figure, "count": count, "of": len(group), **bounds}

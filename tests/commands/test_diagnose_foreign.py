@@ -78,6 +78,13 @@ def test_a_wrong_option_is_refused_with_a_sentence(
     assert answer.code == 2 and said in " ".join(answer.err.split())
 
 
+def test_rows_without_steps_are_not_called_every_step(tmp_path: Path) -> None:
+    printed = [{n: v for n, v in row.items() if n != "step"} for row in trl_rows("sound__1")]
+    (tmp_path / "out.txt").write_text("\n".join(map(str, printed)))
+    said = " ".join(chess_lab("diagnose", tmp_path / "out.txt").out.split())
+    assert "80 updates, steps counted by rows, 5 evaluations" in said
+
+
 def test_a_file_that_is_not_there_is_named() -> None:
     answer = chess_lab("diagnose", "outputs/trainer_state.json")
     assert answer.code == 2 and "outputs/trainer_state.json does not exist" in answer.err
