@@ -11,11 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin.quiescence import pinned_men
+from chess_env.evaluators.builtin.quiescence import (
+    CASTLING_LINES,
+    FEW_REPLIES,
+    LAST_RANK,
+    OWN_CASTLING,
+    pinned_men,
+)
 from chess_env.jit import inlined, kernel
 from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
+    KING,
     KNIGHT,
     U0,
     U1,
@@ -46,7 +53,7 @@ from chess_env.rules.packed import (
 MAX_REPLIES = 20
 """Where the side that is hunted has more legal moves than this, its opponent's next move is tried only if it checks."""
 
-MOST_AFTER_CHECK, MOST_AFTER_MOVE = 2, 4
+MOST_AFTER_CHECK, MOST_AFTER_MOVE = FEW_REPLIES, 4
 """Legal moves that a side may have left after the first move of a mate in two: after a check, which alone is tried by
 the side to move, and after any move, which is tried against a side that is behind. Mates that leave more are rare."""
 
@@ -60,11 +67,8 @@ _MATE_SCORE = 10_000
 _LEVELS = 5  # of the search below a position, one row of moves and one board each
 _NODES = 0  # what `counts` holds: positions looked at
 _FROM, _TO = ACTION_FROM.astype(np.int64), ACTION_TO.astype(np.int64)
-_LAST_RANK = np.uint64(0xFF << 56)
 _THIRD_RANK = np.uint64(0xFF0000)
 _CASTLING_FROM = np.uint64(1 << 4)
-_OWN_CASTLING = np.uint64(3)
-_CASTLING_LINES = np.uint64(0x28282828282828FF)  # the first rank and the files of the castled rook
 
 
 class _Checks(NamedTuple):
@@ -115,7 +119,7 @@ def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
     pushed = pawns << U8 & ~occupied
     reached = pushed | (pushed & _THIRD_RANK) << U8 & ~occupied
     reached |= pawn_attacks_up(pawns) & occupied & free
-    if reached & (checks.pawn | _LAST_RANK):
+    if reached & (checks.pawn | LAST_RANK):
         return True
     men = (board[BISHOPS] | board[ROOKS] | board[QUEENS]) & own
     while men:
@@ -129,7 +133,7 @@ def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
             return True
         men &= men - U1
     # A king checks by castling alone: with the rook, along its file or the first rank.
-    return board[STATE] & _OWN_CASTLING != U0 and board[KINGS] & free & _CASTLING_LINES != U0
+    return board[STATE] & OWN_CASTLING != U0 and board[KINGS] & free & CASTLING_LINES != U0
 
 
 @kernel
@@ -143,7 +147,7 @@ def _keep_possible_checks(
         if checks.uncovers & start:
             may = True
         elif board[PAWNS] & start:
-            may = (checks.pawn | checks.en_passant | _LAST_RANK) & end != U0
+            may = (checks.pawn | checks.en_passant | LAST_RANK) & end != U0
         elif board[KNIGHTS] & start:
             may = checks.knight & end != U0
         elif board[BISHOPS] & start:
@@ -189,6 +193,40 @@ def _surely_more(board: NDArray[np.uint64], most: int) -> bool:
         number += popcount(bishop_attacks(lowest_square(men), occupied) & ~own)
         men &= men - U1
     return number > most
+
+
+@kernel
+def every_quiet_move_leaves_more(board: NDArray[np.uint64], most: int) -> bool:
+    """True where the opponent has more than `most` moves after any move of the side to move that is no check.
+
+    Counted are moves of men that no move can pin, to squares where nothing can block them: a neighbouring square, a
+    knight's jump, a push. One move takes one of the men, or stands in the way of one push.
+    """
+    if en_passant_square(board):  # takes two men off a line at once
+        return False
+    own, occupied = board[OWN], occupied_squares(board)
+    their = occupied ^ own
+    king = lowest_square(board[KINGS] & their)
+    free = their & ~(rook_attacks(king, their) | bishop_attacks(king, their) | board[KINGS])
+    pushes = popcount((board[PAWNS] & free) >> U8 & ~occupied)
+    total, largest = pushes, min(pushes, 1)
+    men = free & ~board[PAWNS]
+    while men and total - largest <= most:
+        square = lowest_square(men)
+        man = square_bit(square)
+        if board[KNIGHTS] & man:
+            targets = KNIGHT[square]
+        elif board[BISHOPS] & man:
+            targets = KING[square] & bishop_attacks(square, U0)
+        elif board[ROOKS] & man:
+            targets = KING[square] & rook_attacks(square, U0)
+        else:
+            targets = KING[square]
+        number = popcount(targets & ~their)
+        total += number
+        largest = max(largest, number)
+        men &= men - U1
+    return total - largest > most
 
 
 @kernel
@@ -242,7 +280,7 @@ def _mates_in(
 
     In two, by a move that leaves at most `most` replies, and by a check if `only_checks`.
     """
-    if only_checks:
+    if only_checks or every_quiet_move_leaves_more(boards[level], most):
         number = _possible_checks(boards[level], moves[level])
     else:
         number = legal_actions_of(boards[level], moves[level])
@@ -291,7 +329,11 @@ def _is_mated_in(
 
 @kernel
 def _prove(
-    positions: NDArray[np.uint64], scores: NDArray[np.int32], lost_cp: int, held_cp: int
+    positions: NDArray[np.uint64],
+    scores: NDArray[np.int32],
+    forcing: NDArray[np.bool_],
+    lost_cp: int,
+    held_cp: int,
 ) -> int:
     boards = np.empty((_LEVELS + 1, 8), np.uint64)
     moves = np.empty((_LEVELS + 1, MAX_LEGAL), np.int16)
@@ -299,6 +341,8 @@ def _prove(
     refuting = np.empty(_LEVELS + 1, np.int16)
     proven = 0
     for row in range(len(positions)):
+        if scores[row] > lost_cp and not forcing[row]:
+            continue
         boards[0] = positions[row]
         counts[_NODES] = 0
         refuting[:] = -1
@@ -319,6 +363,7 @@ def _prove(
 def prove_mates(
     positions: NDArray[np.uint64],
     scores: NDArray[np.int32],
+    forcing: NDArray[np.bool_],
     *,
     lost_cp: int = LOST_CP,
     held_cp: int = HELD_CP,
@@ -328,7 +373,9 @@ def prove_mates(
     Args:
         positions: uint64 [N, 8], packed, in which the game goes on.
         scores: int32 [N], centipawns of the side to move by another search, which stay where nothing is proven.
+        forcing: bool [N], False where it is known that no check of the side to move leaves at most `MOST_AFTER_CHECK`
+            replies.
         lost_cp: up to this score it is asked whether the side to move is mated.
         held_cp: from this score on whether it mates.
     """
-    return int(_prove(positions, scores, lost_cp, held_cp))
+    return int(_prove(positions, scores, forcing, lost_cp, held_cp))

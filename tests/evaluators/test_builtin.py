@@ -14,6 +14,8 @@ from benchmarks.speed.builtin_evaluator import random_play
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.evaluators.builtin import BuiltinEvaluator
 from chess_env.evaluators.builtin.quiescence import (
+    EVERYWHERE,
+    FEW_REPLIES,
     checking_moves,
     exchange_is_good,
     moves_to,
@@ -216,7 +218,8 @@ def test_listed_moves_and_boards_after_them_are_those_of_the_rules_core(played):
             allowed = (
                 checkers | BETWEEN[king, int(checkers).bit_length() - 1] if single else np.uint64(0)
             )
-        count = moves_to(board, allowed, allowed, KING[king] & ~own & ~attacked, pinned, moves, 0)
+        targets, reach = KING[king] & ~own & ~attacked, (EVERYWHERE, EVERYWHERE, EVERYWHERE)
+        count = moves_to(board, allowed, allowed, targets, pinned, reach, moves, 0)
         listed = {(int(m) & 63, int(m) >> 6 & 63): int(m) >> 12 & 7 for m in moves[:count]}
         expected = {}
         for action in rules.children(position)[1].tolist():
@@ -230,6 +233,21 @@ def test_listed_moves_and_boards_after_them_are_those_of_the_rules_core(played):
         )
         for (start, end), child in zip(expected, after, strict=True):
             assert play(board, start, end, listed[start, end])[:7] == board_of(child)[:7]
+
+
+def test_where_no_check_leaves_few_replies_that_is_said_and_elsewhere_hardly_ever(builtin, played):
+    going_on = played[rules.status_batch(played) == rules.ONGOING][:1500]
+    _, forcing = builtin.search(going_on)
+    few = np.zeros(len(going_on), bool)
+    for row, text in enumerate(fen.to_fens(going_on)):
+        board = chess.Board(text)
+        for move in list(board.legal_moves):
+            if board.gives_check(move):
+                board.push(move)
+                few[row] |= board.legal_moves.count() <= FEW_REPLIES
+                board.pop()
+    assert forcing[few].all()
+    assert few.mean() > 0.05 and forcing[~few].mean() < 0.2
 
 
 def test_quiet_checks_are_those_of_python_chess(played):

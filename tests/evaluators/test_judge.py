@@ -99,10 +99,10 @@ def test_moves_are_scored_with_the_same_proofs_as_positions(name: str) -> None:
 class OneFails(BuiltinEvaluator):
     """The built-in search, for which the first of several positions cannot be scored."""
 
-    def _score_ongoing(self, positions: Any) -> Any:
-        scores = super()._score_ongoing(positions)
+    def search(self, positions: Any) -> Any:
+        scores, forcing = super().search(positions)
         if len(positions) < 2:
-            return scores
+            return scores, forcing
         error = EngineError("one failed")
         error.answered = np.arange(len(positions)) > 0
         error.scores = np.where(error.answered, scores, 0)

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chess_env.evaluators.short_mates import MOST_AFTER_CHECK, MOST_AFTER_MOVE, prove_mates
-from chess_env.rules.fen import pack_fens
+from benchmarks.speed.builtin_evaluator import random_play
+from chess_env.evaluators.builtin import BuiltinEvaluator
+from chess_env.evaluators.short_mates import (
+    MOST_AFTER_CHECK,
+    MOST_AFTER_MOVE,
+    every_quiet_move_leaves_more,
+    prove_mates,
+)
+from chess_env.rules import rules
+from chess_env.rules.fen import pack_fens, to_fens
 
 
 @functools.lru_cache(100_000)
@@ -51,7 +59,7 @@ def is_mated_in(epd: str, n: int, most: int = 218) -> bool:
 
 def proven(fens: list[str], given_cp: int) -> list[int]:
     scores = np.full(len(fens), given_cp, np.int32)
-    prove_mates(pack_fens(fens), scores)
+    prove_mates(pack_fens(fens), scores, np.ones(len(fens), np.bool_))
     return scores.tolist()
 
 
@@ -106,6 +114,32 @@ def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) ->
     lost = proven([fen], -3_000)[0]
     assert (lost == -9_999) == is_mated_in(epd, 1)
     assert lost in (-3_000, -9_999) or (lost == -9_998 and is_mated_in(epd, 2))
+
+
+def test_quiet_moves_are_passed_over_only_where_each_leaves_many_replies() -> None:
+    positions = random_play(6_000, seed=5)[::8]
+    passed_over = 0
+    for text, position in zip(to_fens(positions), positions, strict=True):
+        if not every_quiet_move_leaves_more(position, MOST_AFTER_MOVE):
+            continue
+        passed_over += 1
+        board = chess.Board(text)
+        for move in list(board.legal_moves):
+            if not board.gives_check(move):
+                board.push(move)
+                assert board.legal_moves.count() > MOST_AFTER_MOVE, (text, move)
+                board.pop()
+    assert passed_over > len(positions) / 4
+
+
+def test_what_the_search_knows_of_checks_changes_no_proof() -> None:
+    positions = random_play(40_000, seed=6)
+    positions = positions[rules.status_batch(positions) == rules.ONGOING]
+    scores, forcing = BuiltinEvaluator().search(positions)
+    told, asked = scores.copy(), scores.copy()
+    proven = prove_mates(positions, told, forcing)
+    assert proven == prove_mates(positions, asked, np.ones(len(positions), np.bool_)) > 100
+    assert np.array_equal(told, asked) and forcing.mean() < 0.5
 
 
 @given(crowded().filter(lambda board: board.is_valid() and 0 < board.legal_moves.count() <= 6))

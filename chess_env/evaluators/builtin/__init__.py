@@ -38,18 +38,26 @@ class BuiltinEvaluator(RuleAwareEvaluator):
         self._nodes = 0
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
+        return self.search(positions)[0]
+
+    def search(self, positions: NDArray[np.uint64]) -> tuple[Scores, NDArray[np.bool_]]:
+        """(int32 [N] scores, bool [N] False where the mover has no check that leaves few replies).
+
+        Args:
+            positions: uint64 [N, 8], packed, in which the game goes on.
+        """
         from chess_env.evaluators.builtin.quiescence import score_batch
         from chess_env.jit import announced
 
-        scores = np.empty(len(positions), np.int32)
+        scores, forcing = np.empty(len(positions), np.int32), np.empty(len(positions), np.bool_)
         with announced("the built-in evaluator", score_batch):
             visited = self.threads.over(
                 len(positions),
-                lambda part: int(score_batch(positions[part], scores[part])),
+                lambda part: int(score_batch(positions[part], scores[part], forcing[part])),
                 least=LEAST_PART,
             )
         self._nodes += sum(visited)
-        return scores
+        return scores, forcing
 
     def counters(self) -> dict[str, int | float]:
         """Cumulative: `queries`, `unique_queries` as of every evaluator, and `nodes` of the search."""

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin.piece_square_tables import TERMS
 from chess_env.evaluators.builtin.static_evaluation import evaluate
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import (
@@ -29,6 +28,7 @@ from chess_env.rules.bitboards import (
     U0,
     U1,
     U8,
+    U16,
     bishop_attacks,
     flip_vertical,
     lowest_square,
@@ -48,6 +48,7 @@ from chess_env.rules.packed import (
     PAWNS,
     QUEENS,
     ROOKS,
+    STATE,
     en_passant_square,
     occupied_squares,
 )
@@ -132,7 +133,13 @@ def exchange_is_good(board: Board, start: int, end: int) -> bool:
     return good
 
 
+EVERYWHERE = ~U0
 LAST_RANK = np.uint64(0xFF << 56)
+THIRD_RANK, FOURTH_RANK = np.uint64(0xFF << 16), np.uint64(0xFF << 24)
+SEVENTH_RANK = np.uint64(0xFF << 48)
+OWN_CASTLING = np.uint64(3)
+CASTLING_LINES = np.uint64(0x28282828282828FF)
+"""From which a king is checked by castling: the first rank, and the files of the castled rook."""
 ORDER_SHIFT = 20
 
 
@@ -202,19 +209,45 @@ def pinned_men(board: Board, occupied: np.uint64) -> np.uint64:
 
 
 @inlined
+def _list_moves(
+    board: Board,
+    start: int,
+    targets: np.uint64,
+    kind: int,
+    moves: NDArray[np.int64],
+    count: int,
+) -> int:
+    """int64: end of the list after a man's moves to `targets`, written to moves[count:]."""
+    while targets:
+        end = lowest_square(targets)
+        victim = kind_at(board, square_bit(end))
+        targets &= targets - U1
+        order = 0
+        if victim < 6:
+            order = 16 + 8 * victim - kind
+        if kind == 0 and end >= 56:
+            order += 50
+        moves[count] = start | end << 6 | kind << 12 | victim << 15 | order << ORDER_SHIFT
+        count += 1
+    return count
+
+
+@inlined
 def moves_to(
     board: Board,
     allowed: np.uint64,
     pushes: np.uint64,
     king_targets: np.uint64,
     pinned: np.uint64,
+    reach: tuple[np.uint64, np.uint64, np.uint64],
     moves: NDArray[np.int64],
     base: int,
 ) -> int:
     """int64: end of the list of legal moves that starts at moves[base].
 
     Men move to `allowed` squares, the king to `king_targets`, pawns push to `pushes`; an en passant
-    capture is always listed. Castling and under-promotion are left out. A move is
+    capture is always listed. Castling and under-promotion are left out. `reach` are squares outside which no minor,
+    rook or queen attacks anything. A move is
     start | end << 6 | kind << 12 | victim << 15 | order << 20 (kind and victim 0 pawn .. 5 king,
     6 nobody), with a higher order for moves to try first.
     """
@@ -223,46 +256,62 @@ def moves_to(
     empty = ~occupied
     king = lowest_square(board[KINGS] & own)
     target_ep = en_passant_square(board)
-    count = base
-    movers = own
-    while movers:
-        start = lowest_square(movers)
+    count = _list_moves(board, king, king_targets, 5, moves, base)
+    pawns = board[PAWNS] & own
+    captured = ~own & occupied & allowed
+    pushed = pawns << U8 & empty
+    reached = (pushed | (pushed & THIRD_RANK) << U8 & empty) & pushes
+    # The pawns that can move; mostly there are none, and each is looked at only then.
+    men = pawn_attacks_down(captured) | reached >> U8 | (reached & FOURTH_RANK) >> U16
+    men &= pawns
+    while men:
+        start = lowest_square(men)
         bit = square_bit(start)
-        movers &= movers - U1
-        kind = kind_at(board, bit)
-        if kind == 0:
-            targets = bit << U8 & empty
-            if start < 16:
-                targets |= targets << U8 & empty
-            targets = targets & pushes | PAWN_UP[start] & ~own & occupied & allowed
-        elif kind == 1:
-            targets = KNIGHT[start] & allowed
-        elif kind == 2:
-            targets = bishop_attacks(start, occupied) & allowed
-        elif kind == 3:
-            targets = rook_attacks(start, occupied) & allowed
-        elif kind == 4:
-            targets = (bishop_attacks(start, occupied) | rook_attacks(start, occupied)) & allowed
-        else:
-            targets = king_targets
+        men &= men - U1
+        targets = bit << U8 & empty
+        if start < 16:
+            targets |= targets << U8 & empty
+        targets = targets & pushes | PAWN_UP[start] & captured
         if pinned & bit:
             targets &= LINE[king, start]
-        while targets:
-            end = lowest_square(targets)
-            landed = square_bit(end)
-            targets &= targets - U1
-            victim = kind_at(board, landed)
-            order = 0
-            if victim < 6:
-                order = 16 + 8 * victim - kind
-            if kind == 0 and end >= 56:
-                order += 50
-            moves[count] = start | end << 6 | kind << 12 | victim << 15 | order << ORDER_SHIFT
-            count += 1
-        beside = target_ep > 0 and kind == 0 and PAWN_UP[start] & square_bit(target_ep) != U0
-        if beside and en_passant_is_legal(board, start, target_ep):
-            moves[count] = start | target_ep << 6 | 16 << ORDER_SHIFT
-            count += 1
+        count = _list_moves(board, start, targets, 0, moves, count)
+    if target_ep > 0:
+        men = pawn_attacks_down(square_bit(target_ep)) & pawns
+        while men:
+            start = lowest_square(men)
+            men &= men - U1
+            if en_passant_is_legal(board, start, target_ep):
+                moves[count] = start | target_ep << 6 | 16 << ORDER_SHIFT
+                count += 1
+    men = board[KNIGHTS] & own & ~pinned if reach[0] & allowed else U0
+    while men:
+        start = lowest_square(men)
+        men &= men - U1
+        count = _list_moves(board, start, KNIGHT[start] & allowed, 1, moves, count)
+    men = board[BISHOPS] & own if reach[0] & allowed else U0
+    while men:
+        start = lowest_square(men)
+        targets = bishop_attacks(start, occupied) & allowed
+        if pinned & square_bit(start):
+            targets &= LINE[king, start]
+        men &= men - U1
+        count = _list_moves(board, start, targets, 2, moves, count)
+    men = board[ROOKS] & own if reach[1] & allowed else U0
+    while men:
+        start = lowest_square(men)
+        targets = rook_attacks(start, occupied) & allowed
+        if pinned & square_bit(start):
+            targets &= LINE[king, start]
+        men &= men - U1
+        count = _list_moves(board, start, targets, 3, moves, count)
+    men = board[QUEENS] & own if reach[2] & allowed else U0
+    while men:
+        start = lowest_square(men)
+        targets = (bishop_attacks(start, occupied) | rook_attacks(start, occupied)) & allowed
+        if pinned & square_bit(start):
+            targets &= LINE[king, start]
+        men &= men - U1
+        count = _list_moves(board, start, targets, 4, moves, count)
     return count
 
 
@@ -343,9 +392,13 @@ MAX_NODES = 20_000  # from here on nothing is expanded; random play needs up to 
 MOVES_PER_PLY = 256
 DELTA = 60  # what a capture may gain beyond the victim's value
 ROUGH_MARGIN = 200  # what the evaluation may add to the material balance
-ALPHA, BETA, BEST, STAND, NEXT, END, STAGE = range(7)  # columns of a node
+ALPHA, BETA, BEST, STAND, NEXT, END, STAGE, FORCED = range(
+    8
+)  # columns of a node; FORCED of the root alone
 ATTACKED, PINNED = 8, 9  # columns of a board after its eight words
 CAPTURES, EVASIONS, CHECKS, CUT = range(4)  # stages of a node
+FEW_REPLIES = 2
+"""A mate in two is looked for behind a check that leaves at most so many (`short_mates.py`)."""
 
 
 @inlined
@@ -437,8 +490,11 @@ def _open_node(boards, nodes, moves, ply, horizon):
             allowed = checkers | BETWEEN[king, lowest_square(checkers)]
         pushes = allowed
         pinned = pinned_men(board, occupied)
+        reach = EVERYWHERE, EVERYWHERE, EVERYWHERE
     else:
         nodes[ply, STAGE] = CAPTURES
+        if ply == 1 and checkers != U0:  # out of nodes: the replies are not listed
+            nodes[0, FORCED] = 1
         # A side with king and pawns only may be stalemated: it is evaluated in full and asked for moves.
         bare = own & ~(board[PAWNS] | board[KINGS]) == U0
         if ply > 0 and not bare:
@@ -450,7 +506,7 @@ def _open_node(boards, nodes, moves, ply, horizon):
             if bound <= nodes[ply, ALPHA]:
                 nodes[ply, BEST] = bound
                 return
-        stand, their_attacks = evaluate(board, TERMS)
+        stand, their_attacks, reach = evaluate(board)
         nodes[ply, STAND] = stand
         nodes[ply, BEST] = stand
         king_targets = KING[king] & ~own & ~their_attacks
@@ -466,7 +522,9 @@ def _open_node(boards, nodes, moves, ply, horizon):
         if stuck:
             allowed = ~own
             pushes = ~own
-    end = moves_to(board, allowed, pushes, king_targets, pinned, moves, base)
+    end = moves_to(board, allowed, pushes, king_targets, pinned, reach, moves, base)
+    if ply == 1 and checkers != U0 and end - base <= FEW_REPLIES:
+        nodes[0, FORCED] = 1
     if stuck:
         if end == base:
             nodes[ply, BEST] = 0
@@ -525,6 +583,7 @@ def search(boards, nodes, moves):
     visited = 1
     nodes[0, ALPHA] = -INFINITY
     nodes[0, BETA] = INFINITY
+    nodes[0, FORCED] = 0
     _open_node(boards, nodes, moves, 0, MAX_PLY)
     while True:
         move = _next_move(boards, nodes, moves, ply)
@@ -558,14 +617,24 @@ def to_centipawns(score):
     return score
 
 
+@inlined
+def _has_more_checks(board):
+    """Whether the mover may check by what is not searched: an under-promotion, or castling."""
+    own = board[OWN]
+    if board[PAWNS] & own & SEVENTH_RANK:
+        return True
+    return board[STATE] & OWN_CASTLING != U0 and board[KINGS] & ~own & CASTLING_LINES != U0
+
+
 @kernel
-def score_batch(positions, scores):
+def score_batch(positions, scores, forcing):
     """int64 nodes searched; writes to `scores` (int32 [N]) the score of each position (uint64 [N, 8]).
 
-    The positions must have legal moves: how a finished game scores is not a matter of search.
+    Writes to `forcing` (bool [N]) False where no check of the mover leaves at most `FEW_REPLIES`. The positions must
+    have legal moves: how a finished game scores is not a matter of search.
     """
     boards = np.zeros((MAX_PLY + 1, 10), np.uint64)
-    nodes = np.zeros((MAX_PLY + 1, 7), np.int64)
+    nodes = np.zeros((MAX_PLY + 1, 8), np.int64)
     moves = np.empty((MAX_PLY + 1) * MOVES_PER_PLY, np.int64)
     visited = 0
     for i in range(positions.shape[0]):
@@ -573,5 +642,6 @@ def score_batch(positions, scores):
             boards[0, word] = positions[i, word]
         score, count = search(boards, nodes, moves)
         scores[i] = to_centipawns(score)
+        forcing[i] = nodes[0, FORCED] != 0 or _has_more_checks(load_board(positions, i))
         visited += count
     return visited

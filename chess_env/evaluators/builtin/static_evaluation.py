@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from chess_env.evaluators.builtin import piece_square_tables as pst
+from chess_env.evaluators.builtin.piece_square_tables import TERMS
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import (
     KING,
@@ -55,8 +56,8 @@ _FILE_OF = np.array([0x0101010101010101 << (s % 8) for s in range(64)], np.uint6
 _RANK_2_TO_4 = np.uint64(0x00000000FFFFFF00)
 
 
-@kernel
-def _pawn_terms(own_pawns, their_pawns, own_king, their_king, occupied, terms):
+@inlined
+def _pawn_terms(own_pawns, their_pawns, own_king, their_king, occupied):
     """int64: packed value of one side's pawns, seen from that side."""
     total = np.int64(0)
     # Squares from which no opposing pawn can ever stop or capture a pawn.
@@ -66,30 +67,30 @@ def _pawn_terms(own_pawns, their_pawns, own_king, their_king, occupied, terms):
     isolated = own_pawns & ~beside(files)
     connected = own_pawns & (attacked | beside(own_pawns))
     doubled = own_pawns & (fill_down(own_pawns) >> U8)
-    total += popcount(isolated) * terms[pst.ISOLATED] + popcount(doubled) * terms[pst.DOUBLED]
+    total += popcount(isolated) * TERMS[pst.ISOLATED] + popcount(doubled) * TERMS[pst.DOUBLED]
     bits = own_pawns
     while bits:
         square = lowest_square(bits)
-        total += terms[pst.PIECE_SQUARE + _HALF_SQUARE[square]]
+        total += TERMS[pst.PIECE_SQUARE + _HALF_SQUARE[square]]
         bits &= bits - U1
     while connected:
-        total += terms[pst.CONNECTED + (lowest_square(connected) >> 3)]
+        total += TERMS[pst.CONNECTED + (lowest_square(connected) >> 3)]
         connected &= connected - U1
     passed = own_pawns & ~shadow & ~doubled
     while passed:
         square = lowest_square(passed)
         rank = square >> 3
-        total += terms[pst.PASSED + rank]
+        total += TERMS[pst.PASSED + rank]
         if square_bit(square + 8) & occupied:
-            total += terms[pst.PASSED_BLOCKED + rank]
-        total += terms[pst.PASSED_OWN_KING + _DISTANCE[square + 8, own_king]] * rank
-        total += terms[pst.PASSED_THEIR_KING + _DISTANCE[square + 8, their_king]] * rank
+            total += TERMS[pst.PASSED_BLOCKED + rank]
+        total += TERMS[pst.PASSED_OWN_KING + _DISTANCE[square + 8, own_king]] * rank
+        total += TERMS[pst.PASSED_THEIR_KING + _DISTANCE[square + 8, their_king]] * rank
         passed &= passed - U1
     return total
 
 
-@kernel
-def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
+@inlined
+def _piece_terms(board, occupied, their_pawn_attacks, ring):
     """(int64 packed value, uint64 minor, rook, queen attacks, int64 king attack units) of the mover's men."""
     own = board[OWN]
     own_pawns = board[PAWNS] & own
@@ -103,28 +104,28 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
     bits = board[KNIGHTS] & own
     if bits:
         outposts = bits & pawn_attacks & ~fill_down(beside(their_pawns))
-        total += popcount(outposts) * terms[pst.OUTPOST]
+        total += popcount(outposts) * TERMS[pst.OUTPOST]
     while bits:
         square = lowest_square(bits)
         attacks = KNIGHT[square]
         minors |= attacks
         units += 2 * popcount(attacks & ring)
         total += (
-            terms[pst.PIECE_SQUARE + 32 + _HALF_SQUARE[square]]
-            + terms[pst.MOBILITY_N + popcount(attacks & reach)]
+            TERMS[pst.PIECE_SQUARE + 32 + _HALF_SQUARE[square]]
+            + TERMS[pst.MOBILITY_N + popcount(attacks & reach)]
         )
         bits &= bits - U1
     bits = board[BISHOPS] & own
     if bits & (bits - U1):
-        total += terms[pst.BISHOP_PAIR]
+        total += TERMS[pst.BISHOP_PAIR]
     while bits:
         square = lowest_square(bits)
         attacks = bishop_attacks(square, occupied)
         minors |= attacks
         units += 2 * popcount(attacks & ring)
         total += (
-            terms[pst.PIECE_SQUARE + 64 + _HALF_SQUARE[square]]
-            + terms[pst.MOBILITY_B + popcount(attacks & reach)]
+            TERMS[pst.PIECE_SQUARE + 64 + _HALF_SQUARE[square]]
+            + TERMS[pst.MOBILITY_B + popcount(attacks & reach)]
         )
         bits &= bits - U1
     bits = board[ROOKS] & own
@@ -134,12 +135,12 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
         rooks |= attacks
         units += 3 * popcount(attacks & ring)
         total += (
-            terms[pst.PIECE_SQUARE + 96 + _HALF_SQUARE[square]]
-            + terms[pst.MOBILITY_R + popcount(attacks & reach)]
+            TERMS[pst.PIECE_SQUARE + 96 + _HALF_SQUARE[square]]
+            + TERMS[pst.MOBILITY_R + popcount(attacks & reach)]
         )
         file = _FILE_OF[square]
         if file & own_pawns == U0:
-            total += terms[pst.ROOK_SEMI_OPEN] if file & their_pawns else terms[pst.ROOK_OPEN]
+            total += TERMS[pst.ROOK_SEMI_OPEN] if file & their_pawns else TERMS[pst.ROOK_OPEN]
         bits &= bits - U1
     bits = board[QUEENS] & own
     while bits:
@@ -148,38 +149,38 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring, terms):
         queens |= attacks
         units += 5 * popcount(attacks & ring)
         total += (
-            terms[pst.PIECE_SQUARE + 128 + _HALF_SQUARE[square]]
-            + terms[pst.MOBILITY_Q + popcount(attacks & reach)]
+            TERMS[pst.PIECE_SQUARE + 128 + _HALF_SQUARE[square]]
+            + TERMS[pst.MOBILITY_Q + popcount(attacks & reach)]
         )
         bits &= bits - U1
 
     king = lowest_square(board[KINGS] & own)
-    total += terms[pst.PIECE_SQUARE + 160 + _HALF_SQUARE[king]]
+    total += TERMS[pst.PIECE_SQUARE + 160 + _HALF_SQUARE[king]]
     near = (_FILE_OF[king] | beside(_FILE_OF[king])) & own_pawns
-    total += terms[pst.SHIELD + min(3, popcount(near & _RANK_2_TO_4))]
+    total += TERMS[pst.SHIELD + min(3, popcount(near & _RANK_2_TO_4))]
     if _FILE_OF[king] & own_pawns == U0:
-        total += terms[pst.KING_OPEN_FILE]
+        total += TERMS[pst.KING_OPEN_FILE]
     return total, minors, rooks, queens, units
 
 
-@kernel
-def _threat_terms(board, side, by_pawns, by_minors, by_rooks, by_any, defended, base, terms):
+@inlined
+def _threat_terms(board, side, by_pawns, by_minors, by_rooks, by_any, defended, base):
     """int64: packed value of the attacks on `side`'s men; `base` is the first of eleven terms."""
     knights, bishops = board[KNIGHTS] & side, board[BISHOPS] & side
     rooks, queens = board[ROOKS] & side, board[QUEENS] & side
     minors = knights | bishops
-    total = popcount(minors & by_pawns) * terms[base]
-    total += popcount(rooks & by_pawns) * terms[base + 1]
-    total += popcount(queens & by_pawns) * terms[base + 2]
-    total += popcount(rooks & by_minors) * terms[base + 3]
-    total += popcount(queens & by_minors) * terms[base + 4]
-    total += popcount(queens & by_rooks) * terms[base + 5]
+    total = popcount(minors & by_pawns) * TERMS[base]
+    total += popcount(rooks & by_pawns) * TERMS[base + 1]
+    total += popcount(queens & by_pawns) * TERMS[base + 2]
+    total += popcount(rooks & by_minors) * TERMS[base + 3]
+    total += popcount(queens & by_minors) * TERMS[base + 4]
+    total += popcount(queens & by_rooks) * TERMS[base + 5]
     loose = by_any & ~defended
-    total += popcount(board[PAWNS] & side & loose) * terms[base + 6]
-    total += popcount(knights & loose) * terms[base + 7]
-    total += popcount(bishops & loose) * terms[base + 8]
-    total += popcount(rooks & loose) * terms[base + 9]
-    total += popcount(queens & loose) * terms[base + 10]
+    total += popcount(board[PAWNS] & side & loose) * TERMS[base + 6]
+    total += popcount(knights & loose) * TERMS[base + 7]
+    total += popcount(bishops & loose) * TERMS[base + 8]
+    total += popcount(rooks & loose) * TERMS[base + 9]
+    total += popcount(queens & loose) * TERMS[base + 10]
     return total
 
 
@@ -192,8 +193,8 @@ def blend(total, phase):
 
 
 @kernel
-def evaluate_packed(board, terms):
-    """(int64 packed total from the mover's view, uint64 squares the opponent attacks)."""
+def evaluate_packed(board):
+    """(int64 packed total from the mover's view, uint64 x 4 squares of the opponent, own minors, rooks, queens)."""
     own = board[OWN]
     occupied = occupied_squares(board)
     their = occupied ^ own
@@ -215,33 +216,30 @@ def evaluate_packed(board, terms):
     their_pawn_attacks = flip_vertical(turned_pawn_attacks)
     own_ring, their_ring = KING[own_king], KING[their_king]
 
-    total = terms[pst.TEMPO]
-    total += _pawn_terms(
-        board[PAWNS] & own, board[PAWNS] & their, own_king, their_king, occupied, terms
-    )
+    total = TERMS[pst.TEMPO]
+    total += _pawn_terms(board[PAWNS] & own, board[PAWNS] & their, own_king, their_king, occupied)
     total -= _pawn_terms(
         turned[PAWNS] & turned[OWN],
         turned[PAWNS] & ~turned[OWN],
         their_king ^ 56,
         own_king ^ 56,
         turned_occupied,
-        terms,
     )
     value, minors, rooks, queens, units = _piece_terms(
-        board, occupied, their_pawn_attacks, their_ring, terms
+        board, occupied, their_pawn_attacks, their_ring
     )
-    total += value + terms[pst.KING_DANGER + min(units, 31)]
+    total += value + TERMS[pst.KING_DANGER + min(units, 31)]
     own_attacks = own_pawn_attacks | minors | rooks | queens | own_ring
     value, turned_minors, turned_rooks, turned_queens, units = _piece_terms(
-        turned, turned_occupied, flip_vertical(own_pawn_attacks), flip_vertical(own_ring), terms
+        turned, turned_occupied, flip_vertical(own_pawn_attacks), flip_vertical(own_ring)
     )
-    total -= value + terms[pst.KING_DANGER + min(units, 31)]
+    total -= value + TERMS[pst.KING_DANGER + min(units, 31)]
     their_minors, their_rooks = flip_vertical(turned_minors), flip_vertical(turned_rooks)
     their_attacks = (
         their_pawn_attacks | their_minors | their_rooks | flip_vertical(turned_queens) | their_ring
     )
     total += _threat_terms(
-        board, their, own_pawn_attacks, minors, rooks, own_attacks, their_attacks, pst.THREAT, terms
+        board, their, own_pawn_attacks, minors, rooks, own_attacks, their_attacks, pst.THREAT
     )
     total -= _threat_terms(
         board,
@@ -252,9 +250,8 @@ def evaluate_packed(board, terms):
         their_attacks,
         own_attacks,
         pst.THREAT + 11,
-        terms,
     )
-    return total, their_attacks
+    return total, their_attacks, minors, rooks, queens
 
 
 @inlined
@@ -269,15 +266,19 @@ def phase_of_board(board):
 
 
 @inlined
-def evaluate(board, terms):
-    """(int64 centipawns from the mover's view within +-9000, uint64 squares the opponent attacks)."""
-    total, their_attacks = evaluate_packed(board, terms)
+def evaluate(board):
+    """(int64 centipawns from the mover's view within +-9000, uint64 squares the opponent attacks, `reach`).
+
+    `reach` are the squares that the mover's minors, rooks and queens attack, uint64 x 3.
+    """
+    total, their_attacks, minors, rooks, queens = evaluate_packed(board)
+    reach = minors, rooks, queens
     score = blend(total, phase_of_board(board))
     own = board[OWN]
     side = own if score > 0 else ~own
     if board[PAWNS] & side == U0:
         if has_insufficient_material(board):
-            return np.int64(0), their_attacks
+            return np.int64(0), their_attacks, reach
         # Without pawns and with hardly more pieces, the stronger side seldom wins.
         minors = board[KNIGHTS] | board[BISHOPS]
         ahead = 3 * (popcount(minors & side) - popcount(minors & ~side))
@@ -285,4 +286,4 @@ def evaluate(board, terms):
         ahead += 9 * (popcount(board[QUEENS] & side) - popcount(board[QUEENS] & ~side))
         if ahead <= 3:
             score //= 4
-    return max(-MAX_EVAL, min(MAX_EVAL, score)), their_attacks
+    return max(-MAX_EVAL, min(MAX_EVAL, score)), their_attacks, reach
