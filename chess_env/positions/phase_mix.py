@@ -85,7 +85,11 @@ _ONE = np.uint64(1)
 
 
 def _squares(bits: np.uint64) -> list[int]:
-    return [square for square in range(64) if int(bits) >> square & 1]
+    left, squares = int(bits), []
+    while left:
+        squares.append((left & -left).bit_length() - 1)
+        left &= left - 1
+    return squares
 
 
 def opponent_in_check(position: Positions) -> bool:
@@ -233,8 +237,7 @@ class DecidedPositions:
         """Takes most of `men`, or half of them and more, off the board."""
         squares = rng.permutation(_squares(men)).tolist()
         kept = rng.integers(3) if rng.random() < BARE_SHARE else rng.integers(len(squares) // 2 + 1)
-        for square in squares[int(kept) :]:
-            position[:7] &= ~(_ONE << np.uint64(square))
+        position[:7] &= ~np.uint64(sum(1 << square for square in squares[int(kept) :]))
 
     def _promote(self, position: Positions, stronger: np.uint64, rng: np.random.Generator) -> None:
         """Turns one to three of the stronger side's pawns into queens or rooks where they stand."""
