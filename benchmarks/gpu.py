@@ -17,6 +17,7 @@ import contextlib
 import copy
 import dataclasses
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,11 +36,13 @@ from algorithms.training.session import Session
 from algorithms.updates.training_batch import Targets, make_targets
 from algorithms.updates.update import update
 from benchmarks.records.report import print_table, save
+from chess_env.games.scoring import ScoresLater
 
 TIMED_UPDATES = 4
 PLIES = 8
 MATRIX = 8_192
 NO_END = 10**12
+BESIDE = "evaluator, beside"
 LEARNING_RATE = 1e-4
 """With resnet's own, 2e-3, a trunk of 256 channels and 20 blocks has no finite gradient after a step or two."""
 
@@ -102,7 +105,9 @@ CASES = {
 
 
 class Stages:
-    """Seconds of each stage; a stage inside another one counts for itself alone.
+    """Seconds of each stage of the main thread; a stage inside another one counts for itself alone.
+
+    What other threads do meanwhile is counted apart, under `BESIDE`.
 
     Args:
         device: is waited for at the end of each stage.
@@ -116,6 +121,11 @@ class Stages:
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Counts what is done inside."""
+        if threading.current_thread() is not threading.main_thread():
+            began = time.perf_counter()
+            yield
+            self.seconds[BESIDE] = self.seconds.get(BESIDE, 0.0) + time.perf_counter() - began
+            return
         self._inside.append(0.0)
         began = time.perf_counter()
         yield
@@ -154,7 +164,17 @@ class Training:
             (evaluator, "score_moves", "evaluator"),
         ):
             setattr(owner, name, self.stages.timed(stage, getattr(owner, name)))
+        # A rollout ends when the last answer has come.
+        self._found, ScoresLater.found = (
+            ScoresLater.found,
+            self.stages.timed("evaluator", ScoresLater.found),
+        )
         self.session.worker.start()
+
+    def close(self) -> None:
+        """Ends the run."""
+        ScoresLater.found = self._found  # type: ignore[method-assign]
+        self.session.close()
 
     def rollout(self) -> tuple[RolloutBatch, Targets]:
         """A rollout and what is learned from it."""
@@ -218,10 +238,11 @@ def measure(case: Case, matrix_flop_per_s: float) -> dict[str, Any]:
         idle = training.idle_share() if cuda else None
         update_flop_per_s = training.flop_of_update() * TIMED_UPDATES / stages["update"]
     finally:
-        training.session.close()
+        training.close()
     whole = sum(spent)
     names = ("environment", "evaluator", "forward", "update", "rest")
     shares = {f"{name}_percent": round(100 * stages.get(name, 0.0) / whole) for name in names}
+    shares["evaluator_beside_percent"] = round(100 * stages.get(BESIDE, 0.0) / whole)
     size = case.policy
     label = f"{size.network} {size.dimensions.channels}x{size.dimensions.blocks}"
     precision = "bfloat16" if case.autocast and where.type == "cuda" else "float32"

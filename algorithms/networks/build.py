@@ -161,11 +161,16 @@ def reads_move_facts(config: NetworkConfig) -> bool:
     return NETWORKS[config.network].reads_move_facts
 
 
-def compile_trunk(policy: PolicyNet) -> None:
+def compile_trunk(policy: PolicyNet, *, num_boards: int) -> None:
     """Makes `policy` compute its trunk by torch.compile from now on, with the same weights under the same names.
 
     A copy of the policy is not compiled. The first pass of each kind (with and without a gradient, another
     number of states) takes seconds to tens of seconds.
+
+    Args:
+        policy: on CUDA.
+        num_boards: a pass of so many states without a gradient is that of a ply. It has one shape in the whole run, so
+            that its kernels are recorded once and launched together (a CUDA graph).
 
     Raises:
         ValueError: the trunk has no weights.
@@ -178,7 +183,15 @@ def compile_trunk(policy: PolicyNet) -> None:
         )
     # The diagnostics take several gradients through one forward pass.
     torch._functorch.config.donated_buffer = False
-    trunk.compile()
+    always = torch.compile(trunk._call_impl)
+    of_a_ply = torch.compile(trunk._call_impl, mode="reduce-overhead", dynamic=False)
+
+    def compiled(states: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        is_ply = len(states) == num_boards and not torch.is_grad_enabled()
+        return (of_a_ply if is_ply else always)(states, *others)
+
+    # Where `nn.Module.compile` puts its own, which a module calls in place of its `forward` and does not copy.
+    trunk._compiled_call_impl = compiled
 
 
 def trained_parameters(network: nn.Module, frozen_layers: Sequence[str]) -> list[nn.Parameter]:

@@ -89,7 +89,7 @@ class Session:
         if config.compile:  # all of them, since a compiled pass rounds otherwise in 16 bits
             for policy in {self.policy, self.learner.behaviour, reference}:
                 if policy is not None:
-                    compile_trunk(policy)
+                    compile_trunk(policy, num_boards=self._boards_of_shard)
         env = config.env
         here = self.shards.processes.count_here
         self._env_threads = env.num_threads or max(1, usable_cores() // here)
@@ -146,13 +146,18 @@ class Session:
             passes=WholePasses() if self.shards.count == 1 else ShardedPasses(self.shards),
         )
 
+    @property
+    def _boards_of_shard(self) -> int:
+        config = self.config
+        games_per_start = config.algorithm.group_size if config.rollout.form == "games" else 1
+        return config.rollout.num_envs // config.num_shards * games_per_start
+
     def _make_boards(self) -> Any:
         """The boards of one shard."""
         config, env = self.config, self.config.env
-        games_per_start = config.algorithm.group_size if config.rollout.form == "games" else 1
         return gym.make_vec(
             "ChessSelfPlay-v0",
-            num_envs=config.rollout.num_envs // config.num_shards * games_per_start,
+            num_envs=self._boards_of_shard,
             evaluator=self.evaluator,
             reward=env.reward,
             start_positions=env.start_positions,

@@ -119,12 +119,24 @@ def test_a_compiled_trunk_answers_nearly_as_it_does_otherwise_and_a_copy_is_not_
     policy = build_policy(config, seed=0, device=torch.device("cuda"))
     asked = [each.cuda() for each in states()]
     expected, names = policy(*asked).detach(), list(policy.state_dict())
-    compile_trunk(policy)
+    compile_trunk(policy, num_boards=len(asked[0]))
     found = policy(*asked)
     found.sum().backward()
     assert (found - expected).abs().max() < 0.05
+    with torch.no_grad():  # of a ply: recorded, then replayed
+        plies = [policy(*asked).clone() for _ in range(4)]
+        assert all(torch.equal(ply, plies[0]) for ply in plies)
+        assert (plies[0] - expected).abs().max() < 0.05
+        half = [each[: len(each) // 2] for each in asked]
+        assert (policy(*half) - expected[: len(half[0])]).abs().max() < 0.05
     assert list(policy.state_dict()) == names
     assert torch.equal(copy.deepcopy(policy)(*asked), expected)
+    with torch.no_grad():  # a replay reads the weights as they are
+        for parameter in policy.trunk().parameters():
+            parameter.mul_(2)
+        found, other = policy(*asked), copy.deepcopy(policy)(*asked)
+    assert not torch.equal(found, plies[0])
+    assert (found - other).abs().max() < 0.05 + 0.02 * other.abs().max()
 
 
 def test_a_sound_update_loses_nothing_of_the_learning_signal(
@@ -198,4 +210,4 @@ def test_compile_is_refused_on_the_cpu(tmp_path: Path) -> None:
 def test_a_network_without_blocks_has_nothing_to_compile() -> None:
     policy = build_policy(NetworkConfig(size="medium"), seed=0, device=torch.device("cpu"))
     with pytest.raises(ValueError, match="move_net medium has no trunk to compile"):
-        compile_trunk(policy)
+        compile_trunk(policy, num_boards=1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import chess_env
-from chess_env.threads import PARTS_PER_THREAD, Threads
+from chess_env.threads import MANY_THREADS, Threads
 
 BOARDS = 1_100  # enough for two parts of everything that is divided
 
@@ -109,9 +109,12 @@ def test_the_parts_are_all_rows_in_their_order() -> None:
     threads = Threads(3)
     for rows, least, number in ((0, 8, 1), (15, 8, 1), (16, 8, 2), (1000, 8, 6), (7, 1, 6)):
         parts = threads.over(rows, lambda part: part, least=least)
-        assert len(parts) == number <= 3 * PARTS_PER_THREAD
+        assert len(parts) == number
         assert [row for part in parts for row in range(rows)[part]] == list(range(rows))
     threads.close()
+    many = Threads(MANY_THREADS)
+    assert len(many.over(1000, lambda part: part, least=8)) == MANY_THREADS
+    many.close()
     assert not ours()
 
 
