@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -186,9 +186,11 @@ def compile_trunk(policy: PolicyNet, *, num_boards: int) -> None:
     always = torch.compile(trunk._call_impl)
     of_a_ply = torch.compile(trunk._call_impl, mode="reduce-overhead", dynamic=False)
 
-    def compiled(states: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        is_ply = len(states) == num_boards and not torch.is_grad_enabled()
-        return (of_a_ply if is_ply else always)(states, *others)
+    def compiled(states: Tensor, *others: Tensor) -> Any:
+        # A network of a user's own is given the legal moves too, whose number changes from ply to ply.
+        if others or len(states) != num_boards or torch.is_grad_enabled():
+            return always(states, *others)
+        return of_a_ply(states).clone()  # the next ply overwrites what a graph returns
 
     # Where `nn.Module.compile` puts its own, which a module calls in place of its `forward` and does not copy.
     trunk._compiled_call_impl = compiled
