@@ -27,7 +27,7 @@ PROGRESS_EVERY = 32 * 2**20
 FORMATS = ("json", "jsonl", "csv", "console", "tensorboard")
 
 _VERL_ROW = re.compile(r"\bstep:\d+ - ")
-_VERL_CELL = re.compile(r"([\w./@-]+):(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan)")
+_VERL_CELL = re.compile(r"([\w./@-]+(?:\(1e-\d\))?):(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan)")
 
 Row = dict[str, float]
 

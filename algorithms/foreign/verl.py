@@ -8,7 +8,8 @@ _ACTOR = "actor_rollout_ref.actor"
 VERL = Trainer(
     name="verl",
     title="verl",
-    checked="main 1dda039 (0.10.0.dev), names also in v0.4.0 to v0.9.0; read, not run",
+    checked="main 1dda039 (0.10.0.dev), names also in v0.4.0 to v0.9.0, read, not run; "
+    "three printed logs of December 2024",
     unit="token",
     steps=("step", "training/global_step", "_step"),
     columns={
@@ -27,10 +28,14 @@ VERL = Trainer(
         "mismatch/k3_kl": Column("mismatch_kl", means="k3; v0.6.0"),
         "actor/grad_norm": Column("grad_norm", means="mean over the steps of the update"),
         "actor/lr": Column("learning_rate", means="the next step's"),
+        "actor/lr(1e-4)": Column("learning_rate", 1e-4, "of 2024"),
         "training/epoch": Column("epoch", means="whole epochs, from 0"),
         "actor/loss": Column("loss"),
     },
-    patterns={r"val-core/.*/mean@\d+": Column("eval_reward", means="mean over the data sources")},
+    patterns={
+        r"val-core/.*/mean@\d+": Column("eval_reward", means="mean over the data sources"),
+        r"val/test_score/.*": Column("eval_reward", means="mean over the data sources; of 2024"),
+    },
     options={
         "learning_rate": f"{_ACTOR}.optim.lr",
         "passes": f"{_ACTOR}.ppo_epochs",

@@ -138,6 +138,23 @@ def test_what_trl_printed_is_read_between_other_lines_and_its_rows_are_counted(
     )
 
 
+def test_what_verl_of_2024_printed_is_read_with_its_scaled_rate_and_its_test_score(
+    tmp_path: Path,
+) -> None:
+    color = "\x1b[2m\x1b[36m(main_task pid=7)\x1b[0m "
+    lines = [
+        f"{color}step:{n} - critic/kl:0.001 - critic/lr(1e-4):0.100 - actor/entropy_loss:{0.5 - n / 100:.3f} - "
+        f"actor/lr(1e-4):0.010 - {'val/test_score/of/sums:0.25 - ' if n % 5 == 4 else ''}critic/score/mean:0.{n + 1:02}"
+        for n in range(20)
+    ]
+    (tmp_path / "verl.log").write_text("\n".join(["{'actor_rollout_ref': {'lr': 1e-06,", *lines]))
+    log = read_log(tmp_path / "verl.log")
+    assert (log.trainer.name, log.num_updates) == ("verl", 20)
+    assert np.allclose(log.values("learning_rate"), 1e-6)
+    assert log.values("eval_reward").tolist() == [0.25] * 4
+    assert log.values("entropy")[-1] == pytest.approx(0.31)
+
+
 def test_what_verl_printed_is_read(tmp_path: Path) -> None:
     lines = [
         f"(TaskRunner pid=7) step:{n} - actor/entropy:{1 / n:.3f} - critic/score/mean:np.float64({n / 10}) - "
