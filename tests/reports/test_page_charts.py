@@ -22,7 +22,7 @@ from algorithms.reports.page.charts import (
     short,
     tick_texts,
 )
-from algorithms.reports.page.columns import spread
+from algorithms.reports.page.columns import Column, spread
 from algorithms.reports.page.diagrams import (
     MoveChance,
     PolicyPicture,
@@ -32,6 +32,7 @@ from algorithms.reports.page.diagrams import (
     position_svg,
     side_to_move,
 )
+from algorithms.reports.page.figures import CHAIN, Figure, chain_figure
 from algorithms.reports.run_files import RunRecord
 from tests.reports.run_folders import row
 
@@ -127,6 +128,30 @@ def test_a_peak_in_a_long_record_widens_the_band_instead_of_vanishing() -> None:
     assert len(found) == 100
     assert found.high.max() == 50.0
     assert found.mean.max() == pytest.approx(5.0)
+
+
+def chain(**kept: list[float | None]) -> RunRecord:
+    rows = [
+        {**row(step), **{f"signal/{stage}": values[step] for stage, values in kept.items()}}
+        for step in range(len(next(iter(kept.values()))))
+    ]
+    return RunRecord(Path("x"), "x", rows)
+
+
+def test_the_chain_shows_the_later_half_of_each_stage_and_only_what_all_seeds_have() -> None:
+    runs = (
+        chain(ratio=[1.0, 1.0, 1.0, 1.0], reward=[0.0, 0.0, 0.5, None], step=[1.0] * 4),
+        chain(ratio=[1.0, 1.0, 1.0, 1.0], reward=[0.0, 0.0, 0.0, -0.5]),
+    )
+    found = chain_figure([Column("c", 0, runs, {})])
+    assert isinstance(found, Figure)
+    tips = re.findall("<title>(.*?)</title>", str(found.svg))
+    assert len(parts(found.svg, "circle", "dot")) == 2  # ratio and reward; one seed lacks step
+    means = [(1.0 + 1.0) / 2, (0.25 - 0.25) / 2]
+    assert all(any(short(mean) in tip for tip in tips) for mean in means), tips
+    assert all(stage in str(found.svg) for stage in CHAIN)
+    lone = chain_figure([Column("c", 0, (chain(step=[1.0]), chain(ratio=[1.0])), {})])
+    assert lone == "The learning signal (signal/...): not on record in any run."
 
 
 def probe(fen: str, *moves: MoveChance) -> tuple[Probe, PolicyPicture]:

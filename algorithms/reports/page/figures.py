@@ -143,6 +143,38 @@ def phase_figure(columns: Sequence[Column]) -> Figure | str:
                   path_chart(axes, lines), legend(columns), notes)  # fmt: skip
 
 
+CHAIN = ("ratio", "reward", "credit", "objective", "step")
+"""Stages of an update in their order: `signal/STAGE` is what each keeps of the learning signal."""
+
+
+def chain_figure(columns: Sequence[Column]) -> Figure | str:
+    """What each stage keeps of the learning signal, the mean over the later half of the measured updates."""
+    lines, places = [], np.arange(len(CHAIN), dtype=float)
+    for column in columns:
+        kept = np.array(
+            [[_later(run, f"signal/{stage}") for stage in CHAIN] for run in column.runs]
+        )
+        known = np.where(np.isfinite(kept).all(0), kept, np.nan)
+        if np.isfinite(known).any():
+            low, high = known.min(0), known.max(0)
+            lines.append(Line(column.name, column.index, places, known.mean(0), low, high))
+    if not lines:
+        return "The learning signal (signal/...): not on record in any run."
+    axes = Axes("What each stage of an update keeps", "stage of the update", "share that it keeps")
+    notes = [
+        "1 is all of it, and below 0 the stage turns the signal round.",
+        "A sound run keeps 1 at ratio, reward and step; credit and objective lose some in every run.",
+    ]
+    return Figure("What each stage of an update keeps", "signal/" + ", signal/".join(CHAIN),
+                  category_chart(axes, CHAIN, lines), legend(columns), notes)  # fmt: skip
+
+
+def _later(run: RunRecord, metric: str) -> float:
+    """Mean over the later half of the metric's finite values; nan where there is none."""
+    values = run.series(metric).finite
+    return float(values[len(values) // 2 :].mean()) if len(values) else float("nan")
+
+
 def legend(columns: Sequence[Column]) -> list[tuple[str, str]]:
     """(classes of the colour, name) of each column; empty where there is one only."""
     return [(colour(c.index), c.name) for c in columns] if len(columns) > 1 else []

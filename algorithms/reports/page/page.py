@@ -327,6 +327,7 @@ def _curves(columns: Sequence[Column]) -> list[_Section]:
     return [
         _Section("Learning", (how if several else "") + "Hover over a point for its numbers.",
                  learning, lacking),
+        _section("Where the learning signal is lost", "", [figures.chain_figure(columns)]),
         _Section("How far an update moves the policy", "",
                  *figures.curve_figures(columns, figures.STEP_SIZE)),
         _Section("Coefficients", "", *figures.curve_figures(columns, figures.COEFFICIENTS)),
