@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
     Attributes:
         stage: of the signal chain that loses the signal; "" where none does.
-        settings: dotted settings that make it; `ent_coef` counts in coefficients of the run without the fault.
+        settings: dotted settings that make it; `ent_coef` and `learning_rate` count in those of the run without it.
         fault: a change of the session that no setting can make.
         cause: the doctor's name, where it is a listed cause.
     """
@@ -367,3 +367,16 @@ SEALED: dict[str, Kind] = {
     "lrx.05@5": Kind("step", {}, rate_times(0.05, 5)),
     "betas": Kind("step", {}, _adam(betas=(0.0, 0.9))),
 }
+
+SOUND_OTHERWISE: dict[str, Kind] = {
+    SOUND: Kind(""),
+    "sound_rate.5": Kind("", {"learning_rate": 0.5}),
+    "sound_rate1.4": Kind("", {"learning_rate": 1.4}),
+    "sound_bonus.5": Kind("", {"ent_coef": 0.5}),
+    "sound_groups4": Kind("", {"algorithm.group_size": 4}),
+    "sound_boards32": Kind("", {"rollout.num_envs": 32}),
+    "sound_minibatch64": Kind("", {"optimizer.minibatch_size": 64}),
+    "sound_schedule": Kind("", {"optimizer.lr_final": 1e-4}),
+    "sound_openings": Kind("", {"env.start_positions": "openings"}),
+}
+"""Runs without a fault whose settings are not the defaults."""

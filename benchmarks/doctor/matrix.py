@@ -28,10 +28,10 @@ from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
-from benchmarks.doctor.faults import OPEN, SEALED, SOUND, Kind
+from benchmarks.doctor.faults import OPEN, SEALED, SOUND, SOUND_OTHERWISE, Kind
 from benchmarks.records.report import Row, rate, save
 
-PARTS = {"open": OPEN, "sealed": SEALED}
+PARTS = {"open": OPEN, "sealed": SEALED, "sound": SOUND_OTHERWISE}
 HARMFUL = 0.05
 
 
@@ -51,7 +51,7 @@ class Start(NamedTuple):
     seeds: tuple[int, ...]
 
 
-STARTS = {
+STARTS: dict[str, tuple[Start, ...]] = {
     "open": (
         Start("warm", "move_net", "grpo", (11, 12)),
         Start("cold", "move_net", "grpo", (11, 12)),
@@ -63,6 +63,14 @@ STARTS = {
         Start("warm", "resnet", "grpo", (54,)),
     ),
 }
+STARTS["sound"] = (
+    *(
+        Start("cold", "move_net", preset, (61,))
+        for preset in ("grpo", "rloo", "delightful_pg", "dr_grpo", "cispo")
+    ),
+    Start("warm", "move_net", "grpo", (62,)),
+    Start("warm", "resnet", "grpo", (63,)),
+)
 SOUND_STARTS = (
     *(Start("cold", "move_net", preset, (21, 22)) for preset in PRESETS),
     Start("warm", "move_net", "grpo", (21, 22, 23)),
@@ -100,7 +108,7 @@ def jobs(part: str) -> Iterator[Job]:
                 for name, kind in PARTS[part].items()
                 if _fits(kind, start.preset)
             )
-    for start in SOUND_STARTS:
+    for start in () if part == "sound" else SOUND_STARTS:
         yield from (Job(part, SOUND, start, seed) for seed in start.seeds)
 
 
@@ -138,6 +146,9 @@ def config_of(job: Job, kind: Kind) -> TrainConfig:
     if "ent_coef" in settings:
         coefficient = settings.pop("ent_coef") * config.regularizer.ent_coef
         settings |= {"regularizer.ent_coef": coefficient, "regularizer.ent_coef_final": None}
+    if "learning_rate" in settings:
+        rate = config.settled().optimizer.full_learning_rate
+        settings["optimizer.learning_rate"] = rate * settings.pop("learning_rate")
     if "algorithm.group_size" in settings:
         fewer = config.algorithm.group_size // settings["algorithm.group_size"]
         settings["rollout.num_plies"] = config.rollout.num_plies * fewer
@@ -203,12 +214,17 @@ def judged(part: str, out: Path) -> list[dict[str, Any]]:
             "kind": job.kind, "weights": job.start.weights, "network": job.start.network,
             "preset": job.start.preset, "seed": job.seed, "start_cp": round(start, 1),
             "end_cp": round(end, 1), "harm_cp": round(harm, 1),
-            "harmful": job.kind != SOUND and harm > HARMFUL * regrets(twin)[0],
+            "harmful": not is_sound(job.kind) and harm > HARMFUL * regrets(twin)[0],
             "stage": kind.stage, "cause": kind.cause, "verdict": found.verdict, "lost": lost,
             "named": [cause.name for cause in found.causes if cause.is_harmful],
             "links": links(record),
         })  # fmt: skip
     return rows
+
+
+def is_sound(kind: str) -> bool:
+    """Whether the kind has no fault."""
+    return kind in SOUND_OTHERWISE
 
 
 def links(record: Sequence[dict[str, Any]]) -> dict[str, float | None]:
@@ -237,8 +253,8 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """How often the doctor is right, with 95 % intervals."""
     harmful = [row for row in rows if row["harmful"]]
     listed = [row for row in harmful if row["cause"]]
-    sound = [row for row in rows if row["kind"] == SOUND]
-    harmless = [row for row in rows if row["kind"] != SOUND and not row["harmful"]]
+    sound = [row for row in rows if is_sound(row["kind"])]
+    harmless = [row for row in rows if not is_sound(row["kind"]) and not row["harmful"]]
     figures: list[tuple[str, Sequence[Row], Callable[[Row], bool]]] = [
         ("harmful, called learning", harmful, _learns),
         ("harmful with a stage: stage right", [row for row in harmful if row["stage"]], _stage_right),

@@ -229,3 +229,39 @@ def links(name: str, runs: Mapping[str, Mapping[str, float]], lost: Mapping[str,
             axes.set_ylim(-1.05, 1.2)
         figure.axes[0].set_ylabel("share of the signal kept")
         return svg_text(figure)
+
+
+def flagged(
+    name: str, panels: Mapping[str, Sequence[tuple[str, str, Mapping[str, tuple[int, int]]]]]
+) -> str:
+    """Share of harmful runs that doctors flag against the share of sound ones; a panel for each part of the corpus.
+
+    Args:
+        name: of the figure.
+        panels: part -> (doctor, what it flags by, group -> (flagged, of)) for each, the project's own first.
+    """
+    rows = -(-len(panels) // 2)
+    with drawing(name, (7.6, 0.5 + 2.6 * rows), STYLE) as figure:
+        axes = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+        shown: dict[str, Any] = {}
+        for place in axes.flat[len(panels) :]:
+            place.set_axis_off()
+        for place, (part, doctors) in zip(axes.flat, panels.items(), strict=False):
+            tools = list(dict.fromkeys(doctor.split()[0] for doctor, _, _ in doctors))
+            for doctor, by, groups in doctors:
+                if "as logged" in by:
+                    continue
+                x, y = (100 * groups[group][0] / groups[group][1] for group in ("sound", "harmful"))
+                tool, colours = doctor.split()[0], (*COLOURS, GREY)
+                mark = "*" if tool == tools[0] else "^" if by == "critical" else "o"
+                shown[f"{tool}, {by}"] = place.plot(
+                    x, y, mark, ms=13 if mark == "*" else 6, color=colours[tools.index(tool)], clip_on=False
+                )[0]  # fmt: skip
+            place.set(title=part.replace("_", ", "), xlim=(-2, 102), ylim=(-2, 102))
+            place.grid(color=GREY, alpha=0.2)
+        for place in axes[-1]:
+            place.set_xlabel("sound runs flagged, %")
+        for place in axes[:, 0]:
+            place.set_ylabel("harmful runs flagged, %")
+        figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, frameon=False)
+        return svg_text(figure)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PACKED = Path(__file__).parents[2] / "benchmarks" / "data" / "foreign"
+PACKED = Path(__file__).parents[2] / "benchmarks" / "data" / "corpus"
 
 Rows = list[dict[str, Any]]
 

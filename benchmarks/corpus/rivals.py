@@ -2,10 +2,11 @@
 
     python -m venv other-doctors
     other-doctors/bin/pip install rldoctor==0.2.0 rlprobe==0.1.0 rlwatch==0.5.1 zen-rl==0.1.0 tensorboard
-    python benchmarks/foreign/rivals.py FOLDER_OF_RUNS --venv other-doctors --json OUT
+    python -m benchmarks.corpus.rivals PART_OR_FOLDER --venv other-doctors --json OUT
 
-FOLDER_OF_RUNS holds one folder a run, KIND__SEED: `label.json` and either TRL's
-`trainer_state.json` or Stable-Baselines3's `progress.csv`. Each tool reads what it documents as its input:
+A folder of runs holds one folder a run, KIND__SEED: `label.json` and TRL's `trainer_state.json`, Stable-Baselines3's
+`progress.csv`, or a record of this project, which is rewritten as TRL would have logged it: its algorithms are those
+for which the tools read TRL's columns. Each tool reads what it documents as its input:
 
 - rldoctor opens a `trainer_state.json` itself. It knows few of SB3's column names, so an SB3 log
   is rewritten as JSONL under its own names.
@@ -81,6 +82,20 @@ SB3_NAMES = {
     },
 }
 
+OURS = "metrics.jsonl"
+TRL_NAMES = {
+    "rollout/reward_mean": "reward",
+    "rollout/reward_std": "reward_std",
+    "rollout/reward_zero_std_fraction": "frac_reward_zero_std",
+    "policy/entropy": "entropy",
+    "policy/approx_kl": "kl",
+    "policy/clip_fraction_low": "clip_ratio/low_mean",
+    "policy/clip_fraction_high": "clip_ratio/high_mean",
+    "train/grad_norm": "grad_norm",
+    "train/learning_rate": "learning_rate",
+    "train/loss": "loss",
+}
+
 
 # --- reading the logs -----------------------------------------------------------------------
 
@@ -88,6 +103,21 @@ SB3_NAMES = {
 def is_trl(log: Path) -> bool:
     """Whether the log is TRL's; otherwise it is SB3's."""
     return log.name == "trainer_state.json"
+
+
+def as_trl(record: Path) -> Path:
+    """A record of this project as TRL's log, beside it; minus the held-out regret is the evaluation's reward."""
+    history: list[Row] = []
+    for line in record.read_text().splitlines():
+        row = json.loads(line)
+        known = {new: row[old] for old, new in TRL_NAMES.items() if row.get(old) is not None}
+        if "loss" in known:
+            history.append({"step": row["step"], **known})
+        if row.get("eval/regret_cp") is not None:
+            history.append({"step": row["step"], "eval_reward": -row["eval/regret_cp"]})
+    log = record.with_name("trainer_state.json")
+    log.write_text(json.dumps({"global_step": history[-1]["step"], "log_history": history}))
+    return log
 
 
 def trl_rows(log: Path) -> list[dict[str, Any]]:
@@ -385,15 +415,18 @@ def read_runs(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
     for path in sorted(folder.glob("*__*/label.json")):
         if path.parent.name.startswith("start_"):
             continue
-        logs = [path.with_name(name) for name in ("trainer_state.json", "progress.csv")]
+        logs = [path.with_name(name) for name in (OURS, "trainer_state.json", "progress.csv")]
         label = json.loads(path.read_text())
-        label["log"] = next(log for log in logs if log.exists()).resolve()
+        log = next(log for log in logs if log.exists()).resolve()
+        label["log"] = as_trl(log) if log.name == OURS else log
         runs[label["kind"], label["seed"]] = label
     return runs
 
 
 def harm(label: dict[str, Any], runs: dict[tuple[str, int], dict[str, Any]]) -> float:
     """The share of its sound twin's gain that a faulty run lost; NaN without a twin."""
+    if label.get("harm") is not None:
+        return float(label["harm"])
     twin = runs.get((label["twin"], label["seed"]))
     if twin is None:
         return math.nan
@@ -404,9 +437,9 @@ def harm(label: dict[str, Any], runs: dict[tuple[str, int], dict[str, Any]]) -> 
 def counts(rows: list[dict[str, Any]], tool: str, reading: str) -> dict[str, int]:
     """How many sound, faulty and harmful runs there are, and how many are flagged."""
     asked = [row for row in rows if row["tool"] == tool and row["reading"] == reading]
-    faulty = [row for row in asked if row["cause"]]
+    faulty = [row for row in asked if row["fault"]]
     groups = {
-        "sound": [row for row in asked if not row["cause"]],
+        "sound": [row for row in asked if not row["fault"]],
         "faulty": faulty,
         "harmful": [row for row in faulty if row["harm"] > HARM],
     }
@@ -418,20 +451,9 @@ def counts(rows: list[dict[str, Any]], tool: str, reading: str) -> dict[str, int
     return result
 
 
-def main() -> None:
-    """Asks every tool about every run; prints the counts and saves the rows."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="the folder of runs")
-    parser.add_argument("--venv", type=Path, required=True, help="where the tools are installed")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        required=True,
-        help="where to save the rows; runs in it are not asked about again",
-    )
-    options = parser.parse_args()
-    venv, out = options.venv.resolve(), options.json
-    runs = read_runs(options.folder)
+def answers(folder: Path, venv: Path, out: Path) -> list[dict[str, Any]]:
+    """What every tool says of every run, saved after each run."""
+    runs = read_runs(folder)
     rows: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     known = {(row["kind"], row["seed"]) for row in rows}
     for run, label in runs.items():
@@ -444,9 +466,30 @@ def main() -> None:
             flagged, named = ask(log, venv, **how)
             row = {"tool": tool, "reading": reading, "flagged": flagged, "named": named}
             about = {name: label[name] for name in ("kind", "seed", "cause")}
+            about["fault"] = label.get("fault", bool(label["cause"]))
             rows.append(about | {"harm": harm(label, runs)} | row)
         out.write_text(json.dumps(rows, indent=1))
         print(f"\r{len(rows)} answers", end="", file=sys.stderr, flush=True)
+    return rows
+
+
+def main() -> None:
+    """Asks every tool about every run; prints the counts and saves the rows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("runs", help="a part of the corpus, or a folder of runs")
+    parser.add_argument("--venv", type=Path, required=True, help="where the tools are installed")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        required=True,
+        help="where to save the rows; runs in it are not asked about again",
+    )
+    options = parser.parse_args()
+    from benchmarks.corpus.score import DATA, opened  # not there where this file feeds a tool
+
+    part = DATA / f"{options.runs}.tar.xz"
+    with opened(part if part.is_file() else Path(options.runs)) as folder:
+        rows = answers(folder, options.venv.resolve(), options.json)
     print(file=sys.stderr)
     for tool, reading in dict.fromkeys((row["tool"], row["reading"]) for row in rows):
         count = counts(rows, tool, reading)
