@@ -33,13 +33,14 @@ commands:
 DISTRIBUTION = "chess-selfplay-lab"
 
 EXTRAS = dict.fromkeys(("docstring_parser", "jinja2", "rich", "safetensors", "shtab", "torch"), "train") | {
-    "ray": "ray", "sb3_contrib": "sb3",
+    "huggingface_hub": "hub", "ray": "ray", "sb3_contrib": "sb3",
 }  # fmt: skip
 """Module -> the extra that brings it: `pip install .` alone is the environment and the doctor."""
 
 MEANT = {
-    "engine": "uci", "evaluate": "eval", "finetune": "train", "gui": "board", "learn": "train", "play": "board",
-    "plot": "report", "run": "train", "serve": "board", "sweep": "compare", "web": "board",
+    "download": "pull", "engine": "uci", "evaluate": "eval", "finetune": "train", "gui": "board", "learn": "train",
+    "play": "board", "plot": "report", "run": "train", "serve": "board", "sweep": "compare", "upload": "push",
+    "web": "board",
 }  # fmt: skip
 """What a command is called elsewhere -> ours, which is suggested."""
 

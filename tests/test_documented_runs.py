@@ -42,11 +42,12 @@ PLACES = {
 """Words in capitals, and what a reader might put there."""
 
 RUNS = ("runs/first", "runs/mine", "runs/my-run", "runs/strong", "runs/start", "runs/collapse", "runs/pair/collapse",
-        "comparison")  # fmt: skip
+        "comparison", "policies/grpo")  # fmt: skip
 """Folders of runs that the pages name."""
 
 IN_A_SENTENCE = re.compile(
-    r"chess-lab (causes|compare|diagnose|eval|report|uci|train( --resume)?|completion)|.*(\.\.\.|module:Name).*"
+    r"chess-lab (causes|compare|completion|diagnose|eval|pull|push|report|uci|train( --resume)?)"
+    r"|.*(\.\.\.|module:Name).*"
 )
 """A command that a sentence names, without the arguments that it needs."""
 
@@ -171,7 +172,7 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
     if runs and "--help" not in words:
         with pytest.raises(NothingRunsError):
             print(chess_lab(*words))
-    elif words[0] in ("board", "check", "diagnose", "eval", "report", "uci"):
+    elif words[0] in ("board", "check", "diagnose", "eval", "pull", "push", "report", "uci"):
         module = importlib.import_module(f"algorithms.commands.{words[0]}")
         assert vars(module.make_parser().parse_args(list(words[1:])))
     else:

@@ -64,6 +64,7 @@ def least_cpu_seconds(code: str, runs: int = 5) -> float:
 def test_a_light_entrance_loads_no_torch_and_takes_under_one_second(code: str) -> None:
     heavy = {
         "torch",
+        "huggingface_hub",
         "stable_baselines3",
         "wandb",
         "tensorboard",
@@ -303,6 +304,7 @@ def test_without_an_extra_there_is_no_torch_and_the_doctor_reads_a_log(
     [
         ("train", "algorithms.training.trainer algorithms.commands.run_options"),
         ("board", "algorithms.board.app"),
+        ("hub", "huggingface_hub algorithms.commands.hub"),
         ("sb3", "algorithms.integrations.sb3"),
     ],
 )

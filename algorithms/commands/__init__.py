@@ -12,6 +12,8 @@ COMMANDS = {
     "board": "play in the browser, and see what a policy makes of a position",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",
     "eval": "measure a policy's strength in games against a ladder of opponents",
+    "push": "put a run's policy on the Hugging Face Hub, or into a folder, with a model card",
+    "pull": "fetch a policy that was pushed, and verify every file",
     "check": "say what is installed, or how an evaluator pays obvious moves",
     "completion": "print a script that completes commands, names and flags in a shell",
 }

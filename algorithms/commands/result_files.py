@@ -12,6 +12,9 @@ TRUST_HELP = (
 )
 """Help of --trust in commands that play a policy."""
 
+PLACE_HELP = "user/name on the Hugging Face Hub, or a folder, which begins with ./, ../, / or ~"
+"""Help of what `chess-lab push` writes to and `chess-lab pull` reads from."""
+
 
 class JsonPathError(Exception):
     """The file named by --json cannot be written."""

@@ -74,8 +74,11 @@ def run_temperature(source: str) -> float | None:
 
 
 def config_of_run(path: Path) -> Path | None:
-    """The config.json of the run that `path` is or belongs to; None without one."""
-    if (path / "manifest.json").exists():
+    """The config.json of the run that `path` is or belongs to; None without one.
+
+    A checkpoint's is that of its run. A policy of `chess-lab pull` has its own beside its manifest.
+    """
+    if (path / "manifest.json").exists() and not (path / "config.json").exists():
         path = path.resolve().parent.parent
     file = path / "config.json"
     return file if file.exists() else None

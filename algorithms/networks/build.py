@@ -396,15 +396,20 @@ def _what_differs(weights: dict[str, Tensor], source: str, own: NetworkConfig) -
         return ""
     if (theirs.network, theirs.dimensions) == (own.network, own.dimensions):
         return ""
-    return f"({_described(theirs)}, not {_described(own)}): give {_options(theirs, own)}"
+    return f"({_described(theirs)}, not {_described(own)}): give {options_of(theirs, own)}"
 
 
 def _described(config: NetworkConfig) -> str:
     return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}"
 
 
-def _options(config: NetworkConfig, instead_of: NetworkConfig) -> str:
-    """Options of `chess-lab train` that make the second network the first."""
+def options_of(config: NetworkConfig, instead_of: NetworkConfig) -> str:
+    """Options of `chess-lab train` that make the second network the first.
+
+    Args:
+        config: the network that is wanted, one of this project's.
+        instead_of: the one that a run without these options has.
+    """
     wanted = config.dimensions
     own_numbers = (instead_of.channels, instead_of.blocks, instead_of.head_dim) != (None,) * 3
     sizes = [name for name, numbers in SIZES[config.network].items() if numbers == wanted]
