@@ -146,7 +146,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ("harmful: the true cause ruled out", [row for row in faults if row["harmful"]],
          lambda row: row["true_ruled_out"]),
     ]  # fmt: skip
-    return [rate(*figure) for figure in figures]
+    return [rate(*figure) for figure in figures if figure[1]]
 
 
 def main() -> None:

@@ -263,7 +263,7 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ("sound, accused", sound, lambda row: not _learns(row)),
         ("fault without harm, accused", harmless, lambda row: not _learns(row)),
     ]  # fmt: skip
-    return [rate(*figure) for figure in figures]
+    return [rate(*figure) for figure in figures if figure[1]]
 
 
 def _learns(row: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from docs.pages.markdown import table
 PARTS = {
     "chess_open": "this project's, with the signal chain",
     "chess_sealed": "the same, other faults, sizes and seeds",
+    "chess_sound": "the same without a fault: other algorithms, step sizes, bonuses, groups, starts",
     "chess_early_open": "this project's, from before the signal chain",
     "chess_early_sealed": "the same, other seeds",
     "trl_open": "TRL 1.16.0",
@@ -39,7 +40,7 @@ def parts() -> str:
     lines = []
     for name, what in PARTS.items():
         found = _rates(name)
-        sound, faulty, harmful = (found[figure]["of"] for figure in GROUPS)
+        sound, faulty, harmful = (found.get(figure, {"of": 0})["of"] for figure in GROUPS)
         lines.append((f"`{name}`", what, sound + faulty, sound, faulty, harmful))
     return table(["part", "runs of", "runs", "sound", "faulty", "harmful"], lines)
 
@@ -76,14 +77,15 @@ def rates(*parts: str) -> str:
     """A line for each figure, a column for each part."""
 
     def share(row: Mapping[str, Any]) -> str:
-        if not row["of"]:
-            return "none"
         return f"{row['count']} of {row['of']} ({row['low']:.0%} to {row['high']:.0%})"
 
     columns = [_rates(part) for part in parts]
     return table(
         ["figure", *(part.replace("_", ", ") for part in parts)],
-        [(figure, *(share(column[figure]) for column in columns)) for figure in columns[0]],
+        [
+            (figure, *(share(column[figure]) if figure in column else "none" for column in columns))
+            for figure in columns[0]
+        ],
     )
 
 

@@ -30,7 +30,7 @@ def test_every_run_has_a_log_a_twin_of_its_seed_and_a_cause_only_with_a_fault(pa
     for row in rows:
         assert row["fault"] or not row["cause"]
     sound = [row for row in rows if not row["fault"]]
-    assert sound and sum(row["harmful"] for row in rows) > 20
+    assert sound and (part == "chess_sound" or sum(row["harmful"] for row in rows) > 20)
     assert not any(row["harmful"] for row in sound)
 
 
