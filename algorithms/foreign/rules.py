@@ -146,7 +146,7 @@ def _without_groups(log: Log) -> Verdict:
             said = f"{name.replace('_', ' ')} is the same at every update ({values[0]:.3g})"
             look = "look at the reward: it does not depend on what the policy does"
             return _named(log, 3.0, 1, said, "rewards that differ", look)
-    if log.trainer.unit == "action" and log.has("reward"):
+    if _acts(log) and log.has("reward"):
         return RuledOut("returns differ")
     # A spread over the whole batch says nothing of the groups.
     return Untold(("dead",))
@@ -281,6 +281,7 @@ def tight_clip(log: Log, outcome: ForeignOutcome) -> Verdict:
 
 def forward_mismatch(log: Log, outcome: ForeignOutcome) -> Verdict:
     """Sampler and learner compute different policies."""
+    dropout, off = log.end("dropout"), _surprise(log)
     for name, bound in (
         ("mismatch", MISMATCH),
         ("mismatch_kl", MISMATCH_KL),
@@ -289,11 +290,21 @@ def forward_mismatch(log: Log, outcome: ForeignOutcome) -> Verdict:
         if log.has(name):
             value = max(log.end(name), log.begin(name))
             said = f"{name.replace('_', ' ')}: {log.begin(name):.2g} at the beginning, {log.end(name):.2g} at the end"
+            if _acts(
+                log
+            ):  # agents' policies are even at first and settled at last: little shows there
+                value, said = (
+                    max(value, mean := float(np.mean(log.values(name)))),
+                    f"{said}, {mean:.2g} on average",
+                )
+            if value > bound and name == "first_ratio_std" and dropout == 0 and off is not None:
+                return Untold(
+                    (), f"{said}, as where old log-probabilities are of another temperature"
+                )
             if value > bound:
                 return _mismatch(log, value / bound, said, "below a hundredth")
-            if name != "first_ratio_std" or not log.has("surprise_gap"):
+            if name != "first_ratio_std" or not log.has("surprise_gap") or _acts(log):
                 return RuledOut(said)
-    dropout, off = log.end("dropout"), _surprise(log)
     if dropout > 0 and off is not None:
         return _mismatch(
             log,
@@ -317,7 +328,16 @@ def forward_mismatch(log: Log, outcome: ForeignOutcome) -> Verdict:
     return Untold(("surprise_gap",), "with one step a batch the ratio is 1 by construction")
 
 
+def _acts(log: Log) -> bool:
+    """Whether a sample is an action of an agent, not a token."""
+    return log.trainer.unit == "action"
+
+
 def _mismatch(log: Log, size: float, said: str, without: str) -> Named:
+    if _acts(log):
+        return _named(log, size, 1, said, without,
+                      "no dropout, no batch norm and no other layer that computes otherwise in training mode than in "
+                      "evaluation mode; the buffer's log-probabilities from the policy that learns")  # fmt: skip
     dropout = log.trainer.options.get("dropout")
     off = f"dropout off ({dropout}=True), " if dropout else "dropout off, "
     return _named(log, size, 1, said, without,
@@ -337,6 +357,10 @@ def temperature_mismatch(log: Log, outcome: ForeignOutcome) -> Verdict:
         return RuledOut(
             f"fresh samples are {np.mean(log.values('surprise_gap')):+.3f} nats more surprising than the policy's own"
         )
+    if _acts(log):
+        return _named(log, off[0], 1, off[1], "0",
+                      "draw the actions from the policy's own distribution: no temperature, no likeliest action, no "
+                      "action that something else chose")  # fmt: skip
     return _named(log, off[0], 1, off[1], "0",
                   f"sample at the learner's {log.trainer.option('temperature')}, without top-k and top-p")  # fmt: skip
 
@@ -411,7 +435,7 @@ def loss_budget(log: Log, outcome: ForeignOutcome) -> Verdict:
             )
         return RuledOut(said)
     if outcome.learning == LEARNING:
-        if log.trainer.unit == "action" and held > HELD_ENTROPY and math.isnan(bonus):
+        if _acts(log) and held > HELD_ENTROPY and math.isnan(bonus):
             return Suspected(
                 ("ent_coef",),
                 f"rewards rise, and entropy stays at {held:.0%} of its start, as with a large bonus",

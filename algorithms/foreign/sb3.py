@@ -5,7 +5,7 @@ from algorithms.foreign.trainer import Column, Trainer
 SB3 = Trainer(
     name="sb3",
     title="Stable-Baselines3",
-    checked="2.9.0 (sb3-contrib 2.9.0)",
+    checked="2.9.2 (sb3-contrib 2.9.2)",
     unit="action",
     steps=("time/total_timesteps", "global_step", "step", "_step"),
     columns={
@@ -19,6 +19,10 @@ SB3 = Trainer(
         "train/loss": Column("loss", means="of the last minibatch"),
         "train/n_updates": Column("passes_done"),
         "time/iterations": Column("batches_done"),
+        "doctor/surprise_gap": Column("surprise_gap", means="the callback's; of the rollout that ends at the row"),
+        "doctor/inverse_temperature": Column("inverse_temperature", means="the callback's; of the same rollout"),
+        "doctor/first_ratio_std": Column("first_ratio_std", means="the callback's; of the update before, as `train/`"),
+        "doctor/dropout": Column("dropout", means="the callback's; of the update before"),
     },
     options={
         "learning_rate": "learning_rate",
@@ -31,11 +35,10 @@ SB3 = Trainer(
     },
     logged_by={
         "eval_reward": "EvalCallback",
+        "surprise_gap": "the callback of docs/other_trainers.md",
         "reward": "a Monitor around the environment",
         "ent_coef": "nothing in Stable-Baselines3: give its options by --config",
     },
-    without=frozenset({
-        "temperature_mismatch", "forward_mismatch", "fixed_prompts", "saturated_controller", "clip_asymmetry",
-    }),
+    without=frozenset({"fixed_prompts", "saturated_controller", "clip_asymmetry"}),
     exact_bonus=True,
 )  # fmt: skip

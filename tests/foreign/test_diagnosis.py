@@ -13,7 +13,7 @@ from algorithms.doctor.findings import Named
 from algorithms.foreign import ForeignDiagnosis, diagnose_log, read_log
 from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL, IMPAIRED
 from algorithms.foreign.trainers import TRAINERS
-from tests.foreign.logs import Rows, json_lines, trl_rows, trl_state
+from tests.foreign.logs import Rows, json_lines, sb3_csv, trl_rows, trl_state
 
 NAMED = {
     "lr3e-2__1": "high_learning_rate",
@@ -242,3 +242,13 @@ def test_a_language_model_that_collapses_is_never_called_good(trainer: str, tmp_
     rows: Rows = [{"step": n, **collapsed(n)} for n in range(1, 121)]
     found = diagnose_log(read_log(json_lines(tmp_path / "log.jsonl", rows)))
     assert found.verdict in ("collapse", "unexplained collapse") and found.exit_code == 1
+
+
+def test_a_stock_log_of_stable_baselines3_says_what_would_tell_of_its_sampler(
+    tmp_path: Path,
+) -> None:
+    found = diagnose_log(read_log(sb3_csv(tmp_path, "mask_sound__1")))
+    assert found.verdict == AS_EXPECTED
+    untold = {each.name: each.logged_by for each in found.untold}
+    for name in ("temperature_mismatch", "forward_mismatch"):
+        assert untold[name] == "the callback of docs/other_trainers.md"
