@@ -10,7 +10,8 @@ The model's logger, and so progress.csv or TensorBoard, gets means since its las
 - `doctor/surprise_gap`: mean of -log p of the rollout's actions less the exact entropy, both of the policy before the
   first step on them, nats an action: 0 where the actions come from the policy that learns, above where they are drawn
   hotter or replaced by others, below where they are drawn colder;
-- `doctor/inverse_temperature`: b where softmax(b * logits) explains the actions best, .05 to 20, of discrete actions;
+- `doctor/inverse_temperature`: b where softmax(b * logits) explains discrete actions best, .05 to 20; left out
+  where the policy is so even that any b does (a standard error above 1);
 - `doctor/first_ratio_std`: standard deviation of the log-ratio to the buffer's log-probabilities in the learner's own
   first pass on a rollout, nats: 0 where sampler and learner compute the same policy. Layers are in evaluation mode in
   sampling and in training mode in learning: with dropout or batch norm they are two policies;
@@ -146,7 +147,7 @@ class DoctorCallback(BaseCallback):
                       "the actions come from the policy that learns is not measured")  # fmt: skip
             return
         self.logger.record_mean("doctor/surprise_gap", float(found[0].mean()))
-        if sample.factors:
+        if sample.factors and float(found[1].sum()) > 1:
             factor = _inverse_temperature(sample.factors, sample.actions)
             self.logger.record_mean("doctor/inverse_temperature", factor)
         self._pool = torch.cat([self._pool, found], 1)[:, -POOL:]

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
@@ -130,13 +131,13 @@ def main() -> None:
                 off, weights, _ = run(algorithm, FAULTS[kind], seed, None)
                 on, same, found = run(algorithm, FAULTS[kind], seed, DoctorCallback())
                 named = [each.name for each in found.causes if each.is_harmful]
-                means = {
-                    name: round(float(found.log.values(name).mean()), 4)
+                medians = {
+                    name: round(float(np.median(found.log.values(name))), 4)
                     for name in ("surprise_gap", "inverse_temperature", "first_ratio_std")
                 }
                 rows.append({
                     "algorithm": algorithm, "kind": kind, "seed": seed, "cause": FAULTS[kind].cause,
-                    "named": ", ".join(named), **means, "time": round(on / off, 3), "seconds": round(off, 2),
+                    "named": ", ".join(named), **medians, "time": round(on / off, 3), "seconds": round(off, 2),
                     "same_weights": all(torch.equal(weights[name], same[name]) for name in weights),
                 })  # fmt: skip
     same = sum(row["same_weights"] for row in rows)
