@@ -34,7 +34,7 @@ OPENRLHF = Trainer(
         "group_size": "--rollout.n_samples_per_prompt",
         "temperature": "--rollout.temperature",
     },
-    without=frozenset({"tight_clip"}),
+    without=frozenset({"short_horizon", "tight_clip"}),
     logged_by={
         "entropy": "--actor.entropy_coef 0 (0 only logs it)",
         "dead": "nothing in OpenRLHF: group_reward_std is near 0 where most groups are equal",

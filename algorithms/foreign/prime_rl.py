@@ -30,7 +30,7 @@ PRIME_RL = Trainer(
         "temperature": "orchestrator.train.sampling.temperature",
         "batches": "orchestrator.max_off_policy_steps",
     },
-    without=frozenset({"tight_clip"}),
+    without=frozenset({"short_horizon", "tight_clip"}),
     logged_by={
         "dead": "solved_none and solved_all, for rewards of 0 and 1 alone",
         "eval_reward": "orchestrator.eval.interval",

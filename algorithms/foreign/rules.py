@@ -74,6 +74,9 @@ MANY_PASSES = 15
 STILL = 0.003
 """Share by which entropy moves at least where there are steps."""
 
+HORIZON, EPISODE = 5.0, 10.0
+"""Steps that rewards count for at least, where episodes last more than so many times as long as they count."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Suspected(Untold):
@@ -520,6 +523,21 @@ def sampled_entropy_bonus(log: Log, outcome: ForeignOutcome) -> Verdict:
     return Untold((), "which estimate the bonus rewards is not in the log")
 
 
+def short_horizon(log: Log, outcome: ForeignOutcome) -> Verdict:
+    """The discount leaves out what pays later in an episode."""
+    gamma = _coefficient(log, "gamma")
+    if math.isnan(gamma):
+        return Untold(("gamma",))
+    steps, length = 1 / (1 - gamma) if gamma < 1 else math.inf, log.end("episode_length")
+    said = f"with {log.trainer.option('gamma')} {gamma:g} rewards count for about {steps:.3g} steps"
+    if steps < HORIZON and not length <= EPISODE * steps:
+        # Right where every action is paid at once: the log does not say.
+        return Suspected(
+            (), f"{said}, and an episode lasts {length:.3g}: what pays later is not learned"
+        )
+    return RuledOut(said)
+
+
 RULES: tuple[LogRule, ...] = (
     LogRule(
         "temperature_mismatch",
@@ -571,5 +589,6 @@ RULES: tuple[LogRule, ...] = (
         hidden_by=("loss_budget", "tight_clip"),
     ),
     LogRule("sampled_entropy_bonus", (("entropy",),), sampled_entropy_bonus),
+    LogRule("short_horizon", (("gamma",), ("episode_length",)), short_horizon),
 )
 """In the order of their rank: what corrupts the samples comes first."""

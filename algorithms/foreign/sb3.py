@@ -11,6 +11,7 @@ SB3 = Trainer(
     columns={
         "rollout/ep_rew_mean": Column("reward", means="mean return of the last 100 episodes"),
         "eval/mean_reward": Column("eval_reward", means="mean return"),
+        "rollout/ep_len_mean": Column("episode_length", means="of the last 100 episodes"),
         "train/entropy_loss": Column("entropy", -1.0, "mean over all steps on the batch; log-probability where "
                                      "the distribution has no closed form"),
         "train/clip_fraction": Column("clip", means="both sides, whatever the advantage's sign"),
@@ -22,6 +23,8 @@ SB3 = Trainer(
         "doctor/surprise_gap": Column("surprise_gap", means="the callback's; of the rollout that ends at the row"),
         "doctor/inverse_temperature": Column("inverse_temperature", means="the callback's; of the same rollout"),
         "doctor/first_ratio_std": Column("first_ratio_std", means="the callback's; of the update before, as `train/`"),
+        "doctor/ent_coef": Column("ent_coef", means="the callback's"),
+        "doctor/gamma": Column("gamma", means="the callback's"),
         "doctor/dropout": Column("dropout", means="the callback's; of the update before"),
     },
     options={
@@ -30,6 +33,7 @@ SB3 = Trainer(
         "batches": "n_steps / batch_size",
         "clip_high": "clip_range",
         "ent_coef": "ent_coef",
+        "gamma": "gamma",
         "temperature": "exploration",
         "group_size": "n_steps",
     },
@@ -37,7 +41,8 @@ SB3 = Trainer(
         "eval_reward": "EvalCallback",
         "surprise_gap": "the callback of docs/other_trainers.md",
         "reward": "a Monitor around the environment",
-        "ent_coef": "nothing in Stable-Baselines3: give its options by --config",
+        "ent_coef": "the callback; or give the options by --config",
+        "gamma": "the callback; or give the options by --config",
     },
     without=frozenset({"fixed_prompts", "saturated_controller", "clip_asymmetry"}),
     exact_bonus=True,

@@ -33,6 +33,8 @@ QUANTITIES = {
     "passes_done": "passes over batches so far",
     "batches_done": "batches sampled so far",
     "dropout": "largest dropout that is on while the learner computes",
+    "gamma": "discount a step",
+    "episode_length": "mean length of the episodes, steps",
 }
 """What a log can hold, by the names that `--map theirs=ours` takes."""
 

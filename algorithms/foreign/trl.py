@@ -74,7 +74,7 @@ TRL = Trainer(
         "kl_ref": "beta above 0",
     },
     row_is_batch=False,
-    without=frozenset({"tight_clip"}),
+    without=frozenset({"short_horizon", "tight_clip"}),
     uses=_uses,
     exact_bonus=True,
     logs_used_coefs=True,

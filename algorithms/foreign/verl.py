@@ -46,7 +46,7 @@ VERL = Trainer(
         "group_size": "actor_rollout_ref.rollout.n",
         "temperature": "actor_rollout_ref.rollout.temperature",
     },
-    without=frozenset({"tight_clip"}),
+    without=frozenset({"short_horizon", "tight_clip"}),
     logged_by={
         "dead": "nothing in verl: a reward function that counts it; algorithm.filter_groups.enable drops such groups",
         "mismatch_kl": "actor_rollout_ref.rollout.calculate_log_probs=True (the default since v0.9)",

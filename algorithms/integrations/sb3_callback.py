@@ -16,13 +16,15 @@ The model's logger, and so progress.csv or TensorBoard, gets means since its las
   first pass on a rollout, nats: 0 where sampler and learner compute the same policy. Layers are in evaluation mode in
   sampling and in training mode in learning: with dropout or batch norm they are two policies;
 - `doctor/dropout`: the largest probability of a dropout layer that is on in that pass;
+- `doctor/ent_coef` and `doctor/gamma`: the coefficient of the entropy bonus and the discount, which the stock log does
+  not have;
 - `doctor/end_kl`: KL(before || after) of all steps on a rollout, on its states, nats: exact for discrete actions,
   otherwise k3 at the rollout's actions.
 
-The first two are of the rollout that ends at the row's `time/total_timesteps`. The others are of the update before, as
-all of `train/...`: Stable-Baselines3 writes a row between a rollout and the steps on it. Those of the last update are
-recorded and never written. A distribution without an exact entropy of independent actions (squashed, gSDE) has no gap.
-Of rollouts with fewer than 1,024 actions some are left out, to save time.
+The first two and these two are of the rollout that ends at the row's `time/total_timesteps`. The others are of
+the update before, as all of `train/...`: Stable-Baselines3 writes a row between a rollout and the steps on it. Those of
+the last update are recorded and never written. A distribution without an exact entropy of independent actions
+(squashed, gSDE) has no gap. Of rollouts with fewer than 1,024 actions some are left out, to save time.
 """
 
 from __future__ import annotations
@@ -110,6 +112,8 @@ class DoctorCallback(BaseCallback):
         buffer: Any = self.model.rollout_buffer  # type: ignore[attr-defined,unused-ignore]
         size = buffer.buffer_size * buffer.n_envs
         self._rollouts += 1
+        for name in ("ent_coef", "gamma"):
+            self.logger.record(f"doctor/{name}", float(getattr(self.model, name)))
         if (self._rollouts - 1) % math.ceil(APART / size):
             return
         count = min(size, MOST, max(FEWEST, size // PART))

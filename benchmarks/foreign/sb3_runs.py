@@ -277,12 +277,14 @@ def held_out(model: Any, kind: Kind, seed: int) -> float:
     return round(float(mean), 2)
 
 
-def run(kind: Kind, name: str, seed: int, out: Path) -> None:
-    """Leaves the log of a run in OUT/NAME__SEED."""
+def run(kind: Kind, name: str, seed: int, out: Path, with_doctor: bool) -> None:
+    """Leaves the log of a run in OUT/NAME__SEED, with the doctor's callback or without."""
     from sb3_contrib import MaskablePPO
     from stable_baselines3 import PPO
     from stable_baselines3.common.logger import configure
     from stable_baselines3.common.utils import set_random_seed
+
+    from algorithms.integrations.sb3_callback import DoctorCallback
 
     folder, scratch = out / f"{name}__{seed}", Path(tempfile.mkdtemp())
     first = 100 * seed  # environment I of a run has the seed of the run plus I
@@ -293,8 +295,8 @@ def run(kind: Kind, name: str, seed: int, out: Path) -> None:
     envs = make_envs(kind.task, kind.change, first + LEARNER)
     model = algorithm("MlpPolicy", envs, seed=first, device="cpu", **options)
     model.set_logger(configure(str(scratch), ["csv"]))
-    callback = evaluation(kind, options["n_steps"], first) if kind.evaluate else None
-    model.learn(steps, callback)
+    callbacks = [evaluation(kind, options["n_steps"], first)] if kind.evaluate else []
+    model.learn(steps, [*callbacks, *([DoctorCallback()] if with_doctor else [])])
     model.logger.close()
     worth = held_out(model, kind, first)
     given = {"algorithm": algorithm.__name__, "policy": "MlpPolicy", "env": kind.task.env,
@@ -315,6 +317,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--part", choices=PARTS, default="open")
     parser.add_argument("--kinds", nargs="*", default=None)
+    parser.add_argument("--callback", action="store_true", help="with the doctor's callback")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     import torch
@@ -324,7 +327,7 @@ def main() -> None:
         for name in options.kinds or PARTS[options.part]:
             folder = options.out / f"{name}__{seed}"
             if not folder.exists():
-                run(PARTS[options.part][name], name, seed, options.out)
+                run(PARTS[options.part][name], name, seed, options.out, options.callback)
                 print((folder / "label.json").read_text().replace("\n", ""), flush=True)
 
 

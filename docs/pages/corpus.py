@@ -20,6 +20,7 @@ PARTS = {
     "trl_callback": "those of `trl_sealed` once more, with the callback",
     "sb3_open": "Stable-Baselines3 and sb3-contrib 2.9.2",
     "sb3_sealed": "the same, other sizes and seeds",
+    "sb3_callback": "those of `sb3_sealed` once more, with the callback",
 }
 OURS = "chess-lab diagnose"
 GROUPS = {

@@ -240,13 +240,10 @@ def flagged(
         name: of the figure.
         panels: part -> (doctor, what it flags by, group -> (flagged, of)) for each, the project's own first.
     """
-    rows = -(-len(panels) // 2)
-    with drawing(name, (7.6, 0.5 + 2.6 * rows), STYLE) as figure:
-        axes = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+    with drawing(name, (7.6, 3.2), STYLE) as figure:
+        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         shown: dict[str, Any] = {}
-        for place in axes.flat[len(panels) :]:
-            place.set_axis_off()
-        for place, (part, doctors) in zip(axes.flat, panels.items(), strict=False):
+        for place, (part, doctors) in zip(axes, panels.items(), strict=True):
             tools = list(dict.fromkeys(doctor.split()[0] for doctor, _, _ in doctors))
             for doctor, by, groups in doctors:
                 if "as logged" in by:
@@ -258,10 +255,8 @@ def flagged(
                     x, y, mark, ms=13 if mark == "*" else 6, color=colours[tools.index(tool)], clip_on=False
                 )[0]  # fmt: skip
             place.set(title=part.replace("_", ", "), xlim=(-2, 102), ylim=(-2, 102))
-            place.grid(color=GREY, alpha=0.2)
-        for place in axes[-1]:
             place.set_xlabel("sound runs flagged, %")
-        for place in axes[:, 0]:
-            place.set_ylabel("harmful runs flagged, %")
+            place.grid(color=GREY, alpha=0.2)
+        axes[0].set_ylabel("harmful runs flagged, %")
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, frameon=False)
         return svg_text(figure)

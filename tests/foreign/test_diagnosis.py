@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from algorithms.doctor.findings import Named
 from algorithms.foreign import ForeignDiagnosis, diagnose_log, read_log
 from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL, IMPAIRED
 from algorithms.foreign.trainers import TRAINERS
-from tests.foreign.logs import Rows, json_lines, sb3_csv, trl_rows, trl_state
+from tests.foreign.logs import Rows, csv_table, json_lines, sb3_csv, trl_rows, trl_state
 
 NAMED = {
     "lr3e-2__1": "high_learning_rate",
@@ -252,3 +253,33 @@ def test_a_stock_log_of_stable_baselines3_says_what_would_tell_of_its_sampler(
     untold = {each.name: each.logged_by for each in found.untold}
     for name in ("temperature_mismatch", "forward_mismatch"):
         assert untold[name] == "the callback of docs/other_trainers.md"
+
+
+@pytest.mark.parametrize(
+    "gamma, length, verdict",
+    [
+        (0.2, 50.0, CANNOT_TELL),
+        (0.99, 500.0, AS_EXPECTED),
+        (0.2, 5.0, AS_EXPECTED),
+        (None, 50.0, AS_EXPECTED),
+    ],
+)
+def test_a_discount_that_ends_long_before_the_episodes_do_is_no_run_as_expected(
+    tmp_path: Path, gamma: float | None, length: float, verdict: str
+) -> None:
+    rows: Rows = [
+        {"time/total_timesteps": 1024 * n, "time/iterations": n, "rollout/ep_rew_mean": 50 * rising(n),
+         "rollout/ep_len_mean": length, "train/entropy_loss": -0.6 * 0.98**n, "train/approx_kl": 0.005}
+        for n in range(1, 41)
+    ]  # fmt: skip
+    options = tmp_path / "args.json"
+    options.write_text(
+        json.dumps({"ent_coef": 0.0} if gamma is None else {"ent_coef": 0.0, "gamma": gamma})
+    )
+    found = diagnose_log(
+        read_log(csv_table(tmp_path / "progress.csv", rows), "sb3", config=options)
+    )
+    assert found.verdict == verdict
+    told = {each.name: each.verdict for each in (*found.untold, *found.ruled_out)}["short_horizon"]
+    if verdict == CANNOT_TELL:
+        assert "count for about 1.25 steps, and an episode lasts 50" in told.because

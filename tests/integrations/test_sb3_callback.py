@@ -324,7 +324,8 @@ def test_a_greedy_sampler_is_seen(tmp_path: Path) -> None:
 def test_nothing_is_named_of_a_sound_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = logged(tmp_path, "MlpPolicy", 12)
+    rows = logged(tmp_path, "MlpPolicy", 12, ent_coef=0.02)
+    assert all((row["doctor/ent_coef"], row["doctor/gamma"]) == (0.02, 0.99) for row in rows)
     found = diagnose_log(read_log(tmp_path / "progress.csv"))
     assert not [each for each in found.causes if each.is_harmful]
     assert {"temperature_mismatch", "forward_mismatch"} <= {each.name for each in found.ruled_out}
