@@ -108,6 +108,9 @@ class ForeignDiagnosis:
         }
 
 
+OF_ANY_TRAINING = frozenset({"loss", "learning_rate", "grad_norm", "epoch"})
+
+
 def diagnose_log(log: Log) -> ForeignDiagnosis:
     """The diagnosis of a log."""
     outcome, notes = outcome_of(log), list(log.notes)
@@ -115,6 +118,12 @@ def diagnose_log(log: Log) -> ForeignDiagnosis:
     reason = ""
     if not log.is_one_run:
         reason = "the log is not that of one run"
+    elif set(log.columns) <= OF_ANY_TRAINING:
+        has = ", ".join(sorted(log.columns))
+        reason = (
+            f"the log has {has} alone, as one of supervised training: where rewards and entropy have other names, give "
+            "them by --map theirs=ours"
+        )
     elif log.is_filled:
         notes.insert(
             0, "many updates repeat the values of the one before: missing values were filled in"

@@ -283,3 +283,18 @@ def test_a_discount_that_ends_long_before_the_episodes_do_is_no_run_as_expected(
     told = {each.name: each.verdict for each in (*found.untold, *found.ruled_out)}["short_horizon"]
     if verdict == CANNOT_TELL:
         assert "count for about 1.25 steps, and an episode lasts 50" in told.because
+
+
+def test_a_log_of_supervised_training_is_said_to_be_one(tmp_path: Path) -> None:
+    history: Rows = [
+        {"step": n, "loss": 2 / n, "learning_rate": 1e-5, "grad_norm": 1.0, "epoch": n / 50}
+        for n in range(1, 51)
+    ]
+    found = diagnose_log(read_log(trl_state(tmp_path, history)))
+    assert found.verdict == CANNOT_TELL and not found.ruled_out
+    reasons = {each.verdict.because for each in found.untold}  # type: ignore[union-attr]
+    assert len(reasons) == 1
+    assert (
+        "epoch, grad_norm, learning_rate, loss alone, as one of supervised training"
+        in reasons.pop()
+    )
