@@ -190,6 +190,14 @@ def feed(tool: str, venv: Path, folder: Path, **what: Any) -> str:
     return "" if code == 0 else errors or f"exit code {code}"
 
 
+def record(tool: str, log: Path, venv: Path, folder: Path) -> str:
+    """Writes the log as a recording that `tool` can open; returns the error, if any."""
+    if is_trl(log):
+        return feed(tool, venv, folder, trl=trl_rows(log))
+    rows = [renamed(row, SB3_NAMES[tool]) for row in sb3_rows(log)]
+    return feed(tool, venv, folder, manual=rows)
+
+
 def verdict(findings: Findings, level: str) -> Verdict:
     """Whether anything is at least as severe as `level`, and the names of all that is."""
     if findings and findings[0][0] == "refused":
@@ -236,12 +244,7 @@ def rlprobe_findings(log: Path, venv: Path, as_logged: bool) -> Findings:
     """Everything rlprobe finds in a recording made from the log."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if is_trl(log):
-            error = feed("rlprobe", venv, folder, trl=trl_rows(log))
-        else:
-            rows = [renamed(row, SB3_NAMES["rlprobe"]) for row in sb3_rows(log)]
-            error = feed("rlprobe", venv, folder, manual=rows)
-        if error:
+        if error := record("rlprobe", log, venv, folder):
             return refused(error)
         words = [venv / "bin" / "rlprobe", "doctor", folder / "run", "--json"]
         if not as_logged:
@@ -263,12 +266,7 @@ def rlwatch_findings(log: Path, venv: Path) -> Findings:
     """Every alert of rlwatch while the log is played back."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if is_trl(log):
-            error = feed("rlwatch", venv, folder, trl=trl_rows(log))
-        else:
-            rows = [renamed(row, SB3_NAMES["rlwatch"]) for row in sb3_rows(log)]
-            error = feed("rlwatch", venv, folder, manual=rows)
-        if error:
+        if error := record("rlwatch", log, venv, folder):
             return refused(error)
         words = [venv / "bin" / "rlwatch", "diagnose", "--log-dir", folder / "run"]
         code, output, errors = command([*words, "--format", "json"], folder)

@@ -233,6 +233,33 @@ def _list_moves(
 
 
 @inlined
+def _list_slides(
+    board: Board,
+    kind: int,
+    reach: np.uint64,
+    allowed: np.uint64,
+    pinned: np.uint64,
+    moves: NDArray[np.int64],
+    count: int,
+) -> int:
+    """int64: end of the list after the moves of own bishops, rooks or queens (`kind`: their place on the board)."""
+    own, occupied = board[OWN], occupied_squares(board)
+    king = lowest_square(board[KINGS] & own)
+    men = board[kind] & own if reach & allowed else U0
+    while men:
+        start = lowest_square(men)
+        targets = bishop_attacks(start, occupied) if kind != ROOKS else U0
+        if kind != BISHOPS:
+            targets |= rook_attacks(start, occupied)
+        targets &= allowed
+        if pinned & square_bit(start):
+            targets &= LINE[king, start]
+        men &= men - U1
+        count = _list_moves(board, start, targets, kind, moves, count)
+    return count
+
+
+@inlined
 def moves_to(
     board: Board,
     allowed: np.uint64,
@@ -288,30 +315,9 @@ def moves_to(
         start = lowest_square(men)
         men &= men - U1
         count = _list_moves(board, start, KNIGHT[start] & allowed, 1, moves, count)
-    men = board[BISHOPS] & own if reach[0] & allowed else U0
-    while men:
-        start = lowest_square(men)
-        targets = bishop_attacks(start, occupied) & allowed
-        if pinned & square_bit(start):
-            targets &= LINE[king, start]
-        men &= men - U1
-        count = _list_moves(board, start, targets, 2, moves, count)
-    men = board[ROOKS] & own if reach[1] & allowed else U0
-    while men:
-        start = lowest_square(men)
-        targets = rook_attacks(start, occupied) & allowed
-        if pinned & square_bit(start):
-            targets &= LINE[king, start]
-        men &= men - U1
-        count = _list_moves(board, start, targets, 3, moves, count)
-    men = board[QUEENS] & own if reach[2] & allowed else U0
-    while men:
-        start = lowest_square(men)
-        targets = (bishop_attacks(start, occupied) | rook_attacks(start, occupied)) & allowed
-        if pinned & square_bit(start):
-            targets &= LINE[king, start]
-        men &= men - U1
-        count = _list_moves(board, start, targets, 4, moves, count)
+    count = _list_slides(board, BISHOPS, reach[0], allowed, pinned, moves, count)
+    count = _list_slides(board, ROOKS, reach[1], allowed, pinned, moves, count)
+    count = _list_slides(board, QUEENS, reach[2], allowed, pinned, moves, count)
     return count
 
 
