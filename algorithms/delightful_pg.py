@@ -12,17 +12,19 @@ from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Share, check_fields, require_between
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import delight, sample_mean, score_function
+from algorithms.core.losses import GateScale, delight, sample_mean, score_function
 
 
 @dataclasses.dataclass(frozen=True)
 class DelightfulPG:
-    """Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in code, see core/losses.py).
+    """Delightful Policy Gradient (arXiv:2603.14608), as in the author's release; see core/losses.py.
 
     Attributes:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
         update_epochs: passes over each batch; its gate and gradient use the current policy alone.
-        eta: softness of the gate in units of std(A), > 0; larger tends to half the plain gradient.
+        eta: softness of the gate, > 0; larger tends to half the plain gradient.
+        gate_scale: eta is in the advantages' own unit (`none`, as the author has it) or in units of
+            their standard deviation in the minibatch (`std`: a gate several times as sharp here).
         lam: the delight that lets half of the gradient through, in the advantages' unit x nats.
         credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
@@ -32,6 +34,7 @@ class DelightfulPG:
     group_size: Group = 8
     update_epochs: Epochs = 1
     eta: float = 1.0
+    gate_scale: GateScale = "none"
     lam: float = 0.0
     credit: Credit = "step"
     gamma: Share = 1.0
@@ -61,7 +64,8 @@ class DelightfulPG:
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
         """`[N, K]` share of the gradient that passes, large for unlikely moves that did well."""
         logprobs = dist.gather(batch.slots)
-        return delight(logprobs, advantages, batch.valid, eta=self.eta, lam=self.lam)
+        eta, lam, scale = self.eta, self.lam, self.gate_scale
+        return delight(logprobs, advantages, batch.valid, eta=eta, lam=lam, scale=scale)
 
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls

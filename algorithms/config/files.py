@@ -195,11 +195,15 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def of_its_time(values: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a record with what its evaluator and its reward meant when it was written.
+    """The JSON values of a record with what its evaluator, reward and gate meant when it was written.
 
     A record names the version of its evaluator since there are two of them. One that names none is older: version 1
-    gave its scores, and a reward that it leaves open was `win_prob_delta`.
+    gave its scores, and a reward that it leaves open was `win_prob_delta`. The gate of a `delightful_pg` that names
+    no unit for eta was in units of the advantages' standard deviation.
     """
+    algorithm = values.get("algorithm")
+    if isinstance(algorithm, dict) and algorithm.get("name") == "delightful_pg":
+        values = values | {"algorithm": {"gate_scale": "std"} | algorithm}
     for group in ("env", "labels"):
         settings = values.get(group)
         if not isinstance(settings, dict) or not isinstance(settings.get("evaluator"), str):

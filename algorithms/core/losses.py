@@ -17,6 +17,9 @@ from torch import Tensor
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.checks import require_choice
 
+GateScale = Literal["none", "std"]
+"""What a gate's softness is counted in: the advantages' own unit, or their standard deviation."""
+
 
 def weighted_sum(samples: Tensor, weights: Tensor, valid: Tensor) -> Tensor:
     """Scalar sum(weights * samples) over the valid samples; all `[N, K]`, and invalid values do not matter."""
@@ -146,15 +149,15 @@ def _departures(values: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def delight(
-    logprobs: Tensor, advantages: Tensor, valid: Tensor, *, eta: float, lam: float
+    logprobs: Tensor, advantages: Tensor, valid: Tensor, *, eta: float, lam: float, scale: GateScale
 ) -> Tensor:
-    """`[N, K]` in [0, 1]: sigmoid((A * (-logprobs) - lam) / (eta std(A))); 0 where not valid.
+    """`[N, K]` in [0, 1]: sigmoid((A * (-logprobs) - lam) / eta); 0 where not valid.
 
-    The gate of Delightful Policy Gradient (arXiv:2603.14608; second-hand: read in Google's released
-    code through a fork, not in the paper's body). Delight, A * (-logprobs), is large for moves
-    that were unlikely and good. Where the paper divides by eta alone, eta is here in units of
-    std(A), the population standard deviation over the valid samples of the tensors given (one
-    minibatch), because chess advantages are far from unit scale. Equal advantages give 1/2.
+    The gate of Delightful Policy Gradient (arXiv:2603.14608; read in the author's release `egg`,
+    losses/dg.py). Delight, A * (-logprobs), is large for moves that were unlikely and good. The
+    author takes the advantages as they are (`none`). With `std`, eta is in units of
+    std(A), the population standard deviation over the valid samples of the tensors given (one minibatch):
+    a gate as sharp as that of advantages of unit scale. Equal advantages then give 1/2.
 
     Args:
         logprobs: `[N, K]` log-probabilities of the *current* learner, nats.
@@ -162,12 +165,13 @@ def delight(
         valid: bool `[N, K]`; what other samples hold, NaN included, is never looked at.
         eta: > 0; larger brings the gate nearer to 1/2 everywhere.
         lam: the delight at which the gate is 1/2, in the advantages' unit times nats.
+        scale: what eta is counted in, `none` or `std`.
     """
-    _, std = _mean_std(advantages, valid)
     delight_ = torch.where(valid, advantages * -logprobs, 0.0).double()
-    spread = (eta * std) > 0
+    unit = _mean_std(advantages, valid)[1] if scale == "std" else torch.ones_like(delight_[:1, :1])
+    spread = (eta * unit) > 0
     gate = torch.where(
-        spread, torch.sigmoid((delight_ - lam) / torch.where(spread, eta * std, 1.0)), 0.5
+        spread, torch.sigmoid((delight_ - lam) / torch.where(spread, eta * unit, 1.0)), 0.5
     )
     return torch.where(valid, gate, 0.0).to(logprobs.dtype)
 

@@ -25,16 +25,43 @@ def test_a_hand_computed_delight_gate() -> None:
     logprobs = torch.tensor([[-1.0, -3.0]], dtype=torch.float64)
     advantages = torch.tensor([[2.0, -2.0]], dtype=torch.float64)  # mean 0, std 2
     valid = torch.ones(1, 2, dtype=torch.bool)
-    found = delight(logprobs, advantages, valid, eta=0.5, lam=1.0)
+    scaled = delight(logprobs, advantages, valid, eta=0.5, lam=1.0, scale="std")
     # (2 * 1 - 1) / (.5 * 2) = 1 and (-2 * 3 - 1) / 1 = -7
     expected = [1 / (1 + math.exp(-1)), 1 / (1 + math.exp(7))]
-    assert found[0].tolist() == pytest.approx(expected)
+    assert scaled[0].tolist() == pytest.approx(expected)
+    raw = delight(logprobs, advantages, valid, eta=0.5, lam=1.0, scale="none")
+    # (2 * 1 - 1) / .5 = 2 and (-2 * 3 - 1) / .5 = -14
+    expected = [1 / (1 + math.exp(-2)), 1 / (1 + math.exp(14))]
+    assert raw[0].tolist() == pytest.approx(expected)
+
+
+@given(seed=st.integers(0, 2**31), eta=st.floats(0.05, 20.0), lam=st.floats(-1.0, 1.0))
+@settings(max_examples=30, deadline=None)
+def test_the_two_gates_are_one_where_eta_is_given_in_the_other_s_unit(
+    seed: int, eta: float, lam: float
+) -> None:
+    logprobs, advantages, valid, _ = random_inputs(seed)
+    std = float(advantages[valid].std(correction=0))
+    raw = delight(logprobs, advantages, valid, eta=eta * std, lam=lam, scale="none")
+    scaled = delight(logprobs, advantages, valid, eta=eta, lam=lam, scale="std")
+    torch.testing.assert_close(raw, scaled, rtol=1e-10, atol=1e-14)
+
+
+def test_advantages_as_small_as_the_author_s_leave_the_raw_gate_near_one_half() -> None:
+    logprobs = torch.full((1, 2), -1.0)
+    advantages = torch.tensor([[0.15, -0.15]])
+    gate = delight(
+        logprobs, advantages, torch.ones(1, 2, dtype=torch.bool), eta=1.0, lam=0.0, scale="none"
+    )
+    assert gate[0].tolist() == pytest.approx([0.5374, 0.4626], abs=1e-4)
 
 
 def test_an_unlikely_good_move_passes_and_an_unlikely_bad_one_does_not() -> None:
     logprobs = torch.tensor([[-0.1, -6.0, -0.1, -6.0]])
     advantages = torch.tensor([[1.0, 1.0, -1.0, -1.0]])
-    gate = delight(logprobs, advantages, torch.ones(1, 4, dtype=torch.bool), eta=1.0, lam=0.0)[0]
+    gate = delight(
+        logprobs, advantages, torch.ones(1, 4, dtype=torch.bool), eta=1.0, lam=0.0, scale="std"
+    )[0]
     assert gate[1] > gate[0] > 0.5 > gate[2] > gate[3]
 
 
@@ -44,10 +71,12 @@ def test_the_delight_gate_does_not_depend_on_the_advantages_unit_or_on_invalid_s
     seed: int, scale: float
 ) -> None:
     logprobs, advantages, valid, _ = random_inputs(seed)
-    gate = delight(logprobs, advantages, valid, eta=0.7, lam=0.0)
-    torch.testing.assert_close(delight(logprobs, scale * advantages, valid, eta=0.7, lam=0.0), gate)
+    gate = delight(logprobs, advantages, valid, eta=0.7, lam=0.0, scale="std")
+    torch.testing.assert_close(
+        delight(logprobs, scale * advantages, valid, eta=0.7, lam=0.0, scale="std"), gate
+    )
     junk = [each.masked_fill(~valid, torch.nan) for each in (logprobs, advantages)]
-    dirty = delight(*junk, valid, eta=0.7, lam=0.0)
+    dirty = delight(*junk, valid, eta=0.7, lam=0.0, scale="std")
     assert torch.equal(dirty, gate)
     assert (gate[~valid] == 0).all()
     assert ((gate >= 0) & (gate <= 1)).all()
@@ -57,14 +86,16 @@ def test_the_delight_gate_does_not_depend_on_the_advantages_unit_or_on_invalid_s
 def test_equal_advantages_give_half_a_gate(advantage: float) -> None:
     advantages = torch.full((4, 2), advantage)
     valid = torch.ones(4, 2, dtype=torch.bool)
-    gate = delight(-torch.arange(8.0).reshape(4, 2), advantages, valid, eta=1.0, lam=0.0)
+    gate = delight(
+        -torch.arange(8.0).reshape(4, 2), advantages, valid, eta=1.0, lam=0.0, scale="std"
+    )
     assert (gate == 0.5).all()
 
 
 def test_no_valid_sample_and_one_valid_sample_give_finite_gates() -> None:
     logprobs, advantages, valid, uniforms = random_inputs(0)
     for chosen in (torch.zeros_like(valid), torch.arange(36).reshape(12, 3) == 5):
-        gate = delight(logprobs, advantages, chosen, eta=1.0, lam=0.0)
+        gate = delight(logprobs, advantages, chosen, eta=1.0, lam=0.0, scale="std")
         assert torch.equal(gate, 0.5 * chosen)
         kept = clip_cov(logprobs, advantages, chosen, uniforms, **ALL)
         assert torch.equal(kept, chosen.double())
@@ -74,7 +105,7 @@ def test_no_gradient_flows_through_either_gate() -> None:
     logprobs, advantages, valid, uniforms = random_inputs(1)
     logprobs.requires_grad_()
     advantages.requires_grad_()
-    assert not delight(logprobs, advantages, valid, eta=1.0, lam=0.0).requires_grad
+    assert not delight(logprobs, advantages, valid, eta=1.0, lam=0.0, scale="std").requires_grad
     assert not clip_cov(logprobs, advantages, valid, uniforms, **ALL).requires_grad
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.losses import GateScale
 from algorithms.delightful_pg import DelightfulPG
 from tests.regularization.regularizer_cases import flat_batch
 
@@ -38,6 +39,7 @@ def definition(
     temperature: float,
     eta: float,
     lam: float,
+    gate_scale: str,
 ) -> Array:
     """E[-gate A grad log pi] over all outcomes of 3 moves drawn from one position, by formula."""
     logprobs = log_softmax(logits, legal, temperature)
@@ -50,8 +52,9 @@ def definition(
         std = math.sqrt(float((advantages**2).mean()))  # their mean is 0
         for move, advantage in zip(drawn, advantages, strict=True):
             delight = advantage * -logprobs[move]
-            equal = len({rewards[i] for i in drawn}) == 1
-            gate = 0.5 if equal else sigmoid((delight - lam) / (eta * std))
+            unit = std if gate_scale == "std" else 1.0
+            equal = len({rewards[i] for i in drawn}) == 1 and gate_scale == "std"
+            gate = 0.5 if equal else sigmoid((delight - lam) / (eta * unit))
             score = -probs / temperature
             score[move] += 1 / temperature
             total += chance * -(gate * advantage * score) / SAMPLES
@@ -86,17 +89,18 @@ def expected_gradient(
     temperature=st.sampled_from([0.7, 1.0, 1.3]),
     eta=st.sampled_from([0.3, 1.0, 4.0]),
     lam=st.sampled_from([0.0, 0.4]),
+    gate_scale=st.sampled_from(["none", "std"]),
 )
 @settings(max_examples=25, deadline=None)
 def test_the_expected_gradient_is_that_of_the_definition(
-    seed: int, temperature: float, eta: float, lam: float
+    seed: int, temperature: float, eta: float, lam: float, gate_scale: GateScale
 ) -> None:
     generator = np.random.default_rng(seed)
     logits, rewards = generator.normal(size=(2, 4))
     legal = np.array([True, True, False, True])
-    algorithm = DelightfulPG(group_size=SAMPLES, eta=eta, lam=lam)
+    algorithm = DelightfulPG(group_size=SAMPLES, eta=eta, lam=lam, gate_scale=gate_scale)
     found = expected_gradient(algorithm, logits, legal, rewards, temperature)
-    expected = definition(logits, legal, rewards, temperature, eta, lam)
+    expected = definition(logits, legal, rewards, temperature, eta, lam, gate_scale)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
     assert found[2] == 0
 
@@ -108,8 +112,11 @@ def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None
     moved = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
     dist = MaskedCategorical(moved, legal, 1.0)
     advantages = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
-    expected = torch.sigmoid(advantages * -dist.gather(batch.slots))  # std(A) is 1
+    expected = torch.sigmoid(advantages * -dist.gather(batch.slots))
     torch.testing.assert_close(DelightfulPG().gate(dist, batch, advantages), expected)
+    # std(A) is 1
+    scaled = DelightfulPG(gate_scale="std").gate(dist, batch, advantages)
+    torch.testing.assert_close(scaled, expected)
 
 
 def test_a_very_soft_gate_is_half_the_plain_gradient() -> None:
