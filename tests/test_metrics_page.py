@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS
-from algorithms.config.run import EnvConfig, MatchConfig, RolloutConfig, TrainConfig
+from algorithms.config.run import (
+    EnvConfig,
+    MatchConfig,
+    OptimizerConfig,
+    RolloutConfig,
+    TrainConfig,
+)
 from algorithms.core.algorithm import Algorithm
 from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.loop import pretrain
@@ -119,6 +125,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             rollout=RolloutConfig(form=form, num_envs=12, num_plies=2),  # type: ignore[arg-type]
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
             match=MatchConfig(opponents=("material",) if title == "games" else (), games=2),
+            optimizer=OptimizerConfig(sampler_correction="tis" if title == "games" else "none"),
             total_moves=2_000 if preset == "exact" else 100,
             diagnostics_interval_updates=1,
             device="cpu",

@@ -80,6 +80,16 @@ CONFLICTS = (
         "means nothing: set the regularizer's estimators to exact, and set kl_cov_coef to 0",
     ),
     Conflict(
+        lambda c: c.optimizer.sampler_correction != "none" and _needs(c).all_moves,
+        "{c.label} scores every legal move of a position and optimizer.sampler_correction is "
+        "{c.optimizer.sampler_correction!r}: nothing was drawn that could be corrected; set it to none",
+    ),
+    Conflict(
+        lambda c: c.optimizer.sampler_correction != "none" and _needs(c).corrects_sampler,
+        "{c.label} divides by the sampler's probabilities itself and optimizer.sampler_correction is "
+        "{c.optimizer.sampler_correction!r}: the same gap would be corrected twice; set it to none",
+    ),
+    Conflict(
         lambda c: c.env.opponent is not None and _needs(c).all_moves,
         "env.opponent is {c.env.opponent!r:.200} with all legal moves: an opponent answers the one move that "
         "is played; train an algorithm that samples (ppo or reinforce), or set env.opponent to None",

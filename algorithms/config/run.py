@@ -186,6 +186,10 @@ class OptimizerConfig:
         frozen_layers: modules or parameters of the network that are not trained, by the beginning of
             their names (resnet: stem, square_bias, body, body.0, norm, from_vector, to_vector, ...; move_net and
             transformer: embedding, body, body.0, norm, head, head.fact_features, ...).
+        sampler_correction: weigh a sample's policy loss with learner / sampler as they are before the first
+            step: clamped to its bounds (`tis`), or 0 outside of them (`icepop`). It costs a forward pass.
+        correction_low: lower bound of that weight; None: 0 (tis), 0.5 (icepop).
+        correction_high: upper bound; None: 2 (tis), 5 (icepop).
     """
 
     learning_rate: Positive | None = None
@@ -194,9 +198,32 @@ class OptimizerConfig:
     max_grad_norm: Positive = 1.0
     minibatch_size: Count = 32
     frozen_layers: tuple[str, ...] = ()
+    sampler_correction: Literal["none", "tis", "icepop"] = "none"
+    correction_low: NotNegative | None = None
+    correction_high: Positive | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "optimizer")
+        if self.sampler_correction == "none":
+            require(
+                self.correction_low is None and self.correction_high is None,
+                f"optimizer.correction_low is {self.correction_low} and correction_high {self.correction_high}, and "
+                "nothing is corrected: set optimizer.sampler_correction to tis or icepop, or leave them out",
+            )
+            return
+        low, high = self.correction_bounds
+        require(
+            low <= high,
+            f"optimizer.correction_low is {low} and correction_high {high}: the weight has no range; set "
+            "correction_low <= correction_high",
+        )
+
+    @property
+    def correction_bounds(self) -> tuple[float, float]:
+        """(lower, upper) bound of learner / sampler in the correction that is on."""
+        low, high = (0.0, 2.0) if self.sampler_correction == "tis" else (0.5, 5.0)
+        low = low if self.correction_low is None else self.correction_low
+        return low, high if self.correction_high is None else self.correction_high
 
     def settled(self, policy: NetworkConfig) -> OptimizerConfig:
         """These settings, with the network's own step size where none is given."""

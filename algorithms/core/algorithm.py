@@ -85,6 +85,8 @@ class Needs:
         normalize_advantages: each minibatch's advantages are centred and divided by their standard
             deviation (`core.advantages.normalized`) before the regulariser reshapes them, so that its
             coefficients have the unit of the loss.
+        corrects_sampler: its loss corrects for a sampler that is not the learner, by the probabilities that the
+            sampler recorded; no correction may come on top of it.
         reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
             deviation. Otherwise the same coefficient has another weight against the rewards in every
             group or minibatch, and has no single optimum.
@@ -97,6 +99,7 @@ class Needs:
     whole_games: bool = False
     uniforms: bool = False
     normalize_advantages: bool = False
+    corrects_sampler: bool = False
     reward_units: bool = True
 
 

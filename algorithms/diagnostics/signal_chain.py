@@ -30,7 +30,12 @@ from algorithms.networks.build import trained_parameters
 from algorithms.networks.policy_net import Outputs, PolicyNet
 from algorithms.rollouts.sampling import positions_of
 from algorithms.updates.learner import Learner, WholePasses
-from algorithms.updates.training_batch import Targets, TrainingBatch, make_training_batch, relabel
+from algorithms.updates.training_batch import (
+    Targets,
+    TrainingBatch,
+    make_training_batch,
+    with_learner_logprobs,
+)
 from algorithms.updates.update import loss_of
 from chess_env.evaluators.protocol import Evaluator, scores_of
 from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, parse_sum
@@ -425,7 +430,10 @@ class Look:
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
             "signal/credit": _quotient(credit, reward),
-            "signal/ratio": min(sampler, _quotient(self._built, credit)),
+            # A correction is what makes up for another sampler.
+            "signal/ratio": min(
+                1.0 if states.correction is not None else sampler, _quotient(self._built, credit)
+            ),
         }
         # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.
         if batch.alternating and self._chain.audit.by_move:
@@ -456,7 +464,7 @@ class Look:
         whole, values_pull = seen.pull(loss.total)
         probs, logprobs = loss.dist.probs.detach(), loss.dist.gather(flat.slots).detach()
         grown = logprobs if self._twin.algorithm.needs().all_moves else logprobs - flat.old_logprobs
-        weights = states.weights * loss.advantages * grown.exp()
+        weights = states.policy_weights * loss.advantages * grown.exp()
         plain = _pull(flat.slots, torch.where(flat.valid, weights, 0.0).double(), probs.double())
         return [policy, plain, whole], values_pull
 
@@ -547,9 +555,7 @@ def _some_states(
     fits = max(1, int((sizes[order].cumsum(0) <= NUM_STATES).sum()))
     index = torch.isin(games, numbers[order[:fits]]).nonzero().squeeze(-1)
     states = training.select(index)
-    if learner.policy.reduced_precision(device):
-        flat, _ = relabel(learner.behaviour, states.flat, NUM_STATES, WholePasses())
-        states = dataclasses.replace(states, flat=flat)
+    states, _ = with_learner_logprobs(learner, states, NUM_STATES, WholePasses())
     return states, used[index]
 
 

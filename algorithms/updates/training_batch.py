@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from algorithms.config.run import OptimizerConfig
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.regularization import Regularizer
-from algorithms.updates.learner import Passes
+from algorithms.updates.learner import Learner, Passes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,8 @@ class TrainingBatch:
         advantages: `[N, K]`; 0 where not valid.
         weights: `[N, K]` each sample's share of the policy loss.
         whole_games: minibatches are drawn by games, not by states.
+        correction: `[N, K]` what each sample's policy loss is multiplied with, because another policy drew it;
+            None: nothing.
         penalty_scale: what a minibatch's mean over states is multiplied with to be an unbiased share
             of the batch's; 1 where states are drawn.
     """
@@ -79,7 +82,13 @@ class TrainingBatch:
     advantages: Tensor
     weights: Tensor
     whole_games: bool = False
+    correction: Tensor | None = None
     penalty_scale: float = 1.0
+
+    @property
+    def policy_weights(self) -> Tensor:
+        """`[N, K]` each sample's share of the policy loss, corrected; a critic's loss has `weights`."""
+        return self.weights if self.correction is None else self.weights * self.correction
 
     @property
     def num_drawn(self) -> int:
@@ -92,8 +101,12 @@ class TrainingBatch:
         The loss of a minibatch is so an unbiased share of the batch's: scaled by the number of games,
         not of states, where whole games are drawn, for those differ in length.
         """
-        minibatch = TrainingBatch(
-            self.flat.select(index), self.advantages[index], self.weights[index], self.whole_games
+        minibatch = dataclasses.replace(
+            self,
+            flat=self.flat.select(index),
+            advantages=self.advantages[index],
+            weights=self.weights[index],
+            correction=None if self.correction is None else self.correction[index],
         )
         scale = self.num_drawn / minibatch.num_drawn
         shares = scale * index.numel() / self.flat.num_states if self.whole_games else 1.0
@@ -183,6 +196,71 @@ def shuffled(
 def largest_gap(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor) -> Tensor:
     """Largest |learner / sampler - 1| over the valid samples before any step, a scalar."""
     return torch.where(valid, (logprobs - old_logprobs).expm1().abs(), 0.0).max()
+
+
+@torch.no_grad()
+def corrected(
+    logprobs: Tensor, sampler_logprobs: Tensor, valid: Tensor, settings: OptimizerConfig
+) -> Tensor:
+    """`[N, K]` weights of samples that another policy than the learner drew; 0 where not valid.
+
+    r = learner / sampler before the first step. `tis`: r clamped to the bounds (truncated importance sampling,
+    Yao et al. 2025, https://fengyao.notion.site/off-policy-rl; bounds as in slime). `icepop`: r inside the
+    bounds and 0 outside (arXiv:2510.18855, second-hand; its form as in slime). Neither is unbiased: what is cut
+    off is the price of a bounded variance.
+
+    Args:
+        logprobs: `[N, K]` the learner's, nats.
+        sampler_logprobs: `[N, K]` of the policy that drew the moves, as it recorded them.
+        valid: bool `[N, K]`; what other samples hold is never looked at.
+        settings: which correction, and its bounds.
+    """
+    low, high = settings.correction_bounds
+    ratio = torch.where(valid, logprobs - sampler_logprobs, 0.0).exp()
+    inside = (ratio >= low) & (ratio <= high)
+    if settings.sampler_correction == "icepop":
+        return torch.where(valid & inside, ratio, 0.0)
+    return torch.where(valid, ratio.clamp(low, high), 0.0)
+
+
+@torch.no_grad()
+def with_learner_logprobs(
+    learner: Learner, training: TrainingBatch, size: int, passes: Passes
+) -> tuple[TrainingBatch, dict[str, Tensor]]:
+    """The batch with old log-probabilities of the update's own forward pass, where the settings ask for it.
+
+    Under a sampler correction they are the learner's, and the batch has the correction. Where the pass may round
+    below float32 they are the sampler's weights in the learner's arithmetic. Otherwise nothing changes.
+
+    Args:
+        learner: before its first step on the batch.
+        training: what it learns from.
+        size: states in one pass.
+        passes: how they are computed.
+
+    Returns:
+        Beside the batch, metrics: `ratio/mismatch`, and of a correction `correction/weight_mean` and
+        `correction/out_of_bounds`.
+    """
+    correcting = learner.settings.sampler_correction != "none"
+    if not correcting and not learner.policy.reduced_precision(training.flat.obs.device):
+        return training, {}
+    sampled, valid = training.flat.old_logprobs, training.flat.valid
+    policy = learner.policy if correcting else learner.behaviour
+    flat, gap = relabel(policy, training.flat, size, passes)
+    training = dataclasses.replace(training, flat=flat)
+    if not correcting:
+        return training, {"ratio/mismatch": gap}
+    weights = corrected(flat.old_logprobs, sampled, valid, learner.settings)
+    low, high = learner.settings.correction_bounds
+    ratio = (flat.old_logprobs - sampled).exp()
+    outside = valid & ((ratio < low) | (ratio > high))
+    metrics = {
+        "ratio/mismatch": gap,
+        "correction/weight_mean": weights.sum() / valid.sum(),
+        "correction/out_of_bounds": outside.sum() / valid.sum(),
+    }
+    return dataclasses.replace(training, correction=weights), metrics
 
 
 @torch.no_grad()

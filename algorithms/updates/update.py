@@ -29,8 +29,8 @@ from algorithms.updates.training_batch import (
     TrainingBatch,
     largest_gap,
     make_training_batch,
-    relabel,
     shuffled,
+    with_learner_logprobs,
 )
 
 
@@ -84,7 +84,7 @@ def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
         scaled = normalized(advantages, flat.valid)
         advantages = regularizer.shape_advantage(scaled, flat)
     samples = algorithm.policy_loss(dist, flat, advantages, learner.controls)
-    policy = weighted_sum(samples, minibatch.weights, flat.valid)
+    policy = weighted_sum(samples, minibatch.policy_weights, flat.valid)
     penalties, parts = regularizer.penalties(dist, flat, advantages)
     penalty = sum(penalties.values(), torch.zeros_like(parts["reg/entropy"]))
     total = policy + penalty.mean() * minibatch.penalty_scale
@@ -204,7 +204,9 @@ def update(
 
     Where the forward pass may round below float32 (autocast, TF32, a lower head or log-probability
     dtype), `old_logprobs` are first recomputed by this very path, and `ratio/mismatch` is the
-    largest |behaviour / sampler - 1| over the batch; otherwise it is that of the first minibatch.
+    largest |behaviour / sampler - 1| over the batch; otherwise it is that of the first minibatch. Under a
+    sampler correction they are the learner's own, and the policy loss of each sample is weighted with the
+    correction of its departure from the sampler.
 
     A step whose loss or gradient is not finite changes nothing, is left out of the means and
     counted.
@@ -223,10 +225,7 @@ def update(
     algorithm, size = learner.algorithm, learner.settings.minibatch_size
     controls, needs = learner.controls, learner.algorithm.needs()
     training = make_training_batch(algorithm, batch, targets, learner.shuffling)
-    mismatch: Tensor | None = None
-    if learner.policy.reduced_precision(training.flat.obs.device):
-        flat, mismatch = relabel(learner.behaviour, training.flat, size, learner.passes)
-        training = dataclasses.replace(training, flat=flat)
+    training, seen = with_learner_logprobs(learner, training, size, learner.passes)
     metrics, steps, skipped, passes = UpdateMetrics(), 0, 0, 0
     while passes < algorithm.update_epochs:
         indices = list(
@@ -241,8 +240,8 @@ def update(
                 continue
             steps += 1
             for loss in step.losses:
-                if mismatch is None:
-                    mismatch = _mismatch(loss)
+                if "ratio/mismatch" not in seen:
+                    seen["ratio/mismatch"] = _mismatch(loss)
                 metrics.add_loss(loss, algorithm, controls)
                 if math.isfinite(controls.target_kl):
                     kl_total += kl_sum(loss)
@@ -252,9 +251,7 @@ def update(
         if kl_states and float(kl_total) / kl_states > 1.5 * controls.target_kl:
             break
     learner.optimizer.zero_grad(set_to_none=True)
-    found = metrics.floats() | explained_variance(training.flat)
-    if mismatch is not None:
-        found["ratio/mismatch"] = float(mismatch)
+    found = metrics.floats() | explained_variance(training.flat) | to_floats(seen)
     counts = {"train/steps": steps, "train/skipped_steps": skipped, "train/passes": passes}
     return found | {name: float(count) for name, count in counts.items()}
 

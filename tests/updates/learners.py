@@ -27,6 +27,7 @@ def learner_of(
     minibatch_size: int = 5,
     max_grad_norm: float = 1e9,
     behaviour: PolicyNet | None = None,
+    sampler_correction: Any = "none",
 ) -> Learner:
     """The policy under SGD with this step size, no regulariser and seed 0, if nothing else is said."""
     return Learner(
@@ -35,7 +36,11 @@ def learner_of(
         algorithm=algorithm,
         regularizer=regularizer or Regularizer(RegularizerConfig(), temperature),
         controls=controls or algorithm.controls(),
-        settings=OptimizerConfig(minibatch_size=minibatch_size, max_grad_norm=max_grad_norm),
+        settings=OptimizerConfig(
+            minibatch_size=minibatch_size,
+            max_grad_norm=max_grad_norm,
+            sampler_correction=sampler_correction,
+        ),
         behaviour=behaviour or policy,
         shuffling=generator or torch.Generator().manual_seed(0),
         guard=guard or NonFiniteGuard(),
