@@ -47,7 +47,7 @@ def run_one(name: str, network: str, correction: Any, seed: int, folder: Path) -
         return session
 
     if not folder.exists():
-        kind = "none" if cured else correction
+        kind: Any = "none" if cured else correction
         optimizer = dataclasses.replace(config.optimizer, sampler_correction=kind)
         config = dataclasses.replace(config, optimizer=optimizer, run_dir=folder, preflight=False)
         train(config, make_session=make_session, display=Quiet())
@@ -84,8 +84,8 @@ def main() -> None:
                 base = [run[title] for run in of["none"]]
                 gap = [one - other for one, other in zip(ours, base, strict=True)]
                 if correction != "none":
-                    low, high, *_ = difference_interval(gap)
-                    row[title] += f" ({low:+.3g} to {high:+.3g} against none)"
+                    ends = difference_interval(gap)
+                    row[title] += f" ({ends.low:+.3g} to {ends.high:+.3g} against none)"
             rows.append(row)
     print_table(rows)
     save(options.json, "corrections", rows, network=options.network, seeds=len(SEEDS))

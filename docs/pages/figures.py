@@ -117,25 +117,26 @@ def learning_curve(record: Mapping[str, Any]) -> str:
         return svg_text(figure)
 
 
-def entropy_against_regret(record: Mapping[str, Any]) -> str:
-    """Every run as a line of entropy over regret, and of regret over scored moves."""
-    runs = record["settings"]["runs"]
-    names = list(dict.fromkeys(run["algorithm"] for run in runs))
-    first = min(run["seed"] for run in runs)
-    with drawing("entropy_against_regret", (9.6, 4.0), {}) as figure:
-        left, right = figure.subplots(1, 2)
-        for run in runs:
-            colour = f"C{names.index(run['algorithm'])}"
-            label = run["algorithm"] if run["seed"] == first else None
-            moves, regret, _, entropy = zip(*run["curve"], strict=True)
-            left.plot(regret, entropy, colour, lw=1.1, alpha=0.85, label=label)
-            left.plot(regret[-1], entropy[-1], "o", color=colour, ms=4)
-            right.plot([at / 1000 for at in moves], regret, colour, lw=1.1, alpha=0.85)
-        left.invert_xaxis()
-        left.set(xlabel="held-out regret, centipawns (better to the right)")
-        left.set(ylabel=PANELS["entropy"], ylim=(0, None))
-        left.legend(frameon=False, fontsize=8)
-        right.set(xlabel="scored moves (thousands)", ylabel=PANELS["regret_cp"], ylim=(0, None))
+def methods(record: Mapping[str, Any]) -> str:
+    """How far each method is from its base, in entropy at equal regret and in regret at the end, with intervals."""
+    found = [each for each in record["settings"]["gaps"] if "regret" in each]
+    with drawing("methods", (8.6, 1.0 + 0.19 * len(found)), STYLE) as figure:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for place, each in enumerate(found):
+            colour = COLOURS[list(dict.fromkeys(one["base"] for one in found)).index(each["base"])]
+            for axes, name in ((left, "entropy"), (right, "regret")):
+                if name in each:
+                    middle, low, high = each[name]
+                    axes.plot([low, high], [place, place], color=colour, lw=1.4)
+                    axes.plot(middle, place, "o", color=colour, ms=4)
+        for axes in (left, right):
+            axes.axvline(0, color=GREY, lw=0.8)
+            axes.grid(axis="x", color=GREY, alpha=0.2, lw=0.6)
+        left.set(yticks=range(len(found)), yticklabels=[each["method"] for each in found])
+        left.tick_params(axis="y", length=0)
+        left.set_xlabel("entropy at equal regret, nats beside dr_grpo's (more to the right)")
+        right.set_xlabel("regret at the end, % of the start beside dr_grpo's (better to the left)")
+        left.invert_yaxis()
         return svg_text(figure)
 
 

@@ -6,8 +6,8 @@ from algorithms.reports.judges import judge_in_words
 from algorithms.reports.noise import load_noise
 from docs.pages import result
 from docs.pages.figures import (
-    entropy_against_regret,
     learning_curve,
+    methods,
     moves_by_processes,
     stages,
 )
@@ -20,7 +20,7 @@ STAGES = ("environment", "evaluator", "forward", "update", "rest", "evaluator_be
 def figures() -> dict[str, str]:
     """{name: SVG} of the figures in docs/benchmarks.md."""
     return {
-        "entropy_against_regret.svg": entropy_against_regret(result("algorithms")),
+        "methods.svg": methods(result("methods")),
         "learning_curve.svg": learning_curve(result("learning")),
         "processes.svg": moves_by_processes(result("processes")["rows"]),
         "train_stages.svg": stages(result("train_speed")["settings"]["stages_s"]),
