@@ -13,7 +13,7 @@ from algorithms.core.advantages import (
     credited,
     group_relative,
 )
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.algorithm import ClipRange, Controls, DualClip, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -29,6 +29,7 @@ class GRPO:
         update_epochs: passes over each batch; above 1 reuses samples and lets the ratio leave 1.
         clip_range: ratios beyond 1 - clip_range (A < 0) or 1 + clip_range (A > 0) get no gradient.
         clip_range_high: the upper distance if not `clip_range`; larger slows the loss of entropy.
+        dual_clip: ratios beyond it get no gradient where A < 0 (verl: 3); None sets no such bound.
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.
         credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
         gamma: discount per ply of return_to_go, in [0, 1]; smaller looks less far ahead.
@@ -41,6 +42,7 @@ class GRPO:
     update_epochs: Epochs = 1
     clip_range: ClipRange = 0.2
     clip_range_high: AboveZero | None = None
+    dual_clip: DualClip | None = None
     advantage_scale: AdvantageScale = "group"
     credit: Credit = "step"
     gamma: Share = 1.0
@@ -75,5 +77,5 @@ class GRPO:
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
         """`[N, K]` clipped-ratio loss to minimise."""
-        bounds = controls.clip_low, controls.clip_high
+        bounds = controls.clip_low, controls.clip_high, self.dual_clip
         return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import actor_critic
-from algorithms.core.algorithm import ClipRange, Controls, Critic, Needs, clip_controls
+from algorithms.core.algorithm import ClipRange, Controls, Critic, DualClip, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, NotNegative, Sample, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -24,6 +24,7 @@ class PPO:
         update_epochs: passes over each batch; more reuse the samples and move further.
         clip_range: ratios beyond 1 - clip_range (A < 0) or 1 + clip_range (A > 0) get no gradient.
         clip_range_high: the upper distance if not `clip_range`; larger slows the loss of entropy.
+        dual_clip: ratios beyond it get no gradient where A < 0 (verl: 3); None sets no such bound.
         gamma: discount per ply, in [0, 1]; smaller looks less far ahead.
         gae_lambda: in [0, 1]; 0 trusts the critic, 1 the rewards.
         vf_coef: weight of the value loss, >= 0.
@@ -37,6 +38,7 @@ class PPO:
     update_epochs: Epochs = 4
     clip_range: ClipRange = 0.2
     clip_range_high: AboveZero | None = None
+    dual_clip: DualClip | None = None
     gamma: Share = 0.99
     gae_lambda: Share = 0.95
     vf_coef: NotNegative = 0.5
@@ -73,5 +75,5 @@ class PPO:
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
         """`[N, K]` clipped-ratio loss to minimise."""
-        bounds = controls.clip_low, controls.clip_high
+        bounds = controls.clip_low, controls.clip_high, self.dual_clip
         return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)

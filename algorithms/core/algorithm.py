@@ -16,6 +16,13 @@ ClipRange = Annotated[
     float,
     Rule(lambda distance: 0 < distance <= 1, "1 minus it bounds the ratio; set it in (0, 1]"),
 ]
+DualClip = Annotated[
+    float,
+    Rule(
+        lambda ratio: 1 < ratio < math.inf,
+        "it is a ratio, and on-policy the ratio is 1; set it to a finite number above 1, or to None for no such bound",
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True)

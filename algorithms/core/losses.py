@@ -32,12 +32,16 @@ def clipped_ratio(
     advantages: Tensor,
     clip_low: float,
     clip_high: float,
+    dual_clip: float | None = None,
 ) -> Tensor:
-    """`[N, K]` loss to minimise: -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A).
+    """`[N, K]` loss to minimise: -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A), at most -dual_clip A for A < 0.
 
     r = exp(logprobs - old_logprobs); PPO eq. 7 (arXiv:1707.06347) with two bounds as in DAPO (arXiv:2503.14476).
     The gradient is zero for a sample with A > 0 and r > 1 + clip_high, or A < 0 and r < 1 - clip_low. No gradient flows
     into `old_logprobs` or `advantages`.
+
+    PPO bounds no loss of a sample with A < 0 and a large r. Dual-clip PPO (arXiv:1912.09729; read in verl's code,
+    `clip_ratio_c`) does: such a sample has no gradient once r > dual_clip.
 
     Args:
         logprobs: `[N, K]` learner log-probabilities at the rollout's temperature.
@@ -45,11 +49,15 @@ def clipped_ratio(
         advantages: `[N, K]`.
         clip_low: in (0, 1]; distance of the lower bound from 1.
         clip_high: > 0; distance of the upper bound from 1.
+        dual_clip: > 1; largest ratio of a sample with A < 0, verl's default is 3. None sets no such bound.
     """
     advantages = advantages.detach()
     ratio = (logprobs - old_logprobs.detach()).exp()
     clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    return -torch.minimum(ratio * advantages, clipped * advantages)
+    loss = -torch.minimum(ratio * advantages, clipped * advantages)
+    if dual_clip is None:
+        return loss
+    return torch.where(advantages < 0, torch.minimum(loss, -dual_clip * advantages), loss)
 
 
 def score_function(logprobs: Tensor, advantages: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def ratio_metrics(sums: dict[str, Tensor]) -> dict[str, Tensor]:
 
     - `policy/clip_fraction_low`, `policy/clip_fraction_high`: share of samples whose gradient the
       clip zeroes (r below with A < 0; r above with A > 0); `cispo` keeps the gradient of these
-      samples and cuts their weight.
+      samples and cuts their weight. What `dual_clip` zeroes (r above it with A < 0) is in neither.
     - `policy/ratio_out_of_range`: share with r outside the bounds whatever the sign of A (the other
       definition in use; up to twice as large).
     - `policy/approx_kl`: mean of r - 1 - ln r, the k3 estimate of KL(behaviour || learner), nats.

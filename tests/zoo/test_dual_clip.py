@@ -1,0 +1,117 @@
+"""Dual-clip PPO against its formula in plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.core.losses import clipped_ratio
+from algorithms.grpo import GRPO
+from algorithms.ppo import PPO
+from algorithms.testing import check_algorithm
+from tests.zoo.by_formula import off_policy, one_sample
+
+LOW, HIGH = 0.2, 0.28
+
+
+def formula(dual_clip: float) -> Any:
+    def surrogate(logprob: float, old_logprob: float, advantage: float) -> tuple[float, float]:
+        ratio = math.exp(logprob - old_logprob)
+        if advantage >= 0:
+            free = ratio <= 1 + HIGH
+            return -min(ratio, 1 + HIGH) * advantage, -ratio * advantage * free
+        bounded = min(max(ratio, 1 - LOW), dual_clip)
+        return bounded * -advantage, bounded * -advantage * (bounded == ratio)
+
+    return surrogate
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    dual_clip=st.sampled_from([1.05, 2.0, 3.0, 10.0]),
+    form=st.sampled_from(["positions", "games"]),
+)
+@settings(max_examples=20, deadline=None)
+def test_loss_and_gradient_are_those_of_the_formula(seed: int, dual_clip: float, form: str) -> None:
+    algorithm = GRPO(clip_range=LOW, clip_range_high=HIGH, dual_clip=dual_clip)
+    off_policy(algorithm, form, seed=seed).agrees(algorithm, formula(dual_clip))
+
+
+@pytest.mark.parametrize("algorithm", [GRPO(dual_clip=3.0), PPO(dual_clip=3.0)])
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient"),
+    [
+        (2.9, -2.0, 5.8, 5.8),
+        (3.5, -2.0, 6.0, 0.0),  # beyond the dual clip
+        (0.5, -2.0, 1.6, 0.0),  # clipped below, as ever
+        (3.5, 2.0, -2.4, 0.0),  # clipped above, as ever: the dual clip is for A < 0
+        (1.0, -2.0, 2.0, 2.0),
+    ],
+)
+def test_hand_computed_losses_and_gradients(
+    algorithm: Any, ratio: float, advantage: float, loss: float, gradient: float
+) -> None:
+    measured = one_sample(algorithm, ratio, advantage)
+    assert measured == (pytest.approx(loss), pytest.approx(gradient))
+
+
+@pytest.mark.parametrize("cls", [GRPO, PPO])
+def test_none_leaves_loss_and_gradient_as_they_were_to_the_last_bit(cls: Any) -> None:
+    plain, never = cls(), cls(dual_clip=1e12)
+    batch = off_policy(plain)
+    logits = batch.logits.clone().requires_grad_()
+    logprobs = batch.case.dist(logits).gather(batch.flat.slots)
+    expected = clipped_ratio(logprobs, batch.flat.old_logprobs, batch.advantages, 0.2, 0.2)
+    total = torch.where(batch.flat.valid, batch.weights * expected, 0.0).sum()
+    (gradient,) = torch.autograd.grad(total, logits)
+    for algorithm in (plain, never):
+        found = batch.losses(algorithm)
+        assert torch.equal(found[0], expected.detach())
+        assert torch.equal(found[1], gradient)
+
+
+def test_the_dual_clip_bounds_what_is_lost_and_takes_the_gradient_of_these_samples_alone() -> None:
+    batch = off_policy(GRPO())
+    plain, bounded = batch.losses(GRPO()), batch.losses(GRPO(dual_clip=1.5))
+    beyond = batch.flat.valid & (batch.advantages < 0) & (batch.ratios() > 1.5)
+    assert beyond.any() and not beyond.all()
+    assert torch.equal(plain[0][~beyond], bounded[0][~beyond])
+    assert torch.equal(bounded[0][beyond], -1.5 * batch.advantages[beyond])
+    assert (plain[0][beyond] > bounded[0][beyond]).all()
+
+
+def test_where_the_policy_has_not_moved_the_dual_clip_changes_nothing() -> None:
+    batch = off_policy(GRPO(), moved=0.0)
+    for plain, bounded in zip(
+        batch.losses(GRPO()), batch.losses(GRPO(dual_clip=1.01)), strict=True
+    ):
+        assert torch.equal(plain, bounded)
+
+
+def test_what_is_not_valid_does_not_matter() -> None:
+    algorithm = GRPO(dual_clip=2.0)
+    batch = off_policy(algorithm)
+    assert torch.equal(batch.losses(algorithm)[1], batch.with_junk().losses(algorithm)[1])
+
+
+@pytest.mark.parametrize("algorithm", [GRPO(dual_clip=3.0), PPO(dual_clip=3.0)])
+def test_the_contract_is_kept(algorithm: Any) -> None:
+    check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize("cls", [GRPO, PPO])
+@pytest.mark.parametrize("dual_clip", [1.0, 0.2, -3.0, math.inf, math.nan])
+def test_a_bound_that_would_cut_on_policy_samples_is_refused(cls: Any, dual_clip: float) -> None:
+    message = rf"dual_clip is {dual_clip}: .*finite number above 1, or to None"
+    with pytest.raises(ValueError, match=message):
+        cls(dual_clip=dual_clip)
+
+
+def test_dual_clip_is_a_setting_of_the_instance_and_no_control() -> None:
+    assert dataclasses.replace(GRPO(), dual_clip=3.0).controls() == GRPO().controls()
