@@ -1,0 +1,217 @@
+"""DPPO against its formula in plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.cispo import CISPO
+from algorithms.core.losses import score_function
+from algorithms.dppo import DPPO, Divergence, divergence_gate
+from algorithms.testing import check_algorithm
+from tests.zoo.by_formula import off_policy, one_sample
+
+
+def kept(pi: float, mu: float, advantage: float, divergence: str, low: float, high: float) -> bool:
+    """Whether the definition keeps a sample's gradient."""
+    if divergence == "tv":
+        return pi - mu <= high if advantage > 0 else pi - mu >= -low
+    coin = mu * math.log(mu / pi)
+    if mu < 1:
+        coin += (1 - mu) * math.log((1 - mu + 1e-8) / (1 - pi + 1e-8))
+    return coin <= high or pi <= mu if advantage > 0 else coin <= low or pi >= mu
+
+
+def formula(divergence: str, low: float, high: float, ratio_cap: float) -> Any:
+    def surrogate(logprob: float, old_logprob: float, advantage: float) -> tuple[float, float]:
+        pi, mu = math.exp(logprob), math.exp(old_logprob)
+        if not kept(pi, mu, advantage, divergence, low, high):
+            return 0.0, 0.0
+        slope = -advantage * min(pi / mu, ratio_cap)
+        return slope * logprob, slope
+
+    return surrogate
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    divergence=st.sampled_from(["tv", "kl"]),
+    low=st.sampled_from([0.02, 0.15]),
+    high=st.sampled_from([0.05, 0.3]),
+    ratio_cap=st.sampled_from([1.5, 20.0]),
+    form=st.sampled_from(["positions", "games"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_loss_and_gradient_are_those_of_the_formula(
+    seed: int, divergence: Divergence, low: float, high: float, ratio_cap: float, form: str
+) -> None:
+    algorithm = DPPO(
+        divergence=divergence, divergence_low=low, divergence_high=high, ratio_cap=ratio_cap
+    )
+    batch = off_policy(algorithm, form, seed=seed)
+    batch.agrees(algorithm, formula(divergence, low, high, ratio_cap))
+
+
+def test_the_random_batches_hold_samples_on_every_side() -> None:
+    batch = off_policy(DPPO())
+    for divergence in ("tv", "kl"):
+        algorithm = DPPO(divergence=divergence)  # type: ignore[arg-type]
+        gate = algorithm.gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+        for sign in (batch.advantages > 0, batch.advantages < 0):
+            assert len(gate[batch.flat.valid & sign].unique()) == 2, divergence
+
+
+@pytest.mark.parametrize(
+    ("divergence", "ratio", "prob", "advantage", "loss_per_logprob"),
+    [
+        ("tv", 1.0, 0.5, 2.0, -2.0),
+        ("tv", 1.6, 0.5, 2.0, -3.2),  # .3125 -> .5 is within .2
+        ("tv", 2.0, 0.5, 2.0, 0.0),  # .25 -> .5 is not
+        ("tv", 2.0, 0.5, -2.0, 4.0),  # it may still fall back
+        ("tv", 0.5, 0.3, -2.0, 0.0),  # .6 -> .3
+        ("tv", 0.5, 0.3, 2.0, -1.0),  # it may still rise again
+        ("tv", 9.0, 0.09, 2.0, -18.0),  # PPO would have let go of a rare move at 1.2
+        ("tv", 30.0, 0.15, 2.0, -40.0),  # and the weight is at most 20
+        ("kl", 1.6, 0.5, 2.0, 0.0),  # .3125 ln .625 + .6875 ln 1.375 = .072 nats
+        ("kl", 1.3, 0.5, 2.0, -2.6),  # .026 nats
+        ("kl", 9.0, 0.09, 2.0, 0.0),  # .01 ln (1/9) + .99 ln (.99/.91) = .0614
+    ],
+)
+def test_hand_computed_losses_and_gradients(
+    divergence: Divergence, ratio: float, prob: float, advantage: float, loss_per_logprob: float
+) -> None:
+    loss, gradient = one_sample(DPPO(divergence=divergence), ratio, advantage, prob)
+    assert loss == pytest.approx(loss_per_logprob * math.log(prob))
+    assert gradient == pytest.approx(loss_per_logprob)
+
+
+def test_a_threshold_may_be_reached_and_not_passed() -> None:
+    pi, mu = torch.tensor([[0.75]]).log(), torch.tensor([[0.5]]).log()
+    one, valid = torch.ones(1, 1), torch.ones(1, 1, dtype=torch.bool)
+    moved = float(pi.double().exp() - mu.double().exp())
+
+    def gate(threshold: float) -> float:
+        return divergence_gate(pi, mu, one, valid, "tv", threshold, threshold).item()
+
+    assert gate(moved) == 1.0 and gate(math.nextafter(moved, 0)) == 0.0
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_without_a_threshold_it_is_cispo_to_the_last_bit(form: str) -> None:
+    cispo = CISPO(clip_range=1.0, clip_range_high=3.0)
+    batch = off_policy(cispo, form, moved=3.0)
+    assert (batch.ratios() > 4).any()
+    by_kl = DPPO(divergence="kl", divergence_low=math.inf, ratio_cap=4.0)
+    for algorithm in (DPPO(divergence_low=1.0, ratio_cap=4.0), by_kl):
+        for found, expected in zip(batch.losses(algorithm), batch.losses(cispo), strict=True):
+            assert torch.equal(found, expected)
+
+
+@given(
+    logprob=st.floats(-12, -1e-6),
+    old_logprob=st.floats(-12, -1e-6),
+    advantage=st.sampled_from([-1.0, 1.0]),
+    bound=st.floats(0.01, 1.0),
+)
+@settings(max_examples=200, deadline=None)
+def test_with_ppo_s_bound_as_threshold_it_keeps_whatever_ppo_keeps(
+    logprob: float, old_logprob: float, advantage: float, bound: float
+) -> None:
+    pi, mu, sign = (
+        torch.tensor([[each]], dtype=torch.float64) for each in (logprob, old_logprob, advantage)
+    )
+    ratio = math.exp(logprob - old_logprob)
+    valid = torch.ones(1, 1, dtype=torch.bool)
+    if ratio < (1 + bound) * (1 - 1e-9) if advantage > 0 else ratio > (1 - bound) * (1 + 1e-9):
+        assert divergence_gate(pi, mu, sign, valid, "tv", bound, bound).item() == 1.0
+
+
+@pytest.mark.parametrize("divergence", ["tv", "kl"])
+def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient(
+    divergence: Divergence,
+) -> None:
+    algorithm = DPPO(divergence=divergence)
+    batch = off_policy(algorithm, moved=0.0)
+    logits = batch.logits.clone().requires_grad_()
+    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
+    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
+    torch.testing.assert_close(batch.losses(algorithm)[1], expected, rtol=1e-13, atol=1e-15)
+    gate = algorithm.gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+    assert torch.equal(gate, batch.flat.valid.double())
+
+
+def test_a_move_that_is_forced_or_has_no_advantage_always_passes() -> None:
+    certain, valid = torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool)
+    for advantage in (1.0, -1.0):
+        gate = divergence_gate(
+            certain, certain, torch.full((1, 2), advantage), valid, "kl", 0.05, 0.05
+        )
+        assert gate.tolist() == [[1.0, 1.0]]
+    far = torch.tensor([[-0.01, -9.0]])
+    gate = divergence_gate(far, far.flip(-1), torch.zeros(1, 2), valid, "tv", 0.2, 0.2)
+    assert gate.tolist() == [[1.0, 1.0]]
+
+
+def test_a_probability_that_rounds_to_1_is_no_infinite_divergence() -> None:
+    certain = torch.zeros(1, 1)
+    gate = divergence_gate(
+        certain, torch.full((1, 1), -1e-7), torch.ones(1, 1), torch.ones(1, 1).bool(), "kl", 0.05, 0.05
+    )  # fmt: skip
+    assert gate.item() == 1.0
+
+
+@pytest.mark.parametrize("divergence", ["tv", "kl"])
+def test_what_is_not_valid_does_not_matter(divergence: Divergence) -> None:
+    algorithm = DPPO(divergence=divergence)
+    batch = off_policy(algorithm)
+    junk = batch.with_junk()
+    assert torch.equal(batch.losses(algorithm)[1], junk.losses(algorithm)[1])
+    dist, valid = batch.case.dist(batch.logits), batch.flat.valid
+    unread = torch.where(valid, batch.advantages, math.nan)
+    flat = dataclasses.replace(
+        batch.flat, old_logprobs=torch.where(valid, batch.flat.old_logprobs, -math.inf)
+    )
+    gate = algorithm.gate(dist, flat, unread)
+    assert torch.equal(gate, algorithm.gate(dist, batch.flat, batch.advantages))
+    assert not gate[~valid].any()
+
+
+@pytest.mark.parametrize(
+    "algorithm", [DPPO(), DPPO(divergence="kl", divergence_high=0.1, advantage_scale="group")]
+)
+def test_the_contract_is_kept(algorithm: Any) -> None:
+    check_algorithm(algorithm)
+
+
+def test_the_lower_threshold_stands_for_both_and_its_default_hangs_on_the_divergence() -> None:
+    batch = off_policy(DPPO())
+
+    def gradient(**settings: Any) -> torch.Tensor:
+        return batch.losses(DPPO(**settings))[1]
+
+    assert torch.equal(gradient(), gradient(divergence_low=0.2, divergence_high=0.2))
+    assert torch.equal(gradient(divergence="kl"), gradient(divergence="kl", divergence_low=0.05))
+    assert not torch.equal(gradient(), gradient(divergence_high=0.02))
+    assert not torch.equal(gradient(), gradient(divergence_low=0.02, divergence_high=0.2))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"divergence": "kld"}, "divergence is 'kld'.*did you mean 'kl'"),
+        ({"divergence_low": 0.0}, r"divergence_low is 0\.0: set it above 0"),
+        ({"divergence_high": -0.1}, r"divergence_high is -0\.1: set it above 0"),
+        ({"ratio_cap": 0.0}, r"ratio_cap is 0\.0: set it above 0"),
+        ({"group_size": 1}, "group_size is 1"),
+        ({"advantage_scale": "grup"}, "did you mean 'group'"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(settings_: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DPPO(**settings_)
