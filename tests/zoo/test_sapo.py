@@ -1,0 +1,149 @@
+"""SAPO against its formula in plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.core.losses import game_mean, score_function
+from algorithms.grpo import GRPO
+from algorithms.sapo import SAPO
+from algorithms.testing import check_algorithm
+from tests.zoo.by_formula import off_policy, one_sample
+
+
+def formula(tau_positive: float, tau_negative: float) -> Any:
+    def surrogate(logprob: float, old_logprob: float, advantage: float) -> tuple[float, float]:
+        tau = tau_positive if advantage > 0 else tau_negative
+        ratio = math.exp(logprob - old_logprob)
+        # 4 p (1 - p), p = sigmoid(x), is 1 / cosh(x / 2)^2, and p is (1 + tanh(x / 2)) / 2.
+        half = tau * (ratio - 1) / 2
+        loss = -2 / tau * (1 + math.tanh(half)) * advantage
+        return loss, -ratio * advantage / math.cosh(half) ** 2
+
+    return surrogate
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    tau_positive=st.sampled_from([0.3, 1.0, 4.0]),
+    tau_negative=st.sampled_from([0.5, 1.05, 4.2]),
+    form=st.sampled_from(["positions", "games"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_loss_and_gradient_are_those_of_the_formula(
+    seed: int, tau_positive: float, tau_negative: float, form: str
+) -> None:
+    algorithm = SAPO(tau_positive=tau_positive, tau_negative=tau_negative)
+    off_policy(algorithm, form, seed=seed).agrees(algorithm, formula(tau_positive, tau_negative))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "gradient"),
+    [
+        (1.0, 2.0, -4.0, -2.0),  # -4 x 1/2 x 2, and the score function's gradient
+        (1.0, -2.0, 8 / 2.1, 2.0),
+        (2.0, 2.0, -8 * 0.7310585786, -16 * 0.7310585786 * 0.2689414214),
+        (0.5, -2.0, 8 / 1.05 * 0.3716838117, 4 * 0.3716838117 * 0.6283161883),
+    ],
+)
+def test_hand_computed_losses_and_gradients(
+    ratio: float, advantage: float, loss: float, gradient: float
+) -> None:
+    measured = one_sample(SAPO(), ratio, advantage)
+    assert measured == (pytest.approx(loss, rel=1e-8), pytest.approx(gradient, rel=1e-8))
+
+
+@pytest.mark.parametrize("taus", [(1.0, 1.05), (0.2, 7.0)])
+def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient(
+    taus: tuple[float, float],
+) -> None:
+    algorithm = SAPO(tau_positive=taus[0], tau_negative=taus[1])
+    batch = off_policy(algorithm, moved=0.0)
+    logits = batch.logits.clone().requires_grad_()
+    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
+    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
+    torch.testing.assert_close(batch.losses(algorithm)[1], expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_gate_is_the_share_of_the_unclipped_ratio_s_gradient_that_is_left() -> None:
+    batch = off_policy(SAPO())
+    unclipped = GRPO(clip_range=1.0, clip_range_high=math.inf)
+
+    def slopes(algorithm: Any) -> torch.Tensor:
+        logprobs = batch.case.dist(batch.logits).gather(batch.flat.slots).detach().requires_grad_()
+
+        class Chosen:
+            def gather(self, slots: torch.Tensor) -> torch.Tensor:
+                return logprobs
+
+        dist: Any = Chosen()
+        loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls())
+        return torch.autograd.grad(loss.sum(), logprobs)[0]
+
+    gate = SAPO().gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+    valid = batch.flat.valid
+    torch.testing.assert_close(
+        slopes(SAPO())[valid], (gate * slopes(unclipped))[valid], rtol=1e-11, atol=1e-14
+    )
+    assert 0 < gate[valid].min() < 0.9 and gate[valid].max() <= 1 and not gate[~valid].any()
+
+
+def test_with_a_very_small_tau_it_is_the_unclipped_ratio() -> None:
+    batch = off_policy(SAPO())
+    found = batch.losses(SAPO(tau_positive=1e-6, tau_negative=1e-6))[1]
+    unclipped = batch.losses(GRPO(clip_range=1.0, clip_range_high=math.inf))[1]
+    torch.testing.assert_close(found, unclipped, rtol=1e-9, atol=1e-12)
+
+
+def test_a_larger_tau_lets_less_through_and_each_sign_has_its_own() -> None:
+    batch = off_policy(SAPO())
+    dist, flat, advantages = batch.case.dist(batch.logits), batch.flat, batch.advantages
+    one = SAPO(tau_positive=1.0, tau_negative=1.0).gate(dist, flat, advantages)
+    other = SAPO(tau_positive=1.0, tau_negative=3.0).gate(dist, flat, advantages)
+    positive, negative = advantages > 0, flat.valid & (advantages < 0) & (batch.ratios() != 1)
+    assert torch.equal(one[positive], other[positive])
+    assert (one[negative] >= other[negative]).all() and (one[negative] > other[negative]).any()
+
+
+def test_a_game_weighs_the_same_whatever_its_length_as_in_the_source() -> None:
+    batch = off_policy(SAPO(), "games")
+    valid = batch.case.batch.valid
+    assert torch.equal(SAPO().weights(batch.case.batch), game_mean(valid, torch.float64))
+    assert len(valid.sum(-1).unique()) > 2
+
+
+def test_what_is_not_valid_does_not_matter() -> None:
+    batch = off_policy(SAPO())
+    assert torch.equal(batch.losses(SAPO())[1], batch.with_junk().losses(SAPO())[1])
+    dist, valid = batch.case.dist(batch.logits), batch.flat.valid
+    junk = torch.where(valid, batch.advantages, math.nan)
+    flat = dataclasses.replace(
+        batch.flat, old_logprobs=torch.where(valid, batch.flat.old_logprobs, math.nan)
+    )
+    assert torch.equal(SAPO().gate(dist, flat, junk), SAPO().gate(dist, flat, batch.advantages))
+
+
+@pytest.mark.parametrize("algorithm", [SAPO(), SAPO(tau_positive=5.0, advantage_scale="group")])
+def test_the_contract_is_kept(algorithm: Any) -> None:
+    check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"tau_positive": 0.0}, r"tau_positive is 0\.0: .*set it to a positive number"),
+        ({"tau_negative": -1.0}, r"tau_negative is -1\.0: .*set it to a positive number"),
+        ({"tau_negative": math.inf}, "tau_negative is inf: .*set it to a positive number"),
+        ({"group_size": 1}, "group_size is 1"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(settings_: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SAPO(**settings_)
