@@ -1,0 +1,142 @@
+"""ASPO against its formula in plain Python."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.aspo import ASPO
+from algorithms.core.algorithm import Controls
+from algorithms.core.losses import score_function
+from algorithms.grpo import GRPO
+from algorithms.testing import check_algorithm
+from tests.zoo.by_formula import off_policy, one_sample
+
+
+def formula(low: float, high: float, dual_clip: float | None) -> Any:
+    def surrogate(logprob: float, old_logprob: float, advantage: float) -> tuple[float, float]:
+        ratio = math.exp(logprob - old_logprob)
+        if advantage > 0:
+            weight = 0.0 if ratio > 1 + high else 1 / ratio
+        else:
+            weight = 0.0 if ratio < 1 - low else ratio
+        weight = weight if dual_clip is None else min(weight, dual_clip)
+        return -weight * advantage * logprob, -weight * advantage
+
+    return surrogate
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    low=st.sampled_from([0.1, 0.2]),
+    high=st.sampled_from([0.2, 0.4]),
+    dual_clip=st.sampled_from([None, 1.5, 3.0]),
+    form=st.sampled_from(["positions", "games"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_loss_and_gradient_are_those_of_the_formula(
+    seed: int, low: float, high: float, dual_clip: float | None, form: str
+) -> None:
+    algorithm = ASPO(clip_range=low, clip_range_high=high, dual_clip=dual_clip)
+    off_policy(algorithm, form, seed=seed).agrees(algorithm, formula(low, high, dual_clip))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "weight"),
+    [
+        (1.0, 2.0, 1.0),
+        (0.5, 2.0, 2.0),  # a good move that has fallen is raised twice as much, not half
+        (1.25, 2.0, 0.0),
+        (1.1, 2.0, 1 / 1.1),
+        (0.1, 2.0, 3.0),  # 10, but for the dual clip
+        (1.5, -2.0, 1.5),
+        (0.9, -2.0, 0.9),
+        (0.5, -2.0, 0.0),
+        (9.0, -2.0, 3.0),  # PPO: 9; dual-clip PPO: 0
+    ],
+)
+def test_hand_computed_losses_and_gradients(ratio: float, advantage: float, weight: float) -> None:
+    loss, gradient = one_sample(ASPO(), ratio, advantage, prob=0.2)
+    assert gradient == pytest.approx(-weight * advantage)
+    assert loss == pytest.approx(-weight * advantage * math.log(0.2))
+
+
+def slopes(batch: Any, algorithm: Any) -> torch.Tensor:
+    """`[N, K]` d loss / d log pi of each sample."""
+    logprobs = batch.case.dist(batch.logits).gather(batch.flat.slots).detach().requires_grad_()
+
+    class Chosen:
+        def gather(self, slots: torch.Tensor) -> torch.Tensor:
+            return logprobs
+
+    dist: Any = Chosen()
+    loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls())
+    return torch.autograd.grad(loss.sum(), logprobs)[0]
+
+
+def test_bad_moves_have_ppo_s_gradient_and_good_ones_the_inverse_of_its_weight() -> None:
+    algorithm = ASPO(dual_clip=None)
+    batch = off_policy(algorithm)
+    found, ppo = slopes(batch, algorithm), slopes(batch, GRPO())
+    valid, good, bad = batch.flat.valid, batch.advantages > 0, batch.advantages < 0
+    torch.testing.assert_close(found[valid & bad], ppo[valid & bad], rtol=1e-12, atol=0)
+    assert torch.equal((found == 0)[valid], (ppo == 0)[valid])
+    kept = valid & good & (ppo != 0)
+    product = (found * ppo)[kept]  # (A / r) (A r)
+    torch.testing.assert_close(product, batch.advantages[kept].square(), rtol=1e-12, atol=0)
+
+
+def test_a_weight_beyond_the_dual_clip_keeps_its_gradient() -> None:
+    batch = off_policy(ASPO())
+    found, free = slopes(batch, ASPO()), slopes(batch, ASPO(dual_clip=None))
+    beyond = batch.flat.valid & (free.abs() > 3.0001 * batch.advantages.abs())
+    for sign in (batch.advantages > 0, batch.advantages < 0):
+        assert (beyond & sign).any()
+    torch.testing.assert_close(found[beyond], -3 * batch.advantages[beyond], rtol=1e-12, atol=0)
+
+
+def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient() -> None:
+    batch = off_policy(ASPO(), moved=0.0)
+    logits = batch.logits.clone().requires_grad_()
+    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
+    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
+    torch.testing.assert_close(batch.losses(ASPO())[1], expected, rtol=1e-13, atol=1e-15)
+
+
+def test_a_controller_moves_the_bounds() -> None:
+    batch = off_policy(ASPO())
+    wide = batch.losses(ASPO(), Controls(clip_low=0.5, clip_high=1.0))
+    assert torch.equal(wide[1], batch.losses(ASPO(clip_range=0.5, clip_range_high=1.0))[1])
+    assert not torch.equal(wide[1], batch.losses(ASPO())[1])
+
+
+def test_what_is_not_valid_does_not_matter() -> None:
+    batch = off_policy(ASPO())
+    assert torch.equal(batch.losses(ASPO())[1], batch.with_junk().losses(ASPO())[1])
+
+
+@pytest.mark.parametrize(
+    "algorithm", [ASPO(), ASPO(clip_range_high=math.inf, advantage_scale="group")]
+)
+def test_the_contract_is_kept(algorithm: Any) -> None:
+    check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"clip_range": 0.0}, r"clip_range is 0\.0: .*set it in \(0, 1\]"),
+        ({"clip_range_high": -1.0}, r"clip_range_high is -1\.0: set it above 0"),
+        ({"dual_clip": 1.0}, r"dual_clip is 1\.0: .*finite number above 1, or to None"),
+        ({"dual_clip": math.inf}, "dual_clip is inf: .*finite number above 1, or to None"),
+        ({"group_size": 1}, "group_size is 1"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(settings_: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ASPO(**settings_)
