@@ -92,8 +92,8 @@ class DPPO:
         check_fields(self)
 
     def needs(self) -> Needs:
-        """Nothing beyond sampled moves and rewards."""
-        return Needs(reward_units=self.advantage_scale == "none")
+        """No correction of the sampler beside its own."""
+        return Needs(corrects_sampler=True, reward_units=self.advantage_scale == "none")
 
     def controls(self) -> Controls:
         """No bounds on the ratio: the gate is the trust region."""
