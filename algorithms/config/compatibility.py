@@ -16,7 +16,7 @@ from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.checks import require
 from algorithms.regularization.controllers import terms_of
 from algorithms.regularization.term import Term
-from chess_env.rewards.rewards import make_reward
+from chess_env.rewards.rewards import SUCCESS, can_be_success, make_reward
 from chess_env.rules.rules import ONGOING
 
 
@@ -88,6 +88,19 @@ CONFLICTS = (
         lambda c: c.optimizer.sampler_correction != "none" and _needs(c).corrects_sampler,
         "{c.label} divides by the sampler's probabilities itself and optimizer.sampler_correction is "
         "{c.optimizer.sampler_correction!r}: the same gap would be corrected twice; set it to none",
+    ),
+    Conflict(
+        lambda c: _needs(c).success_rewards and not can_be_success(c.env.reward or ""),
+        "{c.label} learns from success or failure, and env.reward {c.env.reward!r:.200} pays other amounts: set "
+        f"--env.reward {SUCCESS}, or name a term of your own that pays 0 or 1",
+    ),
+    Conflict(
+        lambda c: (
+            _needs(c).success_rewards
+            and any(term.in_reward is not None for term in active_terms(c))
+        ),
+        "{c.label} learns from success or failure, and a term of the regulariser would change its rewards: set "
+        "the term's placement to loss",
     ),
     Conflict(
         lambda c: c.env.opponent is not None and _needs(c).all_moves,

@@ -17,11 +17,13 @@ from algorithms.config.run import (
     RolloutConfig,
     TrainConfig,
 )
+from algorithms.core.algorithm import Algorithm
 from algorithms.core.checks import require_choice
 from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.presets import PRESETS
 from algorithms.regularization import RegularizerConfig
+from chess_env.rewards.rewards import SUCCESS
 
 NAMES = tuple(PRESETS)
 
@@ -66,15 +68,23 @@ STRONG_FOR = tuple(_STRONG)
 def named_run(name: str) -> TrainConfig:
     """The run of a name in `NAMES` or of `module:Name`, with the default of everything else.
 
-    An algorithm of a user's own comes without entropy bonus and KL terms.
+    An algorithm of a user's own comes without entropy bonus and KL terms. One that learns from success or failure
+    is rewarded with `success`.
 
     Raises:
         ValueError: there is no such name, or it names no algorithm.
     """
     if ":" in name:
-        return TrainConfig(default_algorithm(name), preset=name)
+        algorithm = default_algorithm(name)
+        return TrainConfig(algorithm, env=_env_of(algorithm), preset=name)
     require_choice("NAME", name, NAMES)
-    return TrainConfig(*PRESETS[name], preset=name)
+    algorithm, regularizer = PRESETS[name]
+    return TrainConfig(algorithm, regularizer, env=_env_of(algorithm), preset=name)
+
+
+def _env_of(algorithm: Algorithm) -> EnvConfig:
+    """The default game, with the reward that the algorithm needs."""
+    return EnvConfig(reward=SUCCESS if algorithm.needs().success_rewards else None)
 
 
 def strong(config: TrainConfig) -> TrainConfig:

@@ -227,6 +227,25 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
     return torch.where(count < 2, kept, centred / (std + 1e-8)).to(advantages.dtype)
 
 
+def require_success(batch: RolloutBatch, name: str) -> None:
+    """Refuses a batch in which a valid sample's reward is neither 0 nor 1.
+
+    Args:
+        batch: the rollout.
+        name: of the algorithm, for the message.
+
+    Raises:
+        ValueError: there is such a reward; the message has the first one.
+    """
+    rewards = batch.rewards
+    other = batch.valid & (rewards != 0) & (rewards != 1)
+    if other.any():
+        raise ValueError(
+            f"a reward is {float(rewards[other][0]):.6g}: {name} learns from success (1) and failure (0) "
+            "alone; set env.reward to success, or to a term of your own that pays 0 or 1"
+        )
+
+
 Credit = Literal["step", "outcome", "return_to_go"]
 
 

@@ -97,6 +97,8 @@ class Needs:
         reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
             deviation. Otherwise the same coefficient has another weight against the rewards in every
             group or minibatch, and has no single optimum.
+        success_rewards: the rewards are 1 or 0, success or failure (`env.reward` success by default). The
+            advantages refuse any other with `core.advantages.require_success`.
     """
 
     critic: Critic | None = None
@@ -108,6 +110,7 @@ class Needs:
     normalize_advantages: bool = False
     corrects_sampler: bool = False
     reward_units: bool = True
+    success_rewards: bool = False
 
 
 class Algorithm(Protocol):

@@ -17,7 +17,7 @@ from algorithms.diagnostics.probe_set import ProbeSet
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.move_facts import move_facts_batch
 from chess_env.observation import encode_batch
-from chess_env.rewards.rewards import MATE_SCORE_CP, make_reward
+from chess_env.rewards.rewards import MATE_SCORE_CP, SUCCESS, make_reward
 from chess_env.rules.rules import CHECKMATE, ONGOING
 
 
@@ -191,18 +191,20 @@ def exact_rewards(
         positions: with the scores of the children.
         reward: the environment's setting.
         before_cp: int64 `[M]`, the positions' own scores; None takes 0 for them, and the rewards are then right up
-            to a constant of the position, which falls out of A.
+            to a constant of the position, which falls out of A. Where `success` is paid, which is no difference of
+            values, None takes the score of the best move.
     """
     after_cp = -positions.child_score_cp.astype(np.int64)
     legal = positions.legal_ids >= 0
     best = np.where(legal, -after_cp, -MATE_SCORE_CP).max(axis=1, keepdims=True)
     status = np.where(after_cp == -MATE_SCORE_CP, CHECKMATE, ONGOING)
-    total, _ = make_reward(reward, has_evaluator=True)(
+    function = make_reward(reward, has_evaluator=True)
+    if before_cp is None:
+        before_cp = best[:, 0] if SUCCESS in function.names else np.zeros(len(best), np.int64)
+    total, _ = function(
         status.ravel(),
         False,
-        np.zeros(after_cp.size, np.int64)
-        if before_cp is None
-        else np.repeat(before_cp, after_cp.shape[1]),
+        np.repeat(before_cp, after_cp.shape[1]),
         after_cp.ravel(),
         (np.broadcast_to(best, after_cp.shape).ravel(), -after_cp.ravel()),
     )

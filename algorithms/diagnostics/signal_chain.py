@@ -38,7 +38,7 @@ from algorithms.updates.training_batch import (
 )
 from algorithms.updates.update import loss_of
 from chess_env.evaluators.protocol import Evaluator, scores_of
-from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, parse_sum
+from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, SUCCESS, parse_sum
 from chess_env.rules.rules import apply_batch
 
 NUM_STATES = 24
@@ -88,8 +88,10 @@ class Audit:
         self._make, self._reward = make, reward or DEFAULT_REWARD
         self._evaluator: Evaluator | None = None
         self.by_move = set(parse_sum(self._reward)) != {"outcome"}
-        # A run that is not paid for nearer mates is not judged by them.
+        # A run that is not paid for nearer mates is not judged by them, nor one that is to succeed by more than that.
         self.worth = DEFAULT_REWARD if "mate_delta" in self._reward else "win_prob_delta"
+        if self._reward == SUCCESS:
+            self.worth = SUCCESS
 
     def close(self) -> None:
         """Closes the evaluator; a later question makes another one."""

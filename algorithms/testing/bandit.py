@@ -23,7 +23,8 @@ LEAST_GAIN = 0.3
 def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
     """Checks that the algorithm learns: on 16 states with 4 arms the mean reward rises.
 
-    Each state has its own logits, uniform at first; its arms pay -1, -1/3, 1/3 and 1 in an order of its own. 25
+    Each state has its own logits, uniform at first; its arms pay -1, -1/3, 1/3 and 1 in an order of its own. Where
+    the rewards are success or failure, the two better arms are successes, and the mean is of 1 and -1 for them. 25
     rollouts of one ply, each followed by the algorithm's passes with Adam. A critic gives 0 throughout.
 
     Args:
@@ -36,6 +37,8 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
     generator = torch.Generator().manual_seed(seed)
     paid = torch.stack([torch.randperm(ARMS, generator=generator) for _ in range(STATES)])
     rewards = 2 * paid / (ARMS - 1) - 1.0
+    if algorithm.needs().success_rewards:
+        rewards = rewards.sign()
     logits = torch.zeros(STATES, ARMS, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=LEARNING_RATE)
     for _ in range(UPDATES):
@@ -83,7 +86,9 @@ def _rollout(
         actions=slots,
         old_logprobs=dist.gather(slots),
         old_legal_logprobs=dist.logprobs,
-        rewards=rewards[:, None].gather(-1, slots),
+        rewards=(rewards.clamp(min=0) if needs.success_rewards else rewards)[:, None].gather(
+            -1, slots
+        ),
         terminated=torch.zeros(slots.shape, dtype=torch.bool),
         truncated=torch.ones(states, dtype=torch.bool),
         valid=torch.ones(slots.shape, dtype=torch.bool),

@@ -111,6 +111,8 @@ def random_case(
         valid = over.cumsum(-1) - over == 0
         truncated[..., -1] |= ~terminated[..., -1]
     rewards = torch.randn(slots.shape, generator=generator, dtype=dtype)
+    if algorithm.needs().success_rewards:
+        rewards = (rewards > 0).to(dtype)
     values = next_values = None
     if algorithm.needs().critic is not None:
         values = torch.randn(states, generator=generator, dtype=dtype)

@@ -171,6 +171,19 @@ def test_rewards_of_the_probe_are_those_of_the_environment() -> None:
     assert not delta[~legal].any()
 
 
+def test_success_on_the_probe_is_counted_from_the_best_move() -> None:
+    probes = load_probe_set()
+    legal = probes.legal_ids >= 0
+    phi = value(probes.child_score_cp.astype(np.int64))
+    best = np.where(legal, phi, np.float32(-2)).max(1, keepdims=True)
+    expected = np.where(legal, phi - best > np.float32(-0.1), 0.0)
+    np.testing.assert_array_equal(exact_rewards(probes, "success"), expected)
+    assert (expected.sum(1) >= 1).all() and (expected[legal] == 0).any()
+    # With a score of its own a position says itself what a move gives up.
+    lost = exact_rewards(probes, "success", np.full(len(legal), -10_000))
+    np.testing.assert_array_equal(lost, legal)
+
+
 def test_a_state_that_is_not_counted_is_in_no_mean(states: ProbeStates) -> None:
     policy = float64_copy(make_policy())
     after = moved(policy, 3e-3)

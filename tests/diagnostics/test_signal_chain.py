@@ -421,6 +421,26 @@ def test_the_replayed_steps_are_those_of_torchs_adam() -> None:
     assert not torch.allclose(replay.before, moved, atol=1e-3)
 
 
+def test_a_run_that_is_to_succeed_is_judged_by_success() -> None:
+    worths = {
+        reward: Audit(BuiltinEvaluator, reward).worth
+        for reward in ("success", "win_prob_delta", "win_prob_delta+mate_delta", "success+outcome")
+    }
+    assert worths == {
+        "success": "success",
+        "win_prob_delta": "win_prob_delta",
+        "win_prob_delta+mate_delta": "win_prob_delta+mate_delta",
+        "success+outcome": "win_prob_delta",
+    }
+    positions = pack_fens(["4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1"])  # exd5 wins the queen
+    legal_ids, count = legal_actions_batch(positions)
+    legal_ids = legal_ids[:, : count[0]]
+    audit = Audit(BuiltinEvaluator, "success")
+    worth, paid = audit.truth(positions, legal_ids, np.zeros(legal_ids.shape, bool))
+    audit.close()
+    assert torch.equal(worth, paid) and paid.sum() == 1
+
+
 def test_the_audit_knows_mates_and_draws_and_takes_a_known_end_for_a_draw() -> None:
     # White mates by Ra8; any other move goes on.
     positions = pack_fens(["6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"])

@@ -13,6 +13,7 @@ from chess_env.rewards.rewards import (
     MATE_SCORE_CP,
     REWARDS,
     VALUE,
+    can_be_success,
     make_reward,
     terminal_score_cp,
     value,
@@ -122,6 +123,48 @@ def test_regret_is_zero_for_a_best_move_and_negative_otherwise() -> None:
     total, _ = reward(np.int8([0, 0]), False, move_scores=([80, 80], [80, -120]))
     np.testing.assert_array_equal(total, np.float32([0, value(-120) - value(80)]))
     assert reward.needs_move_scores and not reward.needs_scores
+
+
+def test_success_is_a_fall_of_the_win_probability_by_less_than_five_points() -> None:
+    """From an even position 54 centipawns are 4.98 points of Win%, and 55 are 5.07."""
+    reward = make_reward("success", has_evaluator=True)
+    after = np.array([-54, -55, 0, 300, -10_000])  # the mover's view
+    going = np.zeros(5, np.int8)
+    total, terms = reward(going, False, np.zeros(5, int), -after)
+    np.testing.assert_array_equal(total, np.float32([1, 0, 1, 1, 0]))
+    assert total.dtype == np.float32 and list(terms) == ["success"]
+    again, _ = reward(going, True, np.zeros(5, int), after)  # the learner is to move again
+    np.testing.assert_array_equal(again, total)
+
+
+def test_a_lost_position_can_hardly_be_failed_and_a_won_one_can() -> None:
+    reward = make_reward("success", has_evaluator=True)
+    before, after = np.array([-1500, 1500, 9_990]), np.array([-9_995, 300, 2_000])
+    total, _ = reward(np.zeros(3, np.int8), False, before, -after)
+    np.testing.assert_array_equal(total, np.float32([1, 0, 1]))
+    mate, _ = reward(np.int8([CHECKMATE]), False, [200], [-10_000])
+    drawn, _ = reward(np.int8([STALEMATE]), False, [200], [0])
+    assert mate[0] == 1 and drawn[0] == 0
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(-MATE_SCORE_CP, MATE_SCORE_CP)] * 2), min_size=1, max_size=20)
+)
+def test_success_is_read_off_the_change_of_the_win_probability(
+    scores: list[tuple[int, int]],
+) -> None:
+    before, after = np.array(scores).T
+    going = np.zeros(len(scores), np.int8)
+    paid, _ = make_reward("success", has_evaluator=True)(going, False, before, after)
+    delta, _ = make_reward("win_prob_delta", has_evaluator=True)(going, False, before, after)
+    np.testing.assert_array_equal(paid, (delta > np.float32(-0.1)).astype(np.float32))
+
+
+def test_which_rewards_can_be_success_and_failure_alone() -> None:
+    for reward in ("success", "outcome", "mine:solved", "success+mine:penalty", "1*success"):
+        assert can_be_success(reward), reward
+    for reward in ("win_prob_delta", "0.5*success", "success+outcome", "regret", "-success"):
+        assert not can_be_success(reward), reward
 
 
 def test_a_mapping_adds_up_weighted_terms_and_reports_the_raw_ones() -> None:
