@@ -1,0 +1,126 @@
+"""MaxRL against its formula and against the gradient that its expectation must be."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.grpo import GRPO
+from algorithms.maxrl import MaxRL, mean_relative
+from algorithms.testing import check_algorithm
+from algorithms.testing.cases import random_case
+from tests.zoo.by_hand import by_group, clipped_loss, expected_gradient, loss_of, rollout, samples
+
+
+def definition(rewards: list[float]) -> list[float]:
+    mean = sum(rewards) / len(rewards)
+    alone = len(rewards) < 2 or mean <= 0
+    return [0.0 if alone else (reward - mean) / (mean + 1e-6) for reward in rewards]
+
+
+def test_one_success_of_four_gets_three_and_each_failure_minus_one() -> None:
+    rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    found = mean_relative(rewards, torch.ones(1, 4, dtype=torch.bool), -1)
+    expected = torch.tensor([[3.0, -1.0, -1.0, -1.0]], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+
+
+def test_groups_that_fail_or_succeed_altogether_give_nothing() -> None:
+    rewards = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    assert not mean_relative(rewards, torch.ones(2, 3, dtype=torch.bool), -1).any()
+
+
+def test_the_mean_is_that_of_the_valid_members_and_one_alone_gives_nothing() -> None:
+    rewards = torch.tensor([[1.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    valid = torch.tensor([[True, True, False], [True, False, False]])
+    found = mean_relative(rewards, valid, -1)
+    assert found[0].tolist() == pytest.approx([1.0, -1.0, 0.0], rel=1e-5)
+    assert not found[1].any()
+
+
+@given(seed=st.integers(0, 2**31), rate=st.sampled_from([0.0, 0.2, 0.6, 1.0]))
+@settings(max_examples=40, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(seed: int, rate: float) -> None:
+    case = samples(seed, 8, rate=rate)
+    advantages = by_group(definition, case.rewards, case.valid, -1)
+    loss, gradient = clipped_loss(
+        case.logits, case.old, case.slots, advantages, case.valid, clip=0.2
+    )
+    batch = rollout(case.old, case.slots, case.rewards, case.valid)
+    found_loss, found_gradient = loss_of(MaxRL(), batch, case.logits)
+    assert found_loss == pytest.approx(loss, rel=1e-10, abs=1e-14)
+    np.testing.assert_allclose(found_gradient, gradient, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_a_group_is_that_of_the_rollout_s_form(form: str) -> None:
+    batch = random_case(MaxRL(), form, seed=3, dtype=torch.float64).batch
+    expected = by_group(definition, batch.rewards.numpy(), batch.valid.numpy(), batch.group_axis)
+    np.testing.assert_allclose(MaxRL().advantages(batch).numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_the_expected_gradient_is_that_of_the_likelihood_cut_off_at_order_size_minus_one(
+    size: int,
+) -> None:
+    """(1 - (1 - p)^(size - 1)) / p times the gradient of p: 1 + (1 - p) + ... + (1 - p)^(size - 2)."""
+    old, paid = np.array([0.3, -0.4, 1.1]), np.array([0.0, 1.0, 0.0])
+    found, of_rate = expected_gradient(MaxRL(group_size=size), old, paid, size)
+    p = np.exp(old)[1] / np.exp(old).sum()
+    weight = sum((1 - p) ** k for k in range(size - 1))
+    np.testing.assert_allclose(found, -weight * of_rate, rtol=1e-5)
+
+
+def test_two_samples_learn_as_dr_grpo_does_with_twice_the_advantage() -> None:
+    """With two samples the only mean that counts is 1/2."""
+    case = samples(1, 2)
+    batch = rollout(case.old, case.slots, case.rewards)
+    scaled = MaxRL(group_size=2).advantages(batch)
+    plain = GRPO(group_size=2, advantage_scale="none").advantages(batch)
+    torch.testing.assert_close(scaled, 2 * plain, rtol=1e-5, atol=0)
+
+
+def test_its_loss_of_given_advantages_is_grpo_s_to_the_bit() -> None:
+    case = random_case(MaxRL(), seed=2)
+    logits = (case.logits + 0.3).requires_grad_()
+    advantages = case.advantages()
+    found = []
+    for algorithm in (MaxRL(), GRPO(reduction="sample_mean")):
+        loss = dataclasses.replace(case, algorithm=algorithm).loss(logits, advantages=advantages)
+        found.append((loss, torch.autograd.grad(loss, logits)[0]))
+    assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
+
+
+def test_it_keeps_the_contract_of_an_algorithm() -> None:
+    check_algorithm(MaxRL())
+    check_algorithm(MaxRL(group_size=2, update_epochs=2, clip_range_high=0.28))
+
+
+def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
+    case = samples(0, 8)
+    batch = rollout(case.old, case.slots, case.rewards - 0.25, case.valid)
+    with pytest.raises(
+        ValueError, match=r"a reward is (-0\.25|0\.75): maxrl .* env.reward to success"
+    ):
+        MaxRL().advantages(batch)
+    dirty = np.where(case.valid, case.rewards, np.nan)
+    MaxRL().advantages(rollout(case.old, case.slots, dirty, case.valid))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"group_size": 1}, "group_size is 1: a baseline within the group needs 2 samples"),
+        ({"clip_range": 0.0}, "clip_range is 0.0"),
+        ({"clip_range_high": -1.0}, "clip_range_high is -1.0"),
+        ({"update_epochs": 0}, "update_epochs is 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MaxRL(**settings_)  # type: ignore[arg-type]
