@@ -1,0 +1,125 @@
+"""Pass@k training against an enumeration of all k-subsets of a group."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.pass_at_k import PassAtK, pass_at_k
+from algorithms.testing import check_algorithm
+from algorithms.testing.cases import random_case
+from tests.zoo.by_hand import by_group, clipped_loss, loss_of, rollout, samples
+
+
+def definition(rewards: list[float], k: int) -> list[float]:
+    """The mean over the k-subsets that hold a member of (best reward - mean over all) / std over all."""
+    if len(rewards) < k:
+        return [0.0] * len(rewards)
+    subsets = list(itertools.combinations(range(len(rewards)), k))
+    best = {subset: max(rewards[i] for i in subset) for subset in subsets}
+    mean = sum(best.values()) / len(subsets)
+    std = math.sqrt(sum((each - mean) ** 2 for each in best.values()) / len(subsets))
+    found = []
+    for member in range(len(rewards)):
+        own = [best[subset] for subset in subsets if member in subset]
+        found.append((sum(own) / len(own) - mean) / (std + 1e-6))
+    return found
+
+
+def group(successes: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    rewards = (torch.arange(size) < successes).double()[None]
+    return rewards, torch.ones(1, size, dtype=torch.bool)
+
+
+def test_one_success_of_four_with_pairs() -> None:
+    """Of 6 pairs 3 succeed: rho = s = 1/2, A+ = 1, and A- = (1/2 - C(2, 1) / C(3, 1)) / s = -1/3."""
+    found = pass_at_k(*group(1, 4), -1, 2)
+    np.testing.assert_allclose(found[0], [1.0, -1 / 3, -1 / 3, -1 / 3], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "k"), [(size, k) for size in range(2, 8) for k in range(1, size)])
+def test_every_number_of_successes_agrees_with_the_enumeration_of_all_subsets(
+    size: int, k: int
+) -> None:
+    for successes in range(size + 1):
+        rewards, valid = group(successes, size)
+        found = pass_at_k(rewards, valid, -1, k)[0]
+        expected = definition(rewards[0].tolist(), k)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+        assert abs(float(found.sum())) < 1e-9
+        # No subset differs from another: exactly nothing, not a rounding error over 1e-6.
+        assert bool(found.any()) == (successes > 0 and size - successes >= k)
+
+
+def test_with_one_sample_it_is_the_group_s_mean_and_population_std() -> None:
+    rewards, valid = group(3, 8)
+    expected = (rewards - 3 / 8) / (math.sqrt(3 / 8 * 5 / 8) + 1e-6)
+    torch.testing.assert_close(pass_at_k(rewards, valid, -1, 1), expected, rtol=1e-12, atol=0)
+
+
+def test_larger_k_gives_a_success_of_an_easy_group_less() -> None:
+    easy = [float(pass_at_k(*group(4, 8), -1, k)[0, 0]) for k in (1, 2, 3, 4)]
+    assert easy == sorted(easy, reverse=True) and easy[-1] < 0.2 * easy[0]
+
+
+def test_a_group_of_fewer_valid_members_than_k_gives_nothing() -> None:
+    rewards, valid = group(1, 6)
+    valid[0, 3:] = False
+    assert not pass_at_k(rewards, valid, -1, 4).any()
+    assert pass_at_k(rewards, valid, -1, 2).any()
+
+
+@given(seed=st.integers(0, 2**31), k=st.integers(1, 6), rate=st.sampled_from([0.0, 0.15, 0.5, 1.0]))
+@settings(max_examples=40, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(seed: int, k: int, rate: float) -> None:
+    case = samples(seed, 7, rate=rate)
+    advantages = by_group(lambda each: definition(each, k), case.rewards, case.valid, -1)
+    advantages = np.where(np.abs(advantages) < 1e-9, 0.0, advantages)
+    loss, gradient = clipped_loss(
+        case.logits, case.old, case.slots, advantages, case.valid, clip=0.2
+    )
+    batch = rollout(case.old, case.slots, case.rewards, case.valid)
+    found_loss, found_gradient = loss_of(PassAtK(group_size=7, k=k), batch, case.logits)
+    assert found_loss == pytest.approx(loss, rel=1e-10, abs=1e-12)
+    np.testing.assert_allclose(found_gradient, gradient, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["positions", "games"])
+def test_a_group_is_that_of_the_rollout_s_form(form: str) -> None:
+    algorithm = PassAtK(k=2)
+    batch = random_case(algorithm, form, seed=3, dtype=torch.float64).batch
+    rewards, valid = batch.rewards.numpy(), batch.valid.numpy()
+    expected = by_group(lambda each: definition(each, 2), rewards, valid, batch.group_axis)
+    np.testing.assert_allclose(algorithm.advantages(batch).numpy(), expected, atol=1e-9)
+
+
+def test_it_keeps_the_contract_of_an_algorithm() -> None:
+    for k in (1, 2, 4):
+        check_algorithm(PassAtK(k=k))
+    check_algorithm(PassAtK(group_size=16, k=4, update_epochs=2))
+
+
+def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
+    case = samples(0, 8)
+    with pytest.raises(ValueError, match=r"pass_at_k learns from success .* env.reward to success"):
+        PassAtK().advantages(rollout(case.old, case.slots, 0.5 * case.rewards))
+
+
+@pytest.mark.parametrize(
+    ("group_size", "k", "message"),
+    [
+        (8, 0, "k is 0: it must be a whole number above 0; set k >= 1"),
+        (4, 5, "k is 5 and group_size 4: .*; set k below group_size"),
+        (4, 4, "k is 4 and group_size 4: .*; set k below group_size"),
+        (1, 1, "group_size is 1"),
+    ],
+)
+def test_a_k_that_a_group_cannot_serve_is_refused(group_size: int, k: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PassAtK(group_size=group_size, k=k)
