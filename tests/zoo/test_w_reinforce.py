@@ -1,0 +1,109 @@
+"""W-REINFORCE and NSR against their formula, and what no weight changes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.grpo import GRPO
+from algorithms.testing import check_algorithm
+from algorithms.testing.cases import random_case
+from algorithms.w_reinforce import WReinforce, weighted_outcome
+from tests.zoo.by_hand import by_group, clipped_loss, expected_gradient, loss_of, rollout, samples
+
+
+def test_a_success_gets_the_weight_and_a_failure_minus_one() -> None:
+    rewards = torch.tensor([1.0, 0.0, 1.0, 0.0])
+    valid = torch.tensor([True, True, False, False])
+    assert weighted_outcome(rewards, valid, 0.5).tolist() == [0.5, -1.0, 0.0, 0.0]
+    assert weighted_outcome(rewards, valid, 0.0).tolist() == [0.0, -1.0, 0.0, 0.0]
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    rate=st.sampled_from([0.0, 0.4, 1.0]),
+    weight=st.sampled_from([0.0, 0.1, 1.0]),
+)
+@settings(max_examples=40, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(
+    seed: int, rate: float, weight: float
+) -> None:
+    def definition(rewards: list[float]) -> list[float]:
+        return [weight if reward == 1 else -1.0 for reward in rewards]
+
+    case = samples(seed, 4, rate=rate)
+    advantages = by_group(definition, case.rewards, case.valid, -1)
+    loss, gradient = clipped_loss(
+        case.logits, case.old, case.slots, advantages, case.valid, clip=0.2
+    )
+    batch = rollout(case.old, case.slots, case.rewards, case.valid)
+    algorithm = WReinforce(group_size=4, positive_weight=weight)
+    found_loss, found_gradient = loss_of(algorithm, batch, case.logits)
+    assert found_loss == pytest.approx(loss, rel=1e-10, abs=1e-14)
+    np.testing.assert_allclose(found_gradient, gradient, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1, 1.0])
+def test_in_expectation_every_weight_climbs_the_success_rate(weight: float) -> None:
+    """A = (1 + weight) r - 1, and a constant advantage has no expected gradient."""
+    old, paid = np.array([0.3, -0.4, 1.1]), np.array([1.0, 0.0, 1.0])
+    algorithm = WReinforce(group_size=3, positive_weight=weight)
+    found, of_rate = expected_gradient(algorithm, old, paid, 3)
+    np.testing.assert_allclose(found, -(1 + weight) * of_rate, rtol=1e-10)
+
+
+def test_without_a_weight_successes_have_no_gradient_and_failures_are_pushed_down() -> None:
+    logits = np.zeros((1, 4))
+    batch = rollout(logits, np.array([[0, 0]]), np.array([[1.0, 0.0]]))
+    nsr = WReinforce(group_size=2, positive_weight=0.0)
+    _, gradient = loss_of(nsr, batch, logits)
+    assert gradient[0, 0] > 0  # descent lowers the failed move
+    assert gradient[0, 1] == gradient[0, 2] == gradient[0, 3] < 0  # and spreads it evenly
+    batch = rollout(logits, np.array([[0, 0]]), np.ones((1, 2)))
+    assert not loss_of(nsr, batch, logits)[1].any()
+
+
+def test_its_loss_of_given_advantages_is_grpo_s_to_the_bit() -> None:
+    case = random_case(WReinforce(), seed=2)
+    logits = (case.logits + 0.3).requires_grad_()
+    advantages = case.advantages()
+    found = []
+    for algorithm in (WReinforce(), GRPO(reduction="sample_mean")):
+        loss = dataclasses.replace(case, algorithm=algorithm).loss(logits, advantages=advantages)
+        found.append((loss, torch.autograd.grad(loss, logits)[0]))
+    assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
+
+
+def test_the_advantages_have_the_unit_of_the_rewards_without_a_weight_alone() -> None:
+    assert WReinforce(positive_weight=0.0).needs().reward_units
+    assert not WReinforce().needs().reward_units
+
+
+def test_it_keeps_the_contract_of_an_algorithm() -> None:
+    check_algorithm(WReinforce())
+    check_algorithm(WReinforce(positive_weight=0.0))
+    check_algorithm(WReinforce(group_size=1, positive_weight=1.0))
+
+
+def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
+    case = samples(0, 8)
+    with pytest.raises(ValueError, match=r"a reward is -1: w_reinforce .* env.reward to success"):
+        WReinforce().advantages(rollout(case.old, case.slots, -np.ones_like(case.rewards)))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"positive_weight": -0.1}, "positive_weight is -0.1: set it to a finite number >= 0"),
+        ({"group_size": 0}, "group_size is 0: a position needs a sample"),
+        ({"clip_range": 2.0}, "clip_range is 2.0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WReinforce(**settings_)  # type: ignore[arg-type]
