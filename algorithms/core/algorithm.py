@@ -97,6 +97,8 @@ class Needs:
         reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
             deviation. Otherwise the same coefficient has another weight against the rewards in every
             group or minibatch, and has no single optimum.
+        reference: `FlatBatch.ref_legal_logprobs` holds the reference policy's distribution, and the loss may pull
+            towards it where the advantages are 0.
         success_rewards: the rewards are 1 or 0, success or failure (`env.reward` success by default). The
             advantages refuse any other with `core.advantages.require_success`.
     """
@@ -110,6 +112,7 @@ class Needs:
     normalize_advantages: bool = False
     corrects_sampler: bool = False
     reward_units: bool = True
+    reference: bool = False
     success_rewards: bool = False
 
 
@@ -165,5 +168,5 @@ class Algorithm(Protocol):
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
     ) -> Tensor:
-        """`[N, K]` loss of each sample, to minimise."""
+        """`[N, K]` loss of each sample, to minimise; of advantages of 0 without gradient, unless `Needs.reference`."""
         ...

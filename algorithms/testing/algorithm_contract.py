@@ -193,8 +193,10 @@ def _check_loss(case: Case, advantages: Tensor) -> None:
         "the gradient of policy_loss must be finite and not 0 everywhere",
     )
     rule(
-        not _gradient(case, logits, torch.zeros_like(advantages)).any(),
-        "advantages of 0 must give no gradient: an entropy or KL term belongs to the regulariser",
+        case.algorithm.needs().reference
+        or not _gradient(case, logits, torch.zeros_like(advantages)).any(),
+        "advantages of 0 must give no gradient: an entropy or KL term belongs to the regulariser (unless needs() "
+        "asks for the reference policy, towards which the loss itself pulls)",
     )
     far = _gradient(case, logits + 3 * noise_like(logits), advantages)
     rule(

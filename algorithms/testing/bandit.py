@@ -94,4 +94,6 @@ def _rollout(
         valid=torch.ones(slots.shape, dtype=torch.bool),
         values=values,
         next_values=values,
+        # That of the start: blank batches come from the uniform policy.
+        ref_legal_logprobs=batch.old_legal_logprobs if needs.reference else None,
     )

@@ -140,6 +140,10 @@ def random_case(
         next_values=next_values,
         samples="all_legal" if algorithm.needs().all_moves else "drawn",
     )
+    if algorithm.needs().reference:
+        other = torch.randn(*states, width, generator=generator, dtype=dtype)
+        reference = MaskedCategorical(other, legal, temperature).logprobs
+        batch = dataclasses.replace(batch, ref_legal_logprobs=reference)
     flat = batch.flat()
     if algorithm.needs().uniforms:
         flat = dataclasses.replace(flat, uniforms=torch.rand(flat.valid.shape, generator=generator))

@@ -85,7 +85,8 @@ class Session:
         custom = custom_terms(config.regularizer)
         regularizer = Regularizer(config.regularizer, config.rollout.temperature, custom)
         self.learner = self._make_learner(regularizer, fresh)
-        reference = copy_of(self.policy) if regularizer.needs_reference else None
+        needs_reference = regularizer.needs_reference or config.algorithm.needs().reference
+        reference = copy_of(self.policy) if needs_reference else None
         if config.compile:  # all of them, since a compiled pass rounds otherwise in 16 bits
             for policy in {self.policy, self.learner.behaviour, reference}:
                 if policy is not None:
