@@ -1,0 +1,156 @@
+"""ERC against its definition in plain numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from algorithms.core.batch import FlatBatch
+from algorithms.core.distribution import MaskedCategorical
+from algorithms.erc import ERC
+from algorithms.grpo import GRPO
+from algorithms.testing import check_algorithm
+from tests.regularization.regularizer_cases import flat_batch, policy
+from tests.zoo.by_state import (
+    Array,
+    assert_same,
+    clipped,
+    garbage,
+    gradient_of,
+    loss_and_gradient,
+    made_up,
+    states_of,
+)
+
+
+def definition(
+    algorithm: ERC, logits: Tensor, batch: FlatBatch, advantages: Tensor
+) -> tuple[Array, Array]:
+    """(losses, gradient), state by state."""
+    states = states_of(logits, batch)
+    losses, slopes = np.zeros(batch.slots.shape), np.zeros(batch.slots.shape)
+    for n, state in enumerate(states):
+        ratio = (state.entropy + 1e-8) / (state.old_entropy + 1e-8)
+        if not algorithm.entropy_ratio_low < ratio < algorithm.entropy_ratio_high:
+            continue
+        for k in range(len(state.slots)):
+            if state.valid[k]:
+                losses[n, k], slopes[n, k] = clipped(
+                    state.log_ratio(k), advantages[n, k].item(), 0.8, 1.3
+                )
+    return losses, gradient_of(states, slopes, batch.temperature)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    moved=st.sampled_from([0.05, 0.3, 1.0]),
+    bounds=st.sampled_from([(0.95, 1.05), (0.8, 1.2), (0.0, 1.01), (0.99, math.inf)]),
+)
+@settings(max_examples=40, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(
+    seed: int, moved: float, bounds: tuple[float, float]
+) -> None:
+    logits, batch, advantages = made_up(seed, moved)
+    algorithm = ERC(entropy_ratio_low=bounds[0], entropy_ratio_high=bounds[1], clip_range_high=0.3)
+    found = loss_and_gradient(algorithm, logits, batch, advantages)
+    assert_same(found, definition(algorithm, logits, batch, advantages))
+
+
+def test_by_hand_a_state_that_sharpened_from_even_odds_is_left_out() -> None:
+    legal = torch.ones(2, 2, dtype=torch.bool)
+    batch = flat_batch(torch.zeros(2, 2).double(), legal, torch.tensor([[0], [0]]), temperature=1.0)
+    # p = 1/2 has ln 2 = 0.6931 nats; p = 0.6 has 0.6730 (0.971 of it), p = 0.7 has 0.6109 (0.881).
+    logits = torch.tensor([[math.log(0.6), math.log(0.4)], [math.log(0.7), math.log(0.3)]]).double()
+    advantages = torch.ones(2, 1).double()
+    gate = ERC().gate(policy(logits, batch), batch, advantages)
+    assert gate.tolist() == [[1.0], [0.0]]
+    loss = ERC(clip_range_high=0.25).policy_loss(
+        policy(logits, batch), batch, advantages, ERC(clip_range_high=0.25).controls()
+    )
+    torch.testing.assert_close(loss, torch.tensor([[-1.2], [0.0]]).double())
+    wider = ERC(entropy_ratio_low=0.88)
+    assert wider.gate(policy(logits, batch), batch, advantages).tolist() == [[1.0], [1.0]]
+
+
+def test_at_the_policy_that_sampled_it_is_dr_grpo() -> None:
+    logits, batch, advantages = made_up(3, 0.0)
+    found = loss_and_gradient(ERC(), logits, batch, advantages)
+    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
+    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
+def test_without_bounds_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> None:
+    logits, batch, advantages = made_up(4, moved)
+    neutral = ERC(entropy_ratio_low=0.0, entropy_ratio_high=math.inf)
+    found = loss_and_gradient(neutral, logits, batch, advantages)
+    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
+    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
+
+
+def test_a_state_with_one_legal_move_passes_and_is_finite() -> None:
+    logits, batch, advantages = made_up(5, 1.0)
+    only = int((batch.legal.sum(-1) == 1).nonzero())
+    gate = ERC().gate(policy(logits, batch), batch, advantages)
+    assert bool((gate[only] == 1).all())
+    loss, gradient = loss_and_gradient(ERC(), logits, batch, advantages)
+    assert bool(loss.isfinite().all()) and bool(gradient.isfinite().all())
+    assert not gradient[only].any()
+
+
+def test_a_policy_that_became_certain_of_a_move_is_left_out_and_finite() -> None:
+    legal = torch.ones(1, 3, dtype=torch.bool)
+    batch = flat_batch(torch.zeros(1, 3), legal, torch.tensor([[0]]), temperature=1.0)
+    logits = torch.tensor([[200.0, 0.0, 0.0]], requires_grad=True)
+    loss, gradient = loss_and_gradient(ERC(), logits, batch, torch.ones(1, 1))
+    assert not loss.any() and not gradient.any()
+
+
+def test_the_rollout_s_temperature_is_that_of_both_entropies() -> None:
+    legal = torch.ones(1, 3, dtype=torch.bool)
+    logits = torch.tensor([[2.0, 0.0, -1.0]]).double()
+    batch = flat_batch(logits, legal, torch.tensor([[0]]), temperature=2.0)
+    narrow = ERC(entropy_ratio_low=1 - 1e-9, entropy_ratio_high=1 + 1e-9)
+    ones = torch.ones(1, 1).double()
+    assert narrow.gate(MaskedCategorical(logits, legal, 2.0), batch, ones).item() == 1
+    assert narrow.gate(MaskedCategorical(logits, legal, 1.0), batch, ones).item() == 0
+
+
+def test_samples_that_are_not_valid_change_nothing_and_have_gate_0() -> None:
+    logits, batch, advantages = made_up(6, 0.3)
+    kept = loss_and_gradient(ERC(), logits, batch, advantages)
+    dirty = loss_and_gradient(ERC(), logits, batch, garbage(batch, advantages))
+    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
+    assert not ERC().gate(policy(logits, batch), batch, advantages)[~batch.valid].any()
+
+
+def test_it_keeps_the_contract_of_an_algorithm() -> None:
+    check_algorithm(ERC())
+    check_algorithm(ERC(update_epochs=3, advantage_scale="group", clip_range_high=0.28))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"entropy_ratio_low": 1.0}, r"entropy_ratio_low is 1\.0: .*set it in \[0, 1\)"),
+        ({"entropy_ratio_low": -0.1}, r"entropy_ratio_low is -0\.1"),
+        ({"entropy_ratio_low": math.nan}, "entropy_ratio_low is nan"),
+        ({"entropy_ratio_high": 1.0}, r"entropy_ratio_high is 1\.0: .*set it above 1"),
+        ({"entropy_ratio_high": math.nan}, "entropy_ratio_high is nan"),
+        ({"clip_range": 0.0}, r"clip_range is 0\.0"),
+        ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),
+        ({"update_epochs": 0}, "update_epochs is 0"),
+        ({"gamma": 1.5}, r"gamma is 1\.5"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(ERC(), **changes)
