@@ -1,0 +1,167 @@
+"""STEER against its definition in plain numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from algorithms.core.batch import FlatBatch
+from algorithms.grpo import GRPO
+from algorithms.steer import STEER
+from algorithms.testing import check_algorithm
+from tests.regularization.regularizer_cases import flat_batch, policy
+from tests.zoo.by_state import (
+    Array,
+    State,
+    assert_same,
+    clipped,
+    garbage,
+    gradient_of,
+    loss_and_gradient,
+    made_up,
+    states_of,
+)
+
+
+def sizes(states: list[State], advantages: Tensor) -> dict[tuple[int, int], float]:
+    """|A / p_old * p (1 - p) (log p + H_old)| of every valid sample."""
+    found = {}
+    for n, state in enumerate(states):
+        for k, slot in enumerate(state.slots):
+            if state.valid[k]:
+                p, old = math.exp(state.logprobs[slot]), math.exp(state.old_logprobs[slot])
+                change = advantages[n, k].item() / old * p * (1 - p)
+                found[n, k] = abs(change * (math.log(p) + state.old_entropy))
+    return found
+
+
+def definition(
+    least: float, most: float, logits: Tensor, batch: FlatBatch, advantages: Tensor
+) -> tuple[Array, Array]:
+    """(losses, gradient), sample by sample."""
+    states = states_of(logits, batch)
+    found = sizes(states, advantages)
+    smallest, largest = min(found.values()), max(found.values())
+    losses, slopes = np.zeros(batch.slots.shape), np.zeros(batch.slots.shape)
+    for (n, k), size in found.items():
+        weight = most - (most - least) * (size - smallest) / (largest - smallest)
+        loss, slope = clipped(states[n].log_ratio(k), advantages[n, k].item(), 0.8, 1.2)
+        losses[n, k], slopes[n, k] = weight * loss, weight * slope
+    return losses, gradient_of(states, slopes, batch.temperature)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    moved=st.sampled_from([0.0, 0.1, 1.0]),
+    bounds=st.sampled_from([(0.8, 1.2), (0.0, 1.0), (0.5, 3.0)]),
+)
+@settings(max_examples=40, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(
+    seed: int, moved: float, bounds: tuple[float, float]
+) -> None:
+    logits, batch, advantages = made_up(seed, moved)
+    algorithm = STEER(weight_min=bounds[0], weight_max=bounds[1])
+    found = loss_and_gradient(algorithm, logits, batch, advantages)
+    assert_same(found, definition(*bounds, logits, batch, advantages))
+
+
+def test_by_hand_even_odds_change_no_entropy_and_the_rare_good_move_changes_it_most() -> None:
+    # At even odds log p + H = 0. At p = 0.2: A (1 - p) (ln 0.2 + 0.5004) = -0.8872 A; at p = 0.8: 0.0555 A.
+    logits = torch.tensor([[0.5, 0.5], [0.2, 0.8], [0.8, 0.2]]).double().log()
+    legal = torch.ones(3, 2, dtype=torch.bool)
+    batch = flat_batch(logits, legal, torch.zeros(3, 1, dtype=torch.int64), temperature=1.0)
+    advantages = torch.ones(3, 1).double()
+    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    entropy = -(0.2 * math.log(0.2) + 0.8 * math.log(0.8))
+    rare, common = 0.8 * abs(math.log(0.2) + entropy), 0.2 * abs(math.log(0.8) + entropy)
+    expected = torch.tensor([[1.2], [0.8], [1.2 - 0.4 * common / rare]]).double()
+    torch.testing.assert_close(gate, expected)
+
+
+def test_the_entropy_is_that_of_the_policy_that_sampled() -> None:
+    logits, batch, advantages = made_up(2, 1.0)
+    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    found = sizes(states_of(logits, batch), advantages)
+    largest, smallest = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
+    assert gate[largest].item() == pytest.approx(0.8) and gate[smallest].item() == 1.2
+
+
+def test_at_the_policy_that_sampled_it_is_the_weighted_plain_gradient() -> None:
+    logits, batch, advantages = made_up(3, 0.0)
+    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
+    slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
+    expected = gradient_of(states_of(logits, batch), slopes, batch.temperature)
+    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
+def test_with_both_weights_1_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> None:
+    logits, batch, advantages = made_up(4, moved)
+    found = loss_and_gradient(STEER(weight_min=1.0, weight_max=1.0), logits, batch, advantages)
+    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
+    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
+
+
+def test_where_all_changes_are_equal_the_weight_is_the_middle() -> None:
+    logits, batch, advantages = made_up(5, 0.4)
+    gate = STEER(weight_min=0.5, weight_max=0.9).gate(
+        policy(logits, batch), batch, torch.zeros_like(advantages)
+    )
+    torch.testing.assert_close(gate, 0.7 * batch.valid.double())
+
+
+def test_a_forced_move_has_the_largest_weight_and_no_gradient() -> None:
+    logits, batch, advantages = made_up(5, 1.0)
+    only = int((batch.legal.sum(-1) == 1).nonzero())
+    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
+    assert gate[only].tolist() == [1.2] * 3 and not gradient[only].any()
+
+
+def test_samples_that_are_not_valid_change_nothing_and_are_never_read() -> None:
+    logits, batch, advantages = made_up(6, 0.3)
+    kept = loss_and_gradient(STEER(), logits, batch, advantages)
+    dirty = loss_and_gradient(STEER(), logits, batch, garbage(batch, advantages))
+    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
+    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    holes = advantages.masked_fill(~batch.valid, math.nan)
+    torch.testing.assert_close(STEER().gate(policy(logits, batch), batch, holes), gate)
+    assert not gate[~batch.valid].any()
+    nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
+    assert not STEER().gate(policy(logits, nothing), nothing, holes).any()
+
+
+def test_it_keeps_the_contract_of_an_algorithm() -> None:
+    check_algorithm(STEER())
+    check_algorithm(STEER(update_epochs=3, advantage_scale="group", clip_range_high=0.28))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"weight_min": 1.3},
+            r"weight_min is 1\.3 and weight_max 1\.2: .*weight_min <= weight_max",
+        ),
+        ({"weight_min": -0.1}, r"weight_min is -0\.1"),
+        ({"weight_min": math.nan}, "weight_min is nan"),
+        ({"weight_max": math.inf}, "weight_max inf"),
+        ({"weight_min": 0.0, "weight_max": 0.0}, "weight_max above 0"),
+        ({"clip_range": 0.0}, r"clip_range is 0\.0"),
+        ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),
+        ({"update_epochs": 0}, "update_epochs is 0"),
+        ({"gamma": 1.5}, r"gamma is 1\.5"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(STEER(), **changes)
