@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import weighted_sum
 from chess_env.testing import rule
+
+Form = Literal["positions", "games"]
 
 STATES, ARMS = 16, 4
 UPDATES, LEARNING_RATE = 25, 0.25
@@ -25,7 +28,8 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
 
     Each state has its own logits, uniform at first; its arms pay -1, -1/3, 1/3 and 1 in an order of its own. Where
     the rewards are success or failure, the two better arms are successes, and the mean is of 1 and -1 for them. 25
-    rollouts of one ply, each followed by the algorithm's passes with Adam. A critic gives 0 throughout.
+    rollouts of one ply, each followed by the algorithm's passes with Adam; in `games` form where the algorithm
+    refuses `positions`. A critic gives 0 throughout.
 
     Args:
         algorithm: an instance.
@@ -41,8 +45,9 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
         rewards = rewards.sign()
     logits = torch.zeros(STATES, ARMS, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=LEARNING_RATE)
+    form = _form_of(algorithm)
     for _ in range(UPDATES):
-        batch = _rollout(algorithm, logits.detach(), rewards, generator)
+        batch = _rollout(algorithm, form, logits.detach(), rewards, generator)
         flat = batch.flat()
         if algorithm.needs().uniforms:
             drawn = torch.rand(flat.valid.shape, generator=generator)
@@ -53,7 +58,8 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
         weights, controls = batch.flatten(algorithm.weights(batch)), algorithm.controls()
         for _ in range(algorithm.update_epochs):
             optimizer.zero_grad()
-            dist = MaskedCategorical(logits, flat.legal, batch.temperature)
+            rows = logits.repeat_interleave(flat.num_states // STATES, 0)
+            dist = MaskedCategorical(rows, flat.legal, batch.temperature)
             loss = algorithm.policy_loss(dist, flat, advantages, controls)
             weighted_sum(loss, weights, flat.valid).backward()
             optimizer.step()
@@ -66,32 +72,45 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
     )
 
 
+def _form_of(algorithm: Algorithm) -> Form:
+    """The form of its rollouts: `positions`, or `games` where its advantages refuse that."""
+    blank = torch.zeros(STATES, ARMS)
+    try:
+        algorithm.advantages(_rollout(algorithm, "positions", blank, blank, torch.Generator()))
+    except ValueError:  # how an algorithm says that it cannot serve this form
+        return "games"
+    return "positions"
+
+
 def _rollout(
-    algorithm: Algorithm, logits: Tensor, rewards: Tensor, generator: torch.Generator
+    algorithm: Algorithm, form: Form, logits: Tensor, rewards: Tensor, generator: torch.Generator
 ) -> RolloutBatch:
-    """One ply in every state, form `positions`."""
-    states = (STATES, 1)
-    needs = algorithm.needs()
-    batch = blank_batch("positions", states, samples=algorithm.group_size, num_legal=ARMS)
-    dist = MaskedCategorical(logits[:, None], batch.legal_ids >= 0, 1.0)
+    """One ply in every state; in `games` form each of a state's samples is a game."""
+    needs, group = algorithm.needs(), algorithm.group_size
+    states = (STATES, 1) if form == "positions" else (STATES, group, 1)
+    members = (*states, group) if form == "positions" else states
+    batch = blank_batch(form, states, samples=group, num_legal=ARMS)
+    dist = MaskedCategorical(logits[:, None], torch.ones(STATES, 1, ARMS, dtype=torch.bool), 1.0)
     slots = (
         torch.arange(ARMS).expand(*states, ARMS)
         if needs.all_moves
-        else dist.sample(algorithm.group_size, generator)
+        else dist.sample(group, generator)
     )
+    chosen = slots.shape if needs.all_moves else members
     values = torch.zeros(states) if needs.critic is not None else None
+    old = dist.logprobs if form == "positions" else dist.logprobs.unsqueeze(1)
     return dataclasses.replace(
         batch,
-        slots=slots,
-        actions=slots,
-        old_logprobs=dist.gather(slots),
-        old_legal_logprobs=dist.logprobs,
-        rewards=(rewards.clamp(min=0) if needs.success_rewards else rewards)[:, None].gather(
-            -1, slots
-        ),
-        terminated=torch.zeros(slots.shape, dtype=torch.bool),
+        slots=slots.reshape(chosen),
+        actions=slots.reshape(chosen),
+        old_logprobs=dist.gather(slots).reshape(chosen),
+        old_legal_logprobs=old.expand(*states, ARMS),
+        rewards=(rewards.clamp(min=0) if needs.success_rewards else rewards)[:, None]
+        .gather(-1, slots)
+        .reshape(chosen),
+        terminated=torch.zeros(chosen, dtype=torch.bool),
         truncated=torch.ones(states, dtype=torch.bool),
-        valid=torch.ones(slots.shape, dtype=torch.bool),
+        valid=torch.ones(chosen, dtype=torch.bool),
         values=values,
         next_values=values,
         # That of the start: blank batches come from the uniform policy.
