@@ -56,7 +56,11 @@ RUNS = {
         RegularizerConfig(ent_coef=0.1, kl_old_coef=0.1, kl_ref_coef=0.1),
     ),
     "games": ("rloo", "games", RegularizerConfig()),
-    "critic": ("ppo", "positions", RegularizerConfig(ent_coef=0.1)),
+    "critic, controllers": (
+        "ppo",
+        "positions",
+        RegularizerConfig(ent_coef=0.1, ent_controller="adaptive"),
+    ),
     "all moves": ("exact", "positions", RegularizerConfig(kl_ref_coef=0.1)),
     "sampled estimators": (
         "delightful_pg",

@@ -45,7 +45,7 @@ def terms_of(settings: TermSettings) -> tuple[Term, ...]:
     return tuple(make(settings) for make in MAKERS)
 
 
-EntropyController = Literal["none", "target", "floor", "recovery"]
+EntropyController = Literal["none", "target", "floor", "recovery", "adaptive"]
 KLController = Literal["none", "ziegler", "doubling", "post_mortem"]
 
 COEF_MIN = 1e-6
@@ -65,10 +65,12 @@ class ControllerSettings:
 
     Attributes:
         ent_controller: what moves ent_coef: "none" (or ent_coef_final), "target" (towards a
-            normalised entropy), "floor" (boosts under ent_floor), "recovery" (post-mortem 2).
+            normalised entropy), "floor" (boosts under ent_floor), "recovery" (post-mortem 2),
+            "adaptive" (rewards entropy at or below ent_floor alone; Skywork-OR1).
         ent_target: entropy / ln(legal moves) that "target" aims at, in (0, 1].
         ent_lr: step of "target" in ln(ent_coef) per unit of normalised entropy, > 0.
-        ent_floor: entropy in nats below which "floor" boosts.
+        ent_floor: entropy in nats below which "floor" boosts, and up to which "adaptive" acts.
+        ent_coef_step: what "adaptive" adds to ent_coef or takes from it at each update, > 0.
         ent_alert: entropy in nats below which "recovery" acts.
         ent_stop: entropy in nats below which "recovery" ends the run.
         ent_patience: updates in a row below the threshold before a boost, >= 1.
@@ -88,6 +90,7 @@ class ControllerSettings:
     ent_target: OpenShare = 0.5
     ent_lr: AboveZero = 0.01
     ent_floor: Weight = 1.5
+    ent_coef_step: AboveZero = 0.001
     ent_alert: Weight = 1.5
     ent_stop: Weight = 0.5
     ent_patience: Annotated[int, NOT_NEGATIVE, _UPDATES] = 100
@@ -148,9 +151,10 @@ class RegularizerConfig(CustomTerms, ControllerSettings, TermSettings):
             f'ent_coef_final is {self.ent_coef_final} and ent_controller "{self.ent_controller}": '
             "both move ent_coef; leave one of them out",
         )
+        acts = "adds to" if self.ent_controller == "adaptive" else "multiplies"
         require(
             COEF_MIN <= self.ent_coef <= self.ent_coef_max,
-            f'ent_coef is {self.ent_coef}: ent_controller "{self.ent_controller}" multiplies it; '
+            f'ent_coef is {self.ent_coef}: ent_controller "{self.ent_controller}" {acts} it; '
             f"start it in [{COEF_MIN:g}, ent_coef_max = {self.ent_coef_max}]",
         )
         require(
@@ -222,6 +226,8 @@ class State:
         coefs: current weights by name, of the terms whose weight may move: `ent_coef`, `kl_old_coef`, ...
         temperature: of the next rollouts.
         low_updates: updates in a row whose entropy was below the threshold.
+        ent_coef_held: the weight that "adaptive" has arrived at, which counts while the entropy is low;
+            None without it.
         started: measurements have been seen.
         said: keys of the warnings that were given.
     """
@@ -229,6 +235,7 @@ class State:
     coefs: Mapping[str, float]
     temperature: float
     low_updates: int = 0
+    ent_coef_held: float | None = None
     started: bool = False
     said: tuple[str, ...] = ()
 
@@ -293,11 +300,28 @@ def recovery(state: State, measured: Measurements, config: RegularizerConfig) ->
     )
 
 
+def adaptive(state: State, measured: Measurements, config: RegularizerConfig) -> State:
+    """The held weight + ent_coef_step (at most ent_coef_max) where H <= ent_floor, else - ent_coef_step (at least 0).
+
+    It is in force where H <= ent_floor; above, ent_coef is 0 and the weight is only held. Skywork-OR1
+    (arXiv:2505.22312), read in TRL's `grpo_trainer.py` and in the authors' `EntController`, which has
+    H < target. TRL steps .005 at each optimizer step on advantages of unit standard deviation, up to 1; the
+    authors' scripts .0001 up to .005. Here it is one step for each rollout, whose entropy is measured before
+    the first optimizer step on it.
+    """
+    low = _finite("entropy", measured.entropy) <= config.ent_floor
+    held = state.coefs["ent_coef"] if state.ent_coef_held is None else state.ent_coef_held
+    step = config.ent_coef_step
+    held = min(held + step, config.ent_coef_max) if low else max(held - step, 0.0)
+    return dataclasses.replace(state.moved(ent_coef=held if low else 0.0), ent_coef_held=held)
+
+
 ENTROPY: dict[str, Callable[[State, Measurements, RegularizerConfig], State]] = {
     "none": schedule,
     "target": target,
     "floor": floor,
     "recovery": recovery,
+    "adaptive": adaptive,
 }
 """Entropy controllers by name."""
 
@@ -430,6 +454,7 @@ def first_measurements(measured: Measurements, config: RegularizerConfig) -> dic
         "target": (measured.entropy_normalized, "ent_target", config.ent_target),
         "floor": (measured.entropy, "ent_floor", config.ent_floor),
         "recovery": (measured.entropy, "ent_alert", config.ent_alert),
+        "adaptive": (measured.entropy, "ent_floor", config.ent_floor),
     }[config.ent_controller]
     if value < threshold:
         found["ent_first"] = (

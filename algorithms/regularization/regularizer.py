@@ -197,14 +197,17 @@ class Regularizer:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The current coefficients, and 1 in `reg/controller_saturated` while one is at its bound.
+        """The coefficients in force, and 1 in `reg/controller_saturated` while one is at its bound.
 
-        Where a KL is in the reward, also its unweighted mean over the samples of the last rollout
-        that was shaped (`reg/kl_ref_k1_reward`, ...), nats.
+        Of "adaptive", also the weight that it holds while the bonus is off. Where a KL is in the reward,
+        also its unweighted mean over the samples of the last rollout that was shaped
+        (`reg/kl_ref_k1_reward`, ...), nats.
         """
         saturated = bool(controllers.at_bounds(self.state, self.config))
+        held = self.state.ent_coef_held
         return {
             **{f"reg/{name}": coef for name, coef in self.state.coefs.items()},
+            **({} if held is None else {"reg/ent_coef_held": held}),
             "reg/controller_saturated": float(saturated),
             **{name: float(value.mean()) for name, value in self._in_reward.items()},
         }

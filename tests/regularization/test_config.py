@@ -53,6 +53,8 @@ TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
         (TARGET | {"ent_coef_final": 0.0}, "both move ent_coef"),
         (TARGET | {"ent_coef": 0.0}, r"ent_coef is 0\.0.*multiplies it"),
         (TARGET | {"ent_coef": 2.0}, r"ent_coef is 2\.0.*ent_coef_max = 1\.5"),
+        (TARGET | {"ent_controller": "adaptive", "ent_coef": 0.0}, r"ent_coef is 0\.0.*adds to it"),
+        ({"ent_coef_step": 0.0}, r"ent_coef_step is 0\.0: set it above 0"),
         ({"ent_controller": "recovery", "ent_coef": 0.1, "ent_stop": 2.0}, "ent_stop <= ent_alert"),
         ({"kl_controller": "doubling"}, "exactly one above 0"),
         (ADAPTIVE | {"kl_old_coef": 0.1}, "exactly one above 0"),

@@ -152,6 +152,7 @@ def test_only_the_coefficient_that_is_on_is_moved_by_its_own_kl() -> None:
         (ADAPTIVE | {"kl_controller": "doubling"}, {"kl_ref": math.nan}),
         (RECOVERY, {"entropy": math.nan}),
         (RECOVERY | {"ent_controller": "target"}, {"entropy_normalized": math.nan}),
+        (RECOVERY | {"ent_controller": "adaptive"}, {"entropy": math.nan}),
     ],
 )
 def test_a_reading_that_is_not_finite_is_refused(
@@ -240,6 +241,7 @@ CONFIGS = (
         ent_controller="target", ent_coef=0.1, ent_lr=2.0, kl_old_coef=0.1, kl_controller="doubling"
     ),
     RegularizerConfig(kl_old_coef=0.1, kl_controller="post_mortem"),
+    RegularizerConfig(ent_coef=0.003, ent_controller="adaptive", ent_coef_max=0.005),
 )
 
 
