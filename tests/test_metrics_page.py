@@ -59,7 +59,7 @@ RUNS = {
     "critic, controllers": (
         "ppo",
         "positions",
-        RegularizerConfig(ent_coef=0.1, ent_controller="adaptive"),
+        RegularizerConfig(ent_coef=0.1, ent_controller="adaptive", clip_controller="adapo"),
     ),
     "all moves": ("exact", "positions", RegularizerConfig(kl_ref_coef=0.1)),
     "sampled estimators": (

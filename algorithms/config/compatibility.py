@@ -14,7 +14,7 @@ from algorithms.config.run import RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Algorithm, Needs
 from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.checks import require
-from algorithms.regularization.controllers import terms_of
+from algorithms.regularization.controllers import check_clip, terms_of
 from algorithms.regularization.term import Term
 from chess_env.rewards.rewards import SUCCESS, can_be_success, make_reward
 from chess_env.rules.rules import ONGOING
@@ -128,6 +128,7 @@ def check_settings(config: TrainConfig) -> None:
     """
     for conflict in CONFLICTS:
         require(not conflict.found(config), conflict.says.format(c=config))
+    check_clip(config.algorithm.controls(), config.regularizer)
     _try_reward(config.env.reward)
     _warn_of_terms_without_effect(config)
     if sentence := cannot_be_resumed(config):

@@ -47,6 +47,7 @@ def terms_of(settings: TermSettings) -> tuple[Term, ...]:
 
 EntropyController = Literal["none", "target", "floor", "recovery", "adaptive"]
 KLController = Literal["none", "ziegler", "doubling", "post_mortem"]
+ClipController = Literal["none", "adapo"]
 
 COEF_MIN = 1e-6
 """A controller never goes below this: a coefficient of 0 could not be multiplied up again."""
@@ -82,6 +83,12 @@ class ControllerSettings:
         kl_target: KL in nats that the controller aims at, > 0.
         kl_coef_max: largest KL coefficient that a controller may set.
         kl_horizon: updates over which "ziegler" acts, >= 1; more is slower.
+        ent_hold: entropy in nats that clip_controller holds; None: that of the first rollout.
+        clip_controller: what moves the algorithm's upper clip bound: "none", or "adapo" (wider below
+            the entropy to hold, narrower above it).
+        clip_step: "adapo" multiplies the bound's distance from 1 by 1 + clip_step, or divides it, > 0.
+        clip_high_min: smallest distance that "adapo" may set, > 0.
+        clip_high_max: largest distance that "adapo" may set.
         ref_refresh_interval: updates after which the reference becomes a copy of the policy; None
             never.
     """
@@ -103,6 +110,11 @@ class ControllerSettings:
     kl_horizon: Annotated[
         Weight, Rule(lambda value: value >= 1, "it counts updates; set it to at least 1")
     ] = 10.0
+    ent_hold: Weight | None = None
+    clip_controller: ClipController = "none"
+    clip_step: AboveZero = 0.1
+    clip_high_min: AboveZero = 0.1
+    clip_high_max: AboveZero = 1.0
     ref_refresh_interval: Annotated[int, NOT_NEGATIVE, _UPDATES] | None = None
 
 
@@ -139,6 +151,11 @@ class RegularizerConfig(CustomTerms, ControllerSettings, TermSettings):
             self.ref_refresh_interval is None or self.kl_ref_coef > 0,
             f"ref_refresh_interval is {self.ref_refresh_interval} and kl_ref_coef 0: there is no "
             "reference to refresh; set kl_ref_coef above 0 or leave the interval out",
+        )
+        require(
+            self.clip_high_min <= self.clip_high_max,
+            f"clip_high_min is {self.clip_high_min} and clip_high_max {self.clip_high_max}: "
+            "set clip_high_min <= clip_high_max",
         )
         if self.ent_controller != "none":
             self._check_ent_controller()
@@ -228,6 +245,8 @@ class State:
         low_updates: updates in a row whose entropy was below the threshold.
         ent_coef_held: the weight that "adaptive" has arrived at, which counts while the entropy is low;
             None without it.
+        ent_first: entropy of the first rollout, nats; None where no controller holds it.
+        clip_high: the upper clip distance as its controller has put it; None without one.
         started: measurements have been seen.
         said: keys of the warnings that were given.
     """
@@ -236,6 +255,8 @@ class State:
     temperature: float
     low_updates: int = 0
     ent_coef_held: float | None = None
+    ent_first: float | None = None
+    clip_high: float | None = None
     started: bool = False
     said: tuple[str, ...] = ()
 
@@ -388,6 +409,72 @@ def controlled_kl(measured: Measurements, config: RegularizerConfig) -> float:
     return _finite("kl_ref", measured.kl_ref)
 
 
+def adapo(controls: Controls, entropy: float, held: float, config: RegularizerConfig) -> Controls:
+    """The upper clip distance x (1 + clip_step) where entropy < held, / (1 + clip_step) where above, within bounds.
+
+    ADAPO (arXiv:2603.11682, *Entropy-Preserving Reinforcement Learning*): a wider upper bound lets unlikely
+    moves rise further. Second-hand: a public note on the paper has the direction and the initial entropy as the
+    target; size of the step and bounds could not be read and are this project's.
+    """
+    if entropy == held:
+        return controls
+    factor = 1 + config.clip_step
+    moved = controls.clip_high * factor if entropy < held else controls.clip_high / factor
+    bounded = min(max(moved, config.clip_high_min), config.clip_high_max)
+    return dataclasses.replace(controls, clip_high=bounded)
+
+
+CLIP: dict[str, Callable[[Controls, float, float, RegularizerConfig], Controls]] = {
+    "none": lambda controls, entropy, held, config: controls,
+    "adapo": adapo,
+}
+"""Controllers of the clip bounds by name."""
+
+
+def adapt_clip(
+    state: State, measured: Measurements, controls: Controls, config: RegularizerConfig
+) -> tuple[State, Controls]:
+    """State and controls after `clip_controller`.
+
+    Raises:
+        ValueError: the algorithm's upper bound lies outside those of the controller.
+    """
+    if config.clip_controller == "none":
+        return state, controls
+    check_clip(controls, config)
+    entropy = _finite("entropy", measured.entropy)
+    moved = CLIP[config.clip_controller](controls, entropy, held_entropy(state, config), config)
+    return dataclasses.replace(state, clip_high=moved.clip_high), moved
+
+
+def check_clip(controls: Controls, config: RegularizerConfig) -> None:
+    """Raises ValueError where `clip_controller` is on and the upper clip distance is not one that it may set."""
+    require(
+        config.clip_controller == "none"
+        or config.clip_high_min <= controls.clip_high <= config.clip_high_max,
+        f'clip_controller is "{config.clip_controller}" and the algorithm\'s upper clip distance '
+        f"{controls.clip_high}: it is moved within [clip_high_min, clip_high_max] = "
+        f"[{config.clip_high_min}, {config.clip_high_max}]; start it there "
+        "(algorithm.clip_range_high), or leave clip_controller out where the algorithm has no clip",
+    )
+
+
+def remember_first(state: State, measured: Measurements, config: RegularizerConfig) -> State:
+    """The state with the entropy of the first rollout, where a controller has to hold it."""
+    if state.ent_first is not None or config.ent_hold is not None:
+        return state
+    if config.clip_controller == "none":
+        return state
+    return dataclasses.replace(state, ent_first=_finite("entropy", measured.entropy))
+
+
+def held_entropy(state: State, config: RegularizerConfig) -> float:
+    """The entropy that `clip_controller` holds, nats."""
+    held = state.ent_first if config.ent_hold is None else config.ent_hold
+    assert held is not None  # `remember_first` comes before the controllers
+    return held
+
+
 def stop_reason(measured: Measurements, config: RegularizerConfig) -> str | None:
     """Why the run must end, or None; only `recovery` ends one."""
     if config.ent_controller != "recovery" or measured.entropy >= config.ent_stop:
@@ -429,6 +516,16 @@ def at_bounds(state: State, config: RegularizerConfig) -> dict[str, str]:
         found["temperature_high"] = (
             f"the temperature is at temperature_max {config.temperature_max}: recovery can raise "
             "it no further"
+        )
+    if state.clip_high is not None and state.clip_high >= config.clip_high_max:
+        found["clip_high_high"] = (
+            f"the upper clip distance is at clip_high_max {config.clip_high_max}: clip_controller "
+            f'"{config.clip_controller}" can raise entropy no further'
+        )
+    if state.clip_high is not None and state.clip_high <= config.clip_high_min:
+        found["clip_high_low"] = (
+            f"the upper clip distance is at clip_high_min {config.clip_high_min}: clip_controller "
+            f'"{config.clip_controller}" can lower entropy no further'
         )
     if config.kl_controller != "none":
         name = controlled_coef(config)

@@ -169,10 +169,11 @@ class Regularizer:
 
         Args:
             measured: on the fresh rollout.
-            controls: the algorithm's clip bounds; handed on as they are, no controller moves them so far.
+            controls: the algorithm's clip bounds as they are; `clip_controller` may move the upper one.
 
         Raises:
-            ValueError: the progress is outside [0, 1], or what a controller follows is not finite.
+            ValueError: the progress is outside [0, 1], what a controller follows is not finite, or the
+                algorithm has no upper clip bound that `clip_controller` could move.
         """
         if not 0 <= measured.progress <= 1:
             raise ValueError(
@@ -180,8 +181,10 @@ class Regularizer:
             )
         config, state = self.config, self.state
         found = {} if state.started else controllers.first_measurements(measured, config)
+        state = controllers.remember_first(state, measured, config)
         state = controllers.ENTROPY[config.ent_controller](state, measured, config)
         state = controllers.adapt_kl(state, measured, config)
+        state, controls = controllers.adapt_clip(state, measured, controls, config)
         found |= controllers.at_bounds(state, config)
         new = {key: text for key, text in found.items() if key not in state.said}
         self.state = dataclasses.replace(state, started=True, said=(*state.said, *new))
@@ -199,15 +202,15 @@ class Regularizer:
     def metrics(self) -> dict[str, float]:
         """The coefficients in force, and 1 in `reg/controller_saturated` while one is at its bound.
 
-        Of "adaptive", also the weight that it holds while the bonus is off. Where a KL is in the reward,
-        also its unweighted mean over the samples of the last rollout that was shaped
-        (`reg/kl_ref_k1_reward`, ...), nats.
+        Of "adaptive", also the weight that it holds while the bonus is off; of a clip controller, the
+        upper clip distance. Where a KL is in the reward, also its unweighted mean over the samples of the
+        last rollout that was shaped (`reg/kl_ref_k1_reward`, ...), nats.
         """
         saturated = bool(controllers.at_bounds(self.state, self.config))
-        held = self.state.ent_coef_held
+        moved = {"ent_coef_held": self.state.ent_coef_held, "clip_high": self.state.clip_high}
         return {
             **{f"reg/{name}": coef for name, coef in self.state.coefs.items()},
-            **({} if held is None else {"reg/ent_coef_held": held}),
+            **{f"reg/{name}": value for name, value in moved.items() if value is not None},
             "reg/controller_saturated": float(saturated),
             **{name: float(value.mean()) for name, value in self._in_reward.items()},
         }

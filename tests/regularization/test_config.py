@@ -27,6 +27,7 @@ def test_coefficients_that_are_no_weights_are_refused_by_name(name: str, value: 
         ("kl_ref_placement", "rewards", "reward"),
         ("ent_controller", "recover", "recovery"),
         ("kl_controller", "Ziegler", "ziegler"),
+        ("clip_controller", "ADAPO", "adapo"),
     ],
 )
 def test_an_unknown_switch_is_refused_with_the_nearest_name(
@@ -54,6 +55,11 @@ TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
         (TARGET | {"ent_coef": 0.0}, r"ent_coef is 0\.0.*multiplies it"),
         (TARGET | {"ent_coef": 2.0}, r"ent_coef is 2\.0.*ent_coef_max = 1\.5"),
         (TARGET | {"ent_controller": "adaptive", "ent_coef": 0.0}, r"ent_coef is 0\.0.*adds to it"),
+        (
+            {"clip_high_min": 0.5, "clip_high_max": 0.4},
+            r"clip_high_min is 0\.5 and clip_high_max 0\.4",
+        ),
+        ({"clip_step": 0.0}, r"clip_step is 0\.0: set it above 0"),
         ({"ent_coef_step": 0.0}, r"ent_coef_step is 0\.0: set it above 0"),
         ({"ent_controller": "recovery", "ent_coef": 0.1, "ent_stop": 2.0}, "ent_stop <= ent_alert"),
         ({"kl_controller": "doubling"}, "exactly one above 0"),
