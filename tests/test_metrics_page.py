@@ -59,7 +59,13 @@ RUNS = {
     "critic, controllers": (
         "ppo",
         "positions",
-        RegularizerConfig(ent_coef=0.1, ent_controller="adaptive", clip_controller="adapo"),
+        RegularizerConfig(
+            ent_coef=0.1,
+            ent_controller="adaptive",
+            clip_controller="adapo",
+            repo_r_coef=0.001,
+            repo_r_controller="doubling",
+        ),
     ),
     "all moves": ("exact", "positions", RegularizerConfig(kl_ref_coef=0.1)),
     "sampled estimators": (

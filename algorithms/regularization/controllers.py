@@ -23,10 +23,10 @@ from algorithms.regularization.entropy_and_kl import (
     kl_ref,
 )
 from algorithms.regularization.kl_cov import KLCovSettings, kl_cov_term
-from algorithms.regularization.repo import RepoSettings, repo
+from algorithms.regularization.repo import RepoSettings, repo, repo_r
 from algorithms.regularization.term import NOT_NEGATIVE, Term, Weight
 
-MAKERS: tuple[Callable[[Any], Term], ...] = (entropy, kl_old, kl_ref, repo, kl_cov_term)
+MAKERS: tuple[Callable[[Any], Term], ...] = (entropy, kl_old, kl_ref, repo, repo_r, kl_cov_term)
 """Each makes its term of the settings."""
 
 
@@ -48,6 +48,7 @@ def terms_of(settings: TermSettings) -> tuple[Term, ...]:
 EntropyController = Literal["none", "target", "floor", "recovery", "adaptive"]
 KLController = Literal["none", "ziegler", "doubling", "post_mortem"]
 ClipController = Literal["none", "adapo"]
+RepoRController = Literal["none", "doubling"]
 
 COEF_MIN = 1e-6
 """A controller never goes below this: a coefficient of 0 could not be multiplied up again."""
@@ -83,12 +84,17 @@ class ControllerSettings:
         kl_target: KL in nats that the controller aims at, > 0.
         kl_coef_max: largest KL coefficient that a controller may set.
         kl_horizon: updates over which "ziegler" acts, >= 1; more is slower.
-        ent_hold: entropy in nats that clip_controller holds; None: that of the first rollout.
+        ent_hold: entropy in nats that clip_controller and repo_r_controller hold; None: that of the first
+            rollout.
         clip_controller: what moves the algorithm's upper clip bound: "none", or "adapo" (wider below
             the entropy to hold, narrower above it).
         clip_step: "adapo" multiplies the bound's distance from 1 by 1 + clip_step, or divides it, > 0.
         clip_high_min: smallest distance that "adapo" may set, > 0.
         clip_high_max: largest distance that "adapo" may set.
+        repo_r_controller: what moves repo_r_coef: "none", or "doubling" (twice or half at every update, and
+            below 0 while the entropy is above the one to hold).
+        repo_r_coef_min: smallest size of repo_r_coef, > 0; halved below it, its sign turns.
+        repo_r_coef_max: largest size of repo_r_coef that "doubling" may set.
         ref_refresh_interval: updates after which the reference becomes a copy of the policy; None
             never.
     """
@@ -115,6 +121,9 @@ class ControllerSettings:
     clip_step: AboveZero = 0.1
     clip_high_min: AboveZero = 0.1
     clip_high_max: AboveZero = 1.0
+    repo_r_controller: RepoRController = "none"
+    repo_r_coef_min: AboveZero = 1e-4
+    repo_r_coef_max: AboveZero = 0.05
     ref_refresh_interval: Annotated[int, NOT_NEGATIVE, _UPDATES] | None = None
 
 
@@ -156,6 +165,12 @@ class RegularizerConfig(CustomTerms, ControllerSettings, TermSettings):
             self.clip_high_min <= self.clip_high_max,
             f"clip_high_min is {self.clip_high_min} and clip_high_max {self.clip_high_max}: "
             "set clip_high_min <= clip_high_max",
+        )
+        require(
+            self.repo_r_controller == "none"
+            or self.repo_r_coef_min <= self.repo_r_coef <= self.repo_r_coef_max,
+            f'repo_r_coef is {self.repo_r_coef}: repo_r_controller "{self.repo_r_controller}" multiplies it; '
+            f"start it in [repo_r_coef_min, repo_r_coef_max] = [{self.repo_r_coef_min}, {self.repo_r_coef_max}]",
         )
         if self.ent_controller != "none":
             self._check_ent_controller()
@@ -240,7 +255,8 @@ class State:
     """The part of the regulariser that changes during a run.
 
     Attributes:
-        coefs: current weights by name, of the terms whose weight may move: `ent_coef`, `kl_old_coef`, ...
+        coefs: current weights by name, of the terms whose weight may move: `ent_coef`, `kl_old_coef`, ...;
+            REPO-R's alone may be below 0.
         temperature: of the next rollouts.
         low_updates: updates in a row whose entropy was below the threshold.
         ent_coef_held: the weight that "adaptive" has arrived at, which counts while the entropy is low;
@@ -312,7 +328,7 @@ def recovery(state: State, measured: Measurements, config: RegularizerConfig) ->
     low = _count_low(state, measured, config.ent_alert)
     if low < config.ent_patience:
         return dataclasses.replace(state, low_updates=low)
-    coefs = {name: 0.5 * coef for name, coef in state.coefs.items() if name != "ent_coef"}
+    coefs = {name: 0.5 * coef for name, coef in state.coefs.items() if name.startswith("kl_")}
     coefs["ent_coef"] = min(1.5 * state.coefs["ent_coef"], config.ent_coef_max)
     return dataclasses.replace(
         state.moved(**coefs),
@@ -409,6 +425,40 @@ def controlled_kl(measured: Measurements, config: RegularizerConfig) -> float:
     return _finite("kl_ref", measured.kl_ref)
 
 
+def signed_doubling(coef: float, entropy: float, held: float, config: RegularizerConfig) -> float:
+    """REPO-R's zeta: twice its size where its sign is the one that is wanted, half where it is not.
+
+    Above 0 it raises entropy, so that is wanted where entropy < held, and below 0 where it is higher. Halved
+    below repo_r_coef_min its sign turns and its size is repo_r_coef_min; its size is at most repo_r_coef_max.
+    arXiv:2603.11682, appendix D.2; halving, doubling, the turn at the lower end and the sizes were read in SkyRL's
+    example `repo_r` (its README and script), the initial entropy as the target in public notes on the paper.
+    """
+    if entropy == held:
+        return coef
+    wanted = 1.0 if entropy < held else -1.0
+    if coef * wanted > 0:
+        return wanted * min(2.0 * abs(coef), config.repo_r_coef_max)
+    return (
+        0.5 * coef if 0.5 * abs(coef) >= config.repo_r_coef_min else wanted * config.repo_r_coef_min
+    )
+
+
+REPO_R: dict[str, Callable[[float, float, float, RegularizerConfig], float]] = {
+    "none": lambda coef, entropy, held, config: coef,
+    "doubling": signed_doubling,
+}
+"""Controllers of REPO-R's zeta by name."""
+
+
+def adapt_repo_r(state: State, measured: Measurements, config: RegularizerConfig) -> State:
+    """The state with repo_r_coef moved by `repo_r_controller`, within bounds."""
+    if config.repo_r_controller == "none":
+        return state
+    entropy, held = _finite("entropy", measured.entropy), held_entropy(state, config)
+    moved = REPO_R[config.repo_r_controller](state.coefs["repo_r_coef"], entropy, held, config)
+    return state.moved(repo_r_coef=moved)
+
+
 def adapo(controls: Controls, entropy: float, held: float, config: RegularizerConfig) -> Controls:
     """The upper clip distance x (1 + clip_step) where entropy < held, / (1 + clip_step) where above, within bounds.
 
@@ -463,13 +513,13 @@ def remember_first(state: State, measured: Measurements, config: RegularizerConf
     """The state with the entropy of the first rollout, where a controller has to hold it."""
     if state.ent_first is not None or config.ent_hold is not None:
         return state
-    if config.clip_controller == "none":
+    if config.clip_controller == config.repo_r_controller == "none":
         return state
     return dataclasses.replace(state, ent_first=_finite("entropy", measured.entropy))
 
 
 def held_entropy(state: State, config: RegularizerConfig) -> float:
-    """The entropy that `clip_controller` holds, nats."""
+    """The entropy that `clip_controller` and `repo_r_controller` hold, nats."""
     held = state.ent_first if config.ent_hold is None else config.ent_hold
     assert held is not None  # `remember_first` comes before the controllers
     return held
@@ -517,6 +567,13 @@ def at_bounds(state: State, config: RegularizerConfig) -> dict[str, str]:
             f"the temperature is at temperature_max {config.temperature_max}: recovery can raise "
             "it no further"
         )
+    if config.repo_r_controller != "none":
+        zeta = state.coefs["repo_r_coef"]
+        if abs(zeta) >= config.repo_r_coef_max:
+            found["repo_r_coef_high"] = (
+                f"repo_r_coef is {zeta}, as large as repo_r_coef_max {config.repo_r_coef_max}: "
+                f'repo_r_controller "{config.repo_r_controller}" can move entropy no faster'
+            )
     if state.clip_high is not None and state.clip_high >= config.clip_high_max:
         found["clip_high_high"] = (
             f"the upper clip distance is at clip_high_max {config.clip_high_max}: clip_controller "

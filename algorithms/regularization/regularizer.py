@@ -1,4 +1,4 @@
-"""The object that adds entropy and KL to any algorithm: four hooks and a state for the checkpoint."""
+"""The object that adds entropy and KL to any algorithm: five hooks and a state for the checkpoint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Regularizer:
         return rewards
 
     def shape_advantage(self, advantages: Tensor, batch: RolloutBatch | FlatBatch) -> Tensor:
-        """Advantages after REPO or REPO-R, same shape; the tensor itself without either.
+        """Advantages after REPO, same shape; the tensor itself without it.
 
         Args:
             advantages: shaped like `batch.old_logprobs`, in the unit in which they enter the loss.
@@ -95,6 +95,21 @@ class Regularizer:
         for term in self.all_terms:
             if term.in_advantage is not None and term.coef > 0:
                 advantages = term.in_advantage(advantages, batch)
+        return advantages
+
+    def shape_by_learner(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+    ) -> Tensor:
+        """`[N, K]` advantages after REPO-R, no gradient; the tensor itself without it.
+
+        Args:
+            dist: the learner, at this step.
+            batch: a minibatch.
+            advantages: `[N, K]`, in the unit in which they enter the loss.
+        """
+        for term in self.all_terms:
+            if term.by_learner is not None and term.coef > 0:
+                advantages = term.by_learner(dist, batch, advantages, self.coef(term))
         return advantages
 
     def loss(
@@ -184,6 +199,7 @@ class Regularizer:
         state = controllers.remember_first(state, measured, config)
         state = controllers.ENTROPY[config.ent_controller](state, measured, config)
         state = controllers.adapt_kl(state, measured, config)
+        state = controllers.adapt_repo_r(state, measured, config)
         state, controls = controllers.adapt_clip(state, measured, controls, config)
         found |= controllers.at_bounds(state, config)
         new = {key: text for key, text in found.items() if key not in state.said}

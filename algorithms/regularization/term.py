@@ -24,6 +24,10 @@ Estimate = Callable[[MaskedCategorical, FlatBatch, Tensor], Tensor]
 """(learner, minibatch, advantages `[N, K]`) -> `[N]` nats, differentiable in the learner."""
 
 
+Reshape = Callable[[MaskedCategorical, FlatBatch, Tensor, float], Tensor]
+"""(learner, minibatch, advantages `[N, K]`, weight) -> `[N, K]` advantages, no gradient."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Term:
     """One entropy or KL term, in the loss, the reward or the advantage.
@@ -40,6 +44,9 @@ class Term:
             then not in the loss. None: it is in the loss.
         in_advantage: (advantages, rollout or minibatch) -> the advantages reshaped, no gradient; None:
             they stay as they are.
+        by_learner: reshapes the advantages of each minibatch by the learner's own distribution, before the
+            policy loss reads them; with the weight in force, which a controller may have moved, below 0
+            too. None: they stay as they are.
         coef_name: of the coefficient where controllers may move it; it is then logged as `reg/COEF_NAME`.
         setting: of the coefficient, for messages.
         needs_reference: it reads `FlatBatch.ref_legal_logprobs`.
@@ -58,6 +65,7 @@ class Term:
     exact: Callable[[MaskedCategorical, FlatBatch], Tensor | None] | None = None
     in_reward: Callable[[RolloutBatch], Tensor] | None = None
     in_advantage: Callable[[Tensor, RolloutBatch | FlatBatch], Tensor] | None = None
+    by_learner: Reshape | None = None
     coef_name: str | None = None
     setting: str = ""
     needs_reference: bool = False

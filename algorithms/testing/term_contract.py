@@ -42,6 +42,10 @@ def check_regularizer_term(term: Term) -> None:
         if term.in_advantage is not None:
             shaped = term.in_advantage(case.advantages(), case.flat)
             _check_values("in_advantage", shaped, case.advantages(), case.flat.valid)
+        if term.by_learner is not None:
+            moved = (case.logits + 0.3 * noise_like(case.logits)).requires_grad_()
+            shaped = term.by_learner(case.dist(moved), case.flat, case.advantages(), term.coef)
+            _check_values("by_learner", shaped, case.advantages(), case.flat.valid)
 
 
 def _value(term: Term, case: Case, logits: Tensor, index: Tensor | None = None) -> Tensor:

@@ -83,6 +83,7 @@ def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
     if algorithm.needs().normalize_advantages:
         scaled = normalized(advantages, flat.valid)
         advantages = regularizer.shape_advantage(scaled, flat)
+    advantages = regularizer.shape_by_learner(dist, flat, advantages)
     samples = algorithm.policy_loss(dist, flat, advantages, learner.controls)
     policy = weighted_sum(samples, minibatch.policy_weights, flat.valid)
     penalties, parts = regularizer.penalties(dist, flat, advantages)

@@ -59,6 +59,11 @@ TARGET: dict[str, Any] = {"ent_controller": "target", "ent_coef": 0.1}
             {"clip_high_min": 0.5, "clip_high_max": 0.4},
             r"clip_high_min is 0\.5 and clip_high_max 0\.4",
         ),
+        ({"repo_r_controller": "doubling"}, r"repo_r_coef is 0\.0.*\[0\.0001, 0\.05\]"),
+        (
+            {"repo_r_controller": "doubling", "repo_r_coef": 0.06},
+            r"repo_r_coef is 0\.06: repo_r_controller \"doubling\" multiplies it",
+        ),
         ({"clip_step": 0.0}, r"clip_step is 0\.0: set it above 0"),
         ({"ent_coef_step": 0.0}, r"ent_coef_step is 0\.0: set it above 0"),
         ({"ent_controller": "recovery", "ent_coef": 0.1, "ent_stop": 2.0}, "ent_stop <= ent_alert"),

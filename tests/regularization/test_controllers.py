@@ -242,6 +242,8 @@ CONFIGS = (
     ),
     RegularizerConfig(kl_old_coef=0.1, kl_controller="post_mortem"),
     RegularizerConfig(ent_coef=0.003, ent_controller="adaptive", ent_coef_max=0.005),
+    RegularizerConfig(repo_r_coef=0.001, repo_r_controller="doubling", ent_hold=1.5),
+    RegularizerConfig(repo_r_coef=0.001, repo_r_controller="doubling"),
 )
 
 

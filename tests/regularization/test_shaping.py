@@ -119,25 +119,3 @@ def test_repo_leaves_a_forced_move_alone(form: str) -> None:
     advantages = torch.where(batch.valid, batch.rewards, 0.0)
     shaped = regularizer(repo_coef=0.2).shape_advantage(advantages, batch)
     assert torch.equal(shaped[forced], advantages[forced])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_repo_r_keeps_signs_and_scales_with_the_surprise(form: str) -> None:
-    batch = rollout(form)
-    advantages = torch.where(batch.valid, batch.rewards, 0.0)
-    shaped = regularizer(repo_r_coef=0.5).shape_advantage(advantages, batch)
-    for index in map(tuple, batch.valid.nonzero().tolist()):
-        a, logprob = float(advantages[index]), float(batch.old_logprobs[index])
-        factor = 1 - 0.5 * logprob if a > 0 else max(0.0, 1 + 0.5 * logprob)
-        assert float(shaped[index]) == pytest.approx(a * factor)
-    assert (shaped * advantages >= 0).all()
-    assert (shaped[~batch.valid] == 0).all()
-
-
-def test_repo_r_never_turns_a_bad_move_into_a_good_one() -> None:
-    batch = rollout("positions", seed=3)
-    advantages = torch.where(batch.valid, -1.0, 0.0).double()
-    shaped = regularizer(repo_r_coef=100.0).shape_advantage(advantages, batch)
-    surprising = batch.valid & (batch.old_logprobs < -0.01)
-    assert surprising.any()
-    assert (shaped[surprising] == 0).all()

@@ -28,7 +28,7 @@ Shape = Callable[[RolloutBatch], Tensor]
 
 
 OTHERS = {
-    *("needs_learner", "shape_advantage", "loss", "penalties", "terms"),
+    *("needs_learner", "shape_advantage", "shape_by_learner", "loss", "penalties", "terms"),
     *("update", "metrics", "state_dict", "load_state_dict"),
 }
 """All that a regulariser is asked for besides what `Extended` says itself."""
