@@ -13,17 +13,17 @@ from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Share, check_fields, require, require_between
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clip_cov, clipped_ratio, sample_mean
+from algorithms.core.losses import clip_cov, clipped_ratio, cut_by_clip, sample_mean
 
 
 @dataclasses.dataclass(frozen=True)
 class ClipCov:
-    """Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, see core/losses.py).
+    """Clip-Cov (arXiv:2505.22617; read in the authors' code, see core/losses.py).
 
     Attributes:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
         update_epochs: passes over each batch; above 1 reuses samples and lets the ratio leave 1.
-        clip_fraction: share of samples left out, in (0, 1]; at least one (paper: 2e-4 of 1e6).
+        clip_fraction: share of samples left out, in (0, 1]; at least one (authors: 2e-4 of 1e6).
         cov_low: least covariance of a sample that may be left out, nats (A in units of its std).
         cov_high: largest such covariance, nats.
         credit: which rewards a move is credited with; all but its own (`step`) need rollout.form games.
@@ -66,8 +66,15 @@ class ClipCov:
 
     def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
         """`[N, K]` 0 for the samples left out, 1 for the others."""
-        settings = self.clip_fraction, self.cov_low, self.cov_high
-        logprobs = dist.gather(batch.slots)
+        return self._kept(dist, batch, advantages, self.controls())
+
+    def _kept(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> Tensor:
+        """The gate under these clip bounds."""
+        logprobs, bounds = dist.gather(batch.slots), (controls.clip_low, controls.clip_high)
+        clipped = cut_by_clip(logprobs, batch.old_logprobs, advantages, *bounds)
+        settings = self.clip_fraction, self.cov_low, self.cov_high, clipped
         return clip_cov(logprobs, advantages, batch.valid, batch.uniforms, *settings)
 
     def policy_loss(
@@ -76,4 +83,4 @@ class ClipCov:
         """`[N, K]` clipped-ratio loss to minimise, without the samples left out."""
         bounds = controls.clip_low, controls.clip_high
         loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-        return self.gate(dist, batch, advantages) * loss
+        return self._kept(dist, batch, advantages, controls) * loss

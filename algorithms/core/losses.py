@@ -60,6 +60,30 @@ def clipped_ratio(
     return torch.where(advantages < 0, torch.minimum(loss, -dual_clip * advantages), loss)
 
 
+@torch.no_grad()
+def cut_by_clip(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    advantages: Tensor,
+    clip_low: float,
+    clip_high: float,
+) -> Tensor:
+    """Bool `[N, K]`: True where `clipped_ratio` has no gradient.
+
+    That is A > 0 and r > 1 + clip_high, or A < 0 and r < 1 - clip_low.
+
+    Args:
+        logprobs: `[N, K]` learner log-probabilities at the rollout's temperature.
+        old_logprobs: `[N, K]` behaviour log-probabilities.
+        advantages: `[N, K]`.
+        clip_low: in (0, 1]; distance of the lower bound from 1.
+        clip_high: > 0; distance of the upper bound from 1.
+    """
+    ratio = (logprobs - old_logprobs).exp()
+    risen, fallen = ratio > 1.0 + clip_high, ratio < 1.0 - clip_low
+    return (risen & (advantages > 0)) | (fallen & (advantages < 0))
+
+
 def score_function(logprobs: Tensor, advantages: Tensor) -> Tensor:
     """`[N, K]` loss to minimise: -A logprobs, the score-function estimator.
 
@@ -193,16 +217,18 @@ def clip_cov(
     fraction: float,
     cov_low: float,
     cov_high: float,
+    clipped: Tensor | None = None,
 ) -> Tensor:
     """`[N, K]` of 0 and 1: some samples of high covariance get no gradient; 0 where not valid.
 
-    Clip-Cov (arXiv:2505.22617; second-hand: read in verl's code, not in the paper's body). With
+    Clip-Cov (arXiv:2505.22617; read in the authors' code, PRIME-RL's Entropy-Mechanism-of-RL, and in verl). With
     cov_i = (A_i - mean A)(logprob_i - mean logprob) / std(A) over the N valid samples of the tensors
     given, round(fraction N) of those with cov_low < cov_i < cov_high are zeroed, at least 1 where
-    any qualifies, at random: those with the smallest `uniforms`. The paper does not divide by
-    std(A) (its advantages have unit scale) and verl also passes over samples that PPO's clip has
-    zeroed already. A sample whose advantage or logprob differs from the mean by rounding alone has
-    covariance 0 and stays in: with cov_low = 0 the sign of a rounding error would choose it.
+    any qualifies, at random: those with the smallest `uniforms`. Samples that PPO's clip has zeroed
+    already do not qualify; means and N are over all valid ones. The authors do not divide by std(A)
+    (their advantages have unit scale), and round down. A sample whose advantage or logprob differs
+    from the mean by rounding alone has covariance 0 and stays in: with cov_low = 0 the sign of a rounding
+    error would choose it.
 
     Args:
         logprobs: `[N, K]` log-probabilities of the current learner, nats.
@@ -212,6 +238,7 @@ def clip_cov(
         fraction: share of the valid samples to zero, in [0, 1].
         cov_low: lower bound, nats.
         cov_high: upper bound, nats.
+        clipped: bool `[N, K]`, True where PPO's clip has zeroed the gradient (`cut_by_clip`); None: nowhere.
 
     Raises:
         ValueError: there are no uniforms.
@@ -227,6 +254,8 @@ def clip_cov(
     # Equal advantages covary with nothing, so that no sample qualifies.
     covariance = torch.where(valid & (std > 0), product / torch.where(std > 0, std, 1.0), 0.0)
     qualifies = valid & (covariance != 0) & (covariance > cov_low) & (covariance < cov_high)
+    if clipped is not None:
+        qualifies = qualifies & ~clipped
     number = (fraction * valid.sum()).round().clamp(min=1)
     drawn = torch.where(qualifies, uniforms.double(), torch.inf).flatten()
     rank = torch.empty_like(drawn)

@@ -29,8 +29,8 @@ class KLCovSettings:
     Attributes:
         kl_cov_coef: weight of KL-Cov's |log ratio| on the moves that cost most entropy, >= 0; no
             gradient until the policy has left the one that sampled.
-        kl_cov_fraction: share of a minibatch's moves that KL-Cov holds back, in (0, 1]. The paper's
-            2e-4 is meant for far larger batches.
+        kl_cov_fraction: share of a minibatch's moves that KL-Cov holds back, in (0, 1]. The authors'
+            2e-4 (32B) and 2e-3 (7B) are meant for far larger batches.
     """
 
     kl_cov_coef: Weight = 0.0
@@ -86,7 +86,8 @@ def kl_cov(
     value has no gradient: the first step on a batch does not feel this term. A gap of at most
     `_ROUNDING` units is taken for 0, because the absolute value's gradient is as large for a gap that
     rounding made as for any other.
-    Second-hand: arXiv:2505.22617 was not read in full; form from its PRIME-RL scripts and verl.
+    arXiv:2505.22617, read in the authors' code (PRIME-RL's Entropy-Mechanism-of-RL) and in verl; l is the current
+    learner's, in the covariance too. They round the number of samples down.
 
     Args:
         dist: the learner.
