@@ -9,20 +9,38 @@ from __future__ import annotations
 
 import math
 
+from algorithms.aspo import ASPO
+from algorithms.bapo import BAPO
+from algorithms.ce_gppo import CEGPPO
 from algorithms.cispo import CISPO
 from algorithms.clip_cov import ClipCov
 from algorithms.core.algorithm import Algorithm
 from algorithms.delightful_pg import DelightfulPG
+from algorithms.dppo import DPPO
+from algorithms.erc import ERC
 from algorithms.exact import Exact
+from algorithms.flowrl import FlowRL
 from algorithms.grpo import GRPO
+from algorithms.gspo import GSPO
+from algorithms.lp_reg import LpReg
+from algorithms.maxrl import MaxRL
+from algorithms.pass_at_k import PassAtK
 from algorithms.ppo import PPO
 from algorithms.regularization import RegularizerConfig
 from algorithms.reinforce import Reinforce
 from algorithms.rloo import RLOO
+from algorithms.sapo import SAPO
+from algorithms.steer import STEER
+from algorithms.w_reinforce import WReinforce
 
 # What has an advantage, surrogate or gate of its own.
 ALGORITHMS: dict[str, type[Algorithm]] = {
-    cls.name: cls for cls in (Reinforce, PPO, GRPO, CISPO, RLOO, DelightfulPG, ClipCov, Exact)
+    cls.name: cls
+    for cls in (
+        *(Reinforce, PPO, GRPO, CISPO, RLOO, DelightfulPG, ClipCov, Exact),
+        *(DPPO, SAPO, CEGPPO, ASPO, BAPO, GSPO, ERC, STEER, LpReg),
+        *(MaxRL, PassAtK, WReinforce, FlowRL),
+    )
 }
 
 # Bonuses chosen on seed 0 (the figures in docs/benchmarks.md are of other seeds), shared by all whose
@@ -73,6 +91,43 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
         GRPO(advantage_scale="none", reduction="sample_mean"),
         RegularizerConfig(repo_coef=0.03),
     ),
+    # dapo, with the upper clip bound moved up and down to hold the entropy of the first rollout.
+    "adapo": (
+        GRPO(clip_range=0.2, clip_range_high=0.28, reduction="sample_mean", live_groups=True),
+        RegularizerConfig(clip_controller="adapo"),
+    ),
+    # dr_grpo, with each advantage scaled by the surprise of its move, as far as holds the entropy.
+    "repo_r": (
+        GRPO(advantage_scale="none", reduction="sample_mean"),
+        RegularizerConfig(repo_r_coef=0.001, repo_r_controller="doubling"),
+    ),
+    # dr_grpo, with a bound on how far a probability, not a ratio, may move away from the sampler's.
+    "dppo": (DPPO(), FADING_BONUS),
+    # dr_grpo, with a sigmoid of the ratio in place of the clip.
+    "sapo": (SAPO(), FADING_BONUS),
+    # dr_grpo, whose clipped samples keep a bounded gradient.
+    "ce_gppo": (CEGPPO(), NO_BONUS),
+    # dr_grpo, with the importance weight of good moves turned round.
+    "aspo": (ASPO(), NO_BONUS),
+    # dr_grpo, with clip bounds searched in each minibatch for a balance of good and bad moves.
+    "bapo": (BAPO(), NO_BONUS),
+    # dr_grpo, learning from a position only while its entropy is near the sampler's.
+    "erc": (ERC(), NO_BONUS),
+    # dr_grpo, with samples weighed by the change of entropy that is predicted of them.
+    "steer": (STEER(), NO_BONUS),
+    # dr_grpo, with its least likely bad moves held near a filtered old policy and hardly any clip.
+    "lp_reg": (LpReg(), NO_BONUS),
+    # grpo in games form, with one ratio and one clip for a whole game.
+    "gspo": (GSPO(), UNIT_SCALE_BONUS),
+    # Success or failure: the group's mean as baseline and as unit.
+    "maxrl": (MaxRL(), NO_BONUS),
+    # Success or failure: the chance that one of k samples succeeds.
+    "pass_at_k": (PassAtK(), NO_BONUS),
+    # Success or failure, without a baseline: failures count ten times as much, or alone.
+    "w_reinforce": (WReinforce(), NO_BONUS),
+    "nsr": (WReinforce(positive_weight=0.0), NO_BONUS),
+    # The policy pulled to the shape of exp(rewards) rather than to its maximum.
+    "flowrl": (FlowRL(), NO_BONUS),
     # Every legal move scored: the policy gradient without sampling noise.
     "exact": (Exact(), NO_BONUS),
 }

@@ -69,22 +69,26 @@ def named_run(name: str) -> TrainConfig:
     """The run of a name in `NAMES` or of `module:Name`, with the default of everything else.
 
     An algorithm of a user's own comes without entropy bonus and KL terms. One that learns from success or failure
-    is rewarded with `success`.
+    is rewarded with `success`, and one that needs whole games plays them.
 
     Raises:
         ValueError: there is no such name, or it names no algorithm.
     """
     if ":" in name:
         algorithm = default_algorithm(name)
-        return TrainConfig(algorithm, env=_env_of(algorithm), preset=name)
+        return TrainConfig(algorithm, preset=name, **_asked_by(algorithm))
     require_choice("NAME", name, NAMES)
     algorithm, regularizer = PRESETS[name]
-    return TrainConfig(algorithm, regularizer, env=_env_of(algorithm), preset=name)
+    return TrainConfig(algorithm, regularizer, preset=name, **_asked_by(algorithm))
 
 
-def _env_of(algorithm: Algorithm) -> EnvConfig:
-    """The default game, with the reward that the algorithm needs."""
-    return EnvConfig(reward=SUCCESS if algorithm.needs().success_rewards else None)
+def _asked_by(algorithm: Algorithm) -> dict[str, Any]:
+    """The game and the rollouts, with the reward and the form that the algorithm needs."""
+    needs = algorithm.needs()
+    return {
+        "env": EnvConfig(reward=SUCCESS if needs.success_rewards else None),
+        "rollout": RolloutConfig(form="games" if needs.whole_games else "positions"),
+    }
 
 
 def strong(config: TrainConfig) -> TrainConfig:

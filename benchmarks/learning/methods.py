@@ -2,9 +2,10 @@
 
     python -m benchmarks.learning.methods --out runs/methods --json benchmarks/results/methods.json
 
-The default network from random weights, one ply of credit, 8 moves of a position, the built-in evaluator, 65,536 scored
-moves, eight seeds. No run has an entropy bonus, except where a bonus is the method. Methods that bound the ratio also
-make four passes over each batch, where ratios leave 1. What is in OUT is not run again.
+The default network from random weights, one ply of credit, the built-in evaluator, 65,536 scored moves, eight seeds. A
+rollout is 8 moves of each of 32 positions and one minibatch, as in `chess-lab compare`, so that one pass is strictly
+on-policy. No run has an entropy bonus, except where a bonus is the method. Methods that bound the ratio also make four
+passes over each batch, where ratios leave 1. What is in OUT is not run again.
 """
 
 from __future__ import annotations
@@ -34,19 +35,63 @@ BASES = ("dr_grpo", "dr_grpo, 4 passes")
 """What the others of as many passes are compared with."""
 
 Settings = Mapping[str, Any]
-NO_BONUS = {"regularizer.ent_coef": 0.0, "regularizer.ent_coef_final": None}
-SCALED = {"algorithm.gate_scale": "std"}
+NO_BONUS: dict[str, Any] = {"regularizer.ent_coef": 0.0, "regularizer.ent_coef_final": None}
+ROLLOUT: dict[str, Any] = {"rollout.num_envs": 32, "rollout.num_plies": 1, "optimizer.minibatch_size": 32}
+HOLD: dict[str, Any] = {"regularizer.ent_hold": 1.0}
+SCALED: dict[str, Any] = {"algorithm.gate_scale": "std"}
+
+SUCCESS: dict[str, Any] = {"env.reward": "success"}
 
 ONE_PASS: dict[str, tuple[str, Settings]] = {
     name: (name, NO_BONUS)
     for name in (
         *("dr_grpo", "reinforce", "ppo_one_ply", "grpo", "dapo", "cispo", "rloo", "delightful_pg"),
-        *("clip_cov", "kl_cov", "repo"),
+        *(
+            "clip_cov",
+            "kl_cov",
+            "repo",
+            "repo_r",
+            "adapo",
+            "dppo",
+            "sapo",
+            "ce_gppo",
+            "aspo",
+            "bapo",
+        ),
+        *("erc", "steer", "lp_reg", "flowrl", "maxrl", "pass_at_k", "w_reinforce", "nsr"),
     )
-} | {"delightful_pg, scaled gate": ("delightful_pg", NO_BONUS | SCALED)}
+} | {
+    "delightful_pg, scaled gate": ("delightful_pg", NO_BONUS | SCALED),
+    "repo_r, holds 1 nat": ("repo_r", NO_BONUS | HOLD),
+    "dr_grpo, top 20 % of entropy": ("dr_grpo", NO_BONUS | {"algorithm.top_entropy_fraction": 0.2}),
+    "dr_grpo, adaptive bonus": (
+        "dr_grpo",
+        {
+            "regularizer.ent_controller": "adaptive",
+            "regularizer.ent_floor": 1.0,
+            "regularizer.ent_coef": 0.001,
+            "regularizer.ent_coef_final": None,
+        },
+    ),
+    "dr_grpo, success": ("dr_grpo", NO_BONUS | SUCCESS),
+    "grpo, success": ("grpo", NO_BONUS | SUCCESS),
+    "rloo, success": ("rloo", NO_BONUS | SUCCESS),
+}
+"""Label -> preset and settings."""
+
 FOUR_PASSES: dict[str, tuple[str, Settings]] = {
     f"{name}, 4 passes": (name, NO_BONUS | {"algorithm.update_epochs": 4})
-    for name in ("dr_grpo", "grpo", "dapo", "cispo", "clip_cov", "kl_cov", "repo")
+    for name in (
+        *("dr_grpo", "grpo", "dapo", "cispo", "clip_cov", "kl_cov", "repo"),
+        *("dppo", "sapo", "ce_gppo", "aspo", "bapo", "erc", "steer", "lp_reg"),
+    )
+} | {
+    f"{label}, 4 passes": (name, NO_BONUS | settings | {"algorithm.update_epochs": 4})
+    for label, name, settings in (
+        ("dr_grpo, dual clip", "dr_grpo", {"algorithm.dual_clip": 3.0}),
+        ("adapo, holds 1 nat", "adapo", HOLD),
+        ("repo_r, holds 1 nat", "repo_r", HOLD),
+    )
 }
 
 
@@ -54,10 +99,10 @@ def run_one(label: str, seed: int, folder: Path) -> tuple[RunSummary, dict[str, 
     """The readings of one run and what its signal chain keeps; it is made where its folder is not there yet."""
     preset, settings = (ONE_PASS | FOUR_PASSES)[label]
     if not folder.exists():
-        config = changed(named_run(preset), settings)
+        config = changed(named_run(preset), ROLLOUT | dict(settings))
         env = dataclasses.replace(config.env, evaluator="builtin", num_threads=1)
         config = dataclasses.replace(config, env=env, total_moves=TOTAL_MOVES, seed=seed)
-        looks: dict[str, Any] = {"diagnostics_interval_updates": 4, "eval_interval_updates": 2}
+        looks: dict[str, Any] = {"diagnostics_interval_updates": 32, "eval_interval_updates": 16}
         config = dataclasses.replace(config, device="cpu", run_dir=folder, **looks)
         train(config, display=Quiet())
     rows = read_metrics(folder)
