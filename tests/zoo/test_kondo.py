@@ -1,0 +1,193 @@
+"""The Kondo gate against its definition in plain numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from algorithms.core.batch import FlatBatch, blank_batch
+from algorithms.kondo import Kondo
+from algorithms.reinforce import Reinforce
+from algorithms.testing import check_algorithm
+from tests.regularization.regularizer_cases import flat_batch, policy
+from tests.zoo.by_state import (
+    Array,
+    assert_same,
+    garbage,
+    gradient_of,
+    loss_and_gradient,
+    made_up,
+    states_of,
+)
+
+TOP = Kondo(mode="top")
+
+
+def definition(
+    algorithm: Kondo, logits: Tensor, batch: FlatBatch, advantages: Tensor
+) -> tuple[Array, Array]:
+    """(losses, gradient), sample by sample; the quantile is interpolated by hand."""
+    states = states_of(logits, batch)
+    delight = {
+        (n, k): -advantages[n, k].item() * state.logprobs[slot]
+        for n, state in enumerate(states)
+        for k, slot in enumerate(state.slots)
+        if state.valid[k]
+    }
+    ordered = sorted(delight.values())
+    if algorithm.mode == "top":
+        number = max(1, round(algorithm.rate * len(delight)))
+        kept = sorted(delight, key=delight.__getitem__, reverse=True)[:number]
+    else:
+        place = (1 - algorithm.rate) * (len(ordered) - 1)
+        below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
+        price = below + (above - below) * (place - math.floor(place))
+        assert batch.uniforms is not None
+        kept = [
+            where
+            for where, chi in delight.items()
+            if batch.uniforms[where].item()
+            < 1 / (1 + math.exp(min(700, -(chi - price) / algorithm.eta)))
+        ]
+    losses, slopes = np.zeros(batch.slots.shape), np.zeros(batch.slots.shape)
+    for n, k in kept:
+        slopes[n, k] = -advantages[n, k].item()
+        losses[n, k] = slopes[n, k] * states[n].logprobs[states[n].slots[k]]
+    return losses, gradient_of(states, slopes, batch.temperature)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    moved=st.sampled_from([0.0, 0.5]),
+    rate=st.floats(0.01, 1.0),
+    eta=st.sampled_from([0.01, 0.1, 3.0]),
+    mode=st.sampled_from(["sampled", "top"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_loss_and_gradient_are_those_of_the_definition(
+    seed: int, moved: float, rate: float, eta: float, mode: Any
+) -> None:
+    logits, batch, advantages = made_up(seed, moved)
+    algorithm = Kondo(rate=rate, eta=eta, mode=mode)
+    found = loss_and_gradient(algorithm, logits, batch, advantages)
+    assert_same(found, definition(algorithm, logits, batch, advantages))
+
+
+def test_by_hand_the_unlikely_good_move_is_kept_and_the_unlikely_bad_one_left_out() -> None:
+    # Surprisals ln 10 = 2.303 and -ln 0.9 = 0.105 nats; delights 2.303, -2.303, 0.105, -0.105.
+    logits = torch.tensor([[0.1, 0.9]]).double().log().expand(4, 2)
+    slots = torch.tensor([[0], [0], [1], [1]])
+    batch = flat_batch(logits, torch.ones(4, 2, dtype=torch.bool), slots, temperature=1.0)
+    advantages = torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]).double()
+
+    def kept(algorithm: Kondo, uniform: float) -> list[float]:
+        drawn = dataclasses.replace(batch, uniforms=torch.full((4, 1), uniform))
+        return algorithm.gate(policy(logits, drawn), drawn, advantages)[:, 0].tolist()
+
+    assert kept(dataclasses.replace(TOP, rate=0.25), 0.5) == [1, 0, 0, 0]
+    assert kept(dataclasses.replace(TOP, rate=0.5), 0.5) == [1, 0, 1, 0]
+    assert kept(dataclasses.replace(TOP, rate=0.01), 0.5) == [1, 0, 0, 0]  # at least one
+    # Price at rate 0.5: the median, 0. Odds at eta 0.1: 1, 0, sigmoid(1.054) = 0.741, 0.259.
+    assert kept(Kondo(rate=0.5), 0.74) == [1, 0, 1, 0]
+    assert kept(Kondo(rate=0.5), 0.75) == [1, 0, 0, 0]
+    assert kept(Kondo(rate=0.5), 0.25) == [1, 0, 1, 1]
+
+
+def test_the_gate_uses_the_learner_s_surprisal() -> None:
+    legal = torch.ones(1, 2, dtype=torch.bool)
+    batch = flat_batch(torch.zeros(1, 2).double(), legal, torch.tensor([[0, 1]]), temperature=1.0)
+    learner, ones = torch.tensor([[2.0, 0.0]]).double(), torch.ones(1, 2).double()
+    gate = Kondo(mode="top", rate=0.5).gate(policy(learner, batch), batch, ones)
+    assert gate.tolist() == [[0.0, 1.0]]
+
+
+def test_the_mean_of_the_draws_is_the_gate_of_delightful_policy_gradient_at_that_price() -> None:
+    logits, batch, advantages = made_up(1, 0.3)
+    algorithm, draws = Kondo(rate=0.4, eta=0.5), 1000
+    total = torch.zeros(batch.slots.shape, dtype=torch.float64)
+    for i in range(draws):
+        uniforms = torch.full(batch.slots.shape, (i + 0.5) / draws, dtype=torch.float64)
+        drawn = dataclasses.replace(batch, uniforms=uniforms)
+        total += algorithm.gate(policy(logits, drawn), drawn, advantages)
+    delight = -(advantages * policy(logits, batch).gather(batch.slots)).detach().numpy()
+    price = np.quantile(delight[batch.valid.numpy()], 0.6)
+    odds = np.where(batch.valid.numpy(), 1 / (1 + np.exp(-(delight - price) / 0.5)), 0.0)
+    np.testing.assert_allclose((total / draws).numpy(), odds, atol=0.5 / draws + 1e-12)
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
+def test_at_rate_1_the_top_is_the_score_function_bit_for_bit(moved: float) -> None:
+    logits, batch, advantages = made_up(4, moved)
+    found = loss_and_gradient(Kondo(mode="top", rate=1.0), logits, batch, advantages)
+    plain = loss_and_gradient(Reinforce(), logits, batch, advantages)
+    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
+
+
+def test_what_is_kept_has_weight_1_at_the_policy_that_sampled_and_later() -> None:
+    for moved in (0.0, 1.0):
+        logits, batch, advantages = made_up(3, moved)
+        gate = Kondo().gate(policy(logits, batch), batch, advantages)
+        assert set(gate.flatten().tolist()) == {0.0, 1.0}
+        _, gradient = loss_and_gradient(Kondo(), logits, batch, advantages)
+        slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
+        expected = gradient_of(states_of(logits, batch), slopes, batch.temperature)
+        np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-10, atol=1e-13)
+
+
+def test_samples_that_are_left_out_still_count_in_the_mean() -> None:
+    valid = torch.tensor([[[True, True, False, True]]])
+    batch = dataclasses.replace(blank_batch("positions", (1, 1), samples=4), valid=valid)
+    torch.testing.assert_close(Kondo().weights(batch), valid / 3)
+
+
+@pytest.mark.parametrize("algorithm", [Kondo(), TOP], ids=["sampled", "top"])
+def test_samples_that_are_not_valid_change_nothing_and_are_never_read(algorithm: Kondo) -> None:
+    logits, batch, advantages = made_up(6, 0.3)
+    kept = loss_and_gradient(algorithm, logits, batch, advantages)
+    dirty = loss_and_gradient(algorithm, logits, batch, garbage(batch, advantages))
+    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
+    dist, holes = policy(logits, batch), advantages.masked_fill(~batch.valid, math.nan)
+    assert torch.equal(algorithm.gate(dist, batch, holes), algorithm.gate(dist, batch, advantages))
+    nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
+    assert not algorithm.gate(dist, nothing, holes).any()
+
+
+def test_draws_without_random_numbers_are_refused_with_the_remedy() -> None:
+    logits, batch, advantages = made_up(1, 0.3)
+    bare = dataclasses.replace(batch, uniforms=None)
+    with pytest.raises(ValueError, match=r"no uniforms: .*needs\(\).*set mode to top"):
+        Kondo().gate(policy(logits, bare), bare, advantages)
+    assert Kondo().needs().uniforms and not TOP.needs().uniforms
+    assert TOP.gate(policy(logits, bare), bare, advantages).any()
+
+
+@pytest.mark.parametrize("algorithm", [Kondo(), TOP, Kondo(update_epochs=3, rate=0.1)])
+def test_it_keeps_the_contract_of_an_algorithm(algorithm: Kondo) -> None:
+    check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rate": 0.0}, r"rate is 0\.0: .*set it in \(0, 1\]"),
+        ({"rate": 1.1}, r"rate is 1\.1"),
+        ({"rate": math.nan}, "rate is nan"),
+        ({"eta": 0.0}, r"eta is 0\.0"),
+        ({"eta": math.inf}, "eta is inf"),
+        ({"mode": "best"}, "mode is 'best': expected one of 'sampled', 'top'"),
+        ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),
+        ({"update_epochs": 0}, "update_epochs is 0"),
+        ({"gamma": 1.5}, r"gamma is 1\.5"),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(Kondo(), **changes)
