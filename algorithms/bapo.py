@@ -108,11 +108,11 @@ class BAPO:
             f"{self.clip_range_high} and clip_range_high_max {self.clip_range_high_max}: both bounds move up; set "
             "clip_range_min <= clip_range and clip_range_high <= clip_range_high_max",
         )
-        widest = max(self.clip_range - self.clip_range_min, self.clip_range_high_max)
+        widest = max(self.clip_range, self.clip_range_high_max)
         require(
             widest / self.clip_step <= 1000,
-            f"clip_step is {self.clip_step}: a minibatch's search takes at most 1,000 steps; set clip_step to at "
-            f"least {widest / 1000:g}",
+            f"clip_step is {self.clip_step} and clip_range_high_max {self.clip_range_high_max}: a minibatch's search "
+            f"takes at most 1,000 steps; set clip_step to at least {widest / 1000:g}, or clip_range_high_max lower",
         )
 
     def needs(self) -> Needs:

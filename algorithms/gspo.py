@@ -19,9 +19,9 @@ from algorithms.core.losses import clipped_ratio, reduction_weights
 def game_log_ratio(logprobs: Tensor, old_logprobs: Tensor, valid: Tensor, games: Tensor) -> Tensor:
     """`[N, K]` mean log-ratio of the sample's game, over its valid samples; its gradient is the sample's own.
 
-    s = exp of it is GSPO's sequence ratio (arXiv:2507.18071, eq. 7, and 14 for the gradient, by the account of verl,
-    `core_algos.py`, gspo). Added over a game's plies and divided by their number, the gradient is that of s where
-    they share an advantage. The value is summed in float64. 0 without a valid sample.
+    s = exp of it is GSPO's sequence ratio (arXiv:2507.18071; read in verl's code, `core_algos.py`, gspo). Added
+    over a game's plies and divided by their number, the gradient is that of s where they share an advantage. The
+    value is summed in float64. 0 without a valid sample.
 
     Args:
         logprobs: `[N, K]` learner log-probabilities at the rollout's temperature.

@@ -225,7 +225,7 @@ def test_it_keeps_the_contract_of_an_algorithm() -> None:
         ({"clip_range_min": 0.0}, r"clip_range_min is 0\.0"),
         ({"clip_range_high_max": math.inf}, "clip_range_high_max is inf"),
         ({"clip_step": 0.0}, r"clip_step is 0\.0"),
-        ({"clip_step": 1e-5}, r"clip_step is 1e-05: .*set clip_step to at least 0\.001"),
+        ({"clip_step": 1e-5}, r"clip_step is 1e-05 and .*set clip_step to at least 0\.001"),
         ({"balance": -1.0}, r"balance is -1\.0"),
         ({"balance": math.nan}, "balance is nan"),
         ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),

@@ -90,7 +90,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
 
 
 def test_with_one_advantage_for_a_game_the_gradient_is_that_of_the_sequence_s_ratio() -> None:
-    # The paper's eq. 5: autograd through s itself, no stop-gradient anywhere.
+    # The paper's own objective: autograd through s itself, no stop-gradient anywhere.
     case = games_case(GSPO(group_size=4, clip_range=0.1, clip_range_high=0.2))
     logits = learner(case, 0.5)
     shape = case.batch.rewards.shape
