@@ -22,6 +22,7 @@ from algorithms.exact import Exact
 from algorithms.flowrl import FlowRL
 from algorithms.grpo import GRPO
 from algorithms.gspo import GSPO
+from algorithms.kondo import Kondo
 from algorithms.lp_reg import LpReg
 from algorithms.maxrl import MaxRL
 from algorithms.pass_at_k import PassAtK
@@ -38,7 +39,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     cls.name: cls
     for cls in (
         *(Reinforce, PPO, GRPO, CISPO, RLOO, DelightfulPG, ClipCov, Exact),
-        *(DPPO, SAPO, CEGPPO, ASPO, BAPO, GSPO, ERC, STEER, LpReg),
+        *(DPPO, SAPO, CEGPPO, ASPO, BAPO, GSPO, ERC, STEER, LpReg, Kondo),
         *(MaxRL, PassAtK, WReinforce, FlowRL),
     )
 }
@@ -117,8 +118,15 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     "steer": (STEER(), NO_BONUS),
     # dr_grpo, with its least likely bad moves held near a filtered old policy and hardly any clip.
     "lp_reg": (LpReg(), NO_BONUS),
-    # grpo in games form, with one ratio and one clip for a whole game.
-    "gspo": (GSPO(), UNIT_SCALE_BONUS),
+    # dr_grpo, learning from the fifth of the positions where the policy is least decided.
+    "top_entropy": (
+        GRPO(advantage_scale="none", reduction="sample_mean", top_entropy_fraction=0.2),
+        NO_BONUS,
+    ),
+    # delightful_pg, whose gate keeps a sample whole or leaves it out.
+    "kondo": (Kondo(), NO_BONUS),
+    # grpo in games form, with one ratio and one clip for a whole game. The source's bounds are for long texts.
+    "gspo": (GSPO(clip_range=0.2, clip_range_high=0.28), UNIT_SCALE_BONUS),
     # Success or failure: the group's mean as baseline and as unit.
     "maxrl": (MaxRL(), NO_BONUS),
     # Success or failure: the chance that one of k samples succeeds.

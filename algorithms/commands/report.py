@@ -163,12 +163,15 @@ def _presets(groups: Sequence[RunGroup]) -> dict[str, Mapping[str, str]]:
     alone = [group.columns[0].runs[0] for group in groups if len(group.columns) == 1]
     if not alone:
         return {}
+    from algorithms import PRESETS
     from algorithms.config.files import to_dict
-    from algorithms.config.names import NAMES, named_run
+    from algorithms.config.run import TrainConfig
     from algorithms.reports.tasks import flatten
 
     return {
-        str(run.path): flatten(to_dict(named_run(run.label))) for run in alone if run.label in NAMES
+        str(run.path): flatten(to_dict(TrainConfig(*PRESETS[run.label])))
+        for run in alone
+        if run.label in PRESETS
     }
 
 

@@ -18,7 +18,7 @@ from algorithms.config.changes import settings_of
 from algorithms.config.compatibility import check_settings
 from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
-from algorithms.config.run import ALL_MOVES_GUESS, TrainConfig
+from algorithms.config.run import ALL_MOVES_GUESS, EnvConfig, TrainConfig
 from algorithms.core.checks import require, require_choice, split_list
 from algorithms.reports.tasks import TASK
 
@@ -147,7 +147,7 @@ def base_config(plan: Plan, preset: str, *, cache: Path | None = None) -> TrainC
     settings |= {f"algorithm.{k}": v for k, v in of_algorithm.items() if k in fields}
     if plan.smoke:
         settings |= {"policy.size": "tiny"}
-    env = dataclasses.replace(start.env, evaluator=plan.evaluator)
+    env = EnvConfig(evaluator=plan.evaluator)
     return applied(dataclasses.replace(start, env=env), settings)
 
 

@@ -7,7 +7,7 @@ policy learns to play whole games.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 from algorithms.config.custom import default_algorithm
 from algorithms.config.run import (
@@ -23,7 +23,6 @@ from algorithms.grpo import GRPO
 from algorithms.networks.settings import NetworkConfig
 from algorithms.presets import PRESETS
 from algorithms.regularization import RegularizerConfig
-from chess_env.rewards.rewards import SUCCESS
 
 NAMES = tuple(PRESETS)
 
@@ -68,27 +67,20 @@ STRONG_FOR = tuple(_STRONG)
 def named_run(name: str) -> TrainConfig:
     """The run of a name in `NAMES` or of `module:Name`, with the default of everything else.
 
-    An algorithm of a user's own comes without entropy bonus and KL terms. One that learns from success or failure
-    is rewarded with `success`, and one that needs whole games plays them.
+    An algorithm of a user's own comes without entropy bonus and KL terms. One that needs whole games plays them.
 
     Raises:
         ValueError: there is no such name, or it names no algorithm.
     """
     if ":" in name:
-        algorithm = default_algorithm(name)
-        return TrainConfig(algorithm, preset=name, **_asked_by(algorithm))
+        return _run_of(default_algorithm(name), RegularizerConfig(), name)
     require_choice("NAME", name, NAMES)
-    algorithm, regularizer = PRESETS[name]
-    return TrainConfig(algorithm, regularizer, preset=name, **_asked_by(algorithm))
+    return _run_of(*PRESETS[name], name)
 
 
-def _asked_by(algorithm: Algorithm) -> dict[str, Any]:
-    """The game and the rollouts, with the reward and the form that the algorithm needs."""
-    needs = algorithm.needs()
-    return {
-        "env": EnvConfig(reward=SUCCESS if needs.success_rewards else None),
-        "rollout": RolloutConfig(form="games" if needs.whole_games else "positions"),
-    }
+def _run_of(algorithm: Algorithm, regularizer: RegularizerConfig, name: str) -> TrainConfig:
+    form: Literal["positions", "games"] = "games" if algorithm.needs().whole_games else "positions"
+    return TrainConfig(algorithm, regularizer, rollout=RolloutConfig(form=form), preset=name)
 
 
 def strong(config: TrainConfig) -> TrainConfig:

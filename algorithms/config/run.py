@@ -26,7 +26,7 @@ from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 from chess_env.custom_objects import spec_of
 from chess_env.evaluators import of_version
-from chess_env.rewards.rewards import DEFAULT_REWARD, reward_text
+from chess_env.rewards.rewards import DEFAULT_REWARD, SUCCESS, reward_text
 
 __all__ = [
     "ALL_MOVES_GUESS",
@@ -134,7 +134,8 @@ class EnvConfig:
         num_threads: threads of the boards and of the built-in evaluator in each process of a run; they change no
             result. None: one for each core, which the processes of one machine share.
         reward: terms of `chess_env.rewards` or of your own, such as "win_prob_delta",
-            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta+mate_delta.
+            "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta+mate_delta, or success
+            where the algorithm learns from success and failure alone.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
             "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
             "module:Name" of your own.
@@ -159,7 +160,7 @@ class EnvConfig:
     def __post_init__(self) -> None:
         # The record of a run is text: a class or function is kept as its name, module:Name.
         # What stands for a version or for terms is written out: later it may stand for others.
-        object.__setattr__(self, "reward", reward_text(self.reward) or DEFAULT_REWARD)
+        object.__setattr__(self, "reward", reward_text(self.reward))
         for name in ("evaluator", "start_positions"):
             if not isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, spec_of(getattr(self, name), f"env.{name}"))
@@ -362,6 +363,9 @@ class TrainConfig:
             dataclasses.is_dataclass(self.algorithm) and not isinstance(self.algorithm, type),
             f"algorithm is {self.algorithm!r}: give an instance such as GRPO(group_size=8)",
         )
+        if self.env.reward is None:  # what it stands for may change later, and is written out
+            reward = SUCCESS if self.algorithm.needs().success_rewards else DEFAULT_REWARD
+            object.__setattr__(self, "env", dataclasses.replace(self.env, reward=reward))
         check_fields(self)
         check_numbers(self.algorithm, "algorithm")
 

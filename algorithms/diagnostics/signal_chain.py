@@ -437,6 +437,9 @@ class Look:
                 1.0 if states.correction is not None else sampler, _quotient(self._built, credit)
             ),
         }
+        if self._twin.algorithm.needs().reference:
+            # Its loss also pulls towards the reference: it need not go where the advantages point.
+            metrics["signal/ratio"] = sampler
         # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.
         if batch.alternating and self._chain.audit.by_move:
             metrics["signal/reward"] = _quotient(reward, draw)

@@ -33,6 +33,13 @@ FREE = frozenset(
 )  # fmt: skip
 """Settings in which such runs may differ: they change no more than a seed does, or what is looked at."""
 
+SINCE: dict[str, Any] = {
+    "algorithm.dual_clip": None, "algorithm.gate_scale": "std", "algorithm.top_entropy_fraction": 1.0,
+    "optimizer.sampler_correction": "none", "regularizer.clip_controller": "none",
+    "regularizer.repo_r_controller": "none",
+}  # fmt: skip
+"""Switches that are younger than some of the curves, with what those runs did."""
+
 JUDGES = ("auto-v2", "stockfish-v2", "builtin-v2")
 """Evaluators under which runs of these settings end at regrets that differ by a few centipawns (61 and 62, GRPO)."""
 
@@ -109,6 +116,10 @@ def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
         entry
         for entry in json.loads(SUCH_RUNS.read_text("utf-8"))
         if all(name in given and given[name] == value for name, value in entry["settings"].items())
+        and all(
+            name in entry["settings"] or given.get(name, value) == value
+            for name, value in SINCE.items()
+        )
         and entry["total_moves"] >= 0.9 * moves
     ]
     if not entries:

@@ -67,8 +67,18 @@ def noise_like(values: Tensor, seed: int = 0) -> Tensor:
 
 
 def forms_of(algorithm: Algorithm) -> tuple[str, ...]:
-    """The rollout forms that can serve an algorithm."""
-    return ("positions",) if algorithm.needs().all_moves else ("positions", "games")
+    """The rollout forms that can serve an algorithm: those that its advantages do not refuse."""
+    if algorithm.needs().all_moves:
+        return ("positions",)
+    return tuple(form for form in ("positions", "games") if _serves(algorithm, form))
+
+
+def _serves(algorithm: Algorithm, form: str) -> bool:
+    try:
+        algorithm.advantages(random_case(algorithm, form).batch)
+    except ValueError:  # how an algorithm says that it cannot
+        return False
+    return True
 
 
 def random_case(

@@ -239,7 +239,7 @@ def with_learner_logprobs(
         passes: how they are computed.
 
     Returns:
-        Beside the batch, metrics: `ratio/mismatch`, and of a correction `correction/weight_mean` and
+        Beside the batch, metrics, each a scalar: `ratio/mismatch`, and of a correction `correction/weight_mean` and
         `correction/out_of_bounds`.
     """
     correcting = learner.settings.sampler_correction != "none"

@@ -19,6 +19,7 @@ from algorithms.grpo import GRPO
 from algorithms.maxrl import MaxRL
 from algorithms.regularization import RegularizerConfig
 from algorithms.testing import check_algorithm
+from chess_env.rewards.rewards import DEFAULT_REWARD
 from tests.commands.lab import chess_lab
 from tests.zoo.plain import Plain
 
@@ -60,14 +61,17 @@ def with_reward(reward: Any) -> TrainConfig:
 
 def test_a_run_by_name_is_paid_for_success_where_its_algorithm_needs_that() -> None:
     assert named_run(f"{HERE}:Solver").env.reward == "success"
-    assert named_run("grpo").env.reward == EnvConfig().reward == "win_prob_delta+mate_delta"
+    assert named_run("grpo").env.reward == "win_prob_delta+mate_delta"
     check_settings(named_run(f"{HERE}:Solver"))
+    check_settings(with_reward(None))
+    assert with_reward(None).env.reward == "success"
+    assert TrainConfig(GRPO(), env=EnvConfig(evaluator="builtin")).env.reward == DEFAULT_REWARD
 
 
 @pytest.mark.parametrize(
-    "reward", ["win_prob_delta", "0.5*success", "success+mate_delta", None, "regret"]
+    "reward", ["win_prob_delta", "0.5*success", "success+mate_delta", DEFAULT_REWARD, "regret"]
 )
-def test_a_reward_that_pays_other_amounts_is_refused_with_the_remedy(reward: str | None) -> None:
+def test_a_reward_that_pays_other_amounts_is_refused_with_the_remedy(reward: str) -> None:
     message = r"maxrl learns from success or failure, and env.reward '.*' pays other amounts: set --env.reward success"
     with pytest.raises(ValueError, match=message):
         check_settings(with_reward(reward))

@@ -18,6 +18,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import batch_metrics
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
 from algorithms.rollouts.worker import reference_logprobs
+from algorithms.testing.cases import forms_of
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 from tests.golden import batches
@@ -36,6 +37,9 @@ METRICS = (
 )
 
 BY_MEMBER = ("slots", "actions", "old_logprobs", "rewards", "score_cp", "terminated", "valid")
+
+SMALLER = {"pass_at_k": {"k": 2}}
+"""Settings that fit the stored groups, which have four samples."""
 
 Curves = dict[str, dict[str, list[float]]]
 
@@ -56,7 +60,19 @@ def suited(algorithm: Algorithm, stored: dict[str, RolloutBatch]) -> dict[str, R
         return {"all_moves": stored["all_moves"]}
     positions = stored["positions"]
     members = {name: getattr(positions, name)[..., : algorithm.group_size] for name in BY_MEMBER}
-    return {"positions": dataclasses.replace(positions, **members), "games": stored["games"]}
+    found = {"positions": dataclasses.replace(positions, **members), "games": stored["games"]}
+    if algorithm.needs().success_rewards:
+        found = {
+            form: dataclasses.replace(batch, rewards=successes(batch))
+            for form, batch in found.items()
+        }
+    return {form: found[form] for form in forms_of(algorithm)}
+
+
+def successes(batch: RolloutBatch) -> torch.Tensor:
+    """Rewards of 1 for the better half of the samples and 0 for the others."""
+    middle = batch.rewards[batch.valid].median()
+    return (batch.rewards > middle).to(batch.rewards.dtype)
 
 
 def run(
@@ -69,7 +85,7 @@ def run(
     generator = torch.Generator().manual_seed(batches.SEED)
     settings = {"minibatch_size": MINIBATCH_SIZE, "max_grad_norm": 1.0, "generator": generator}
     learner = learner_of(policy, algorithm, regularizer, optimizer=optimizer, **settings)
-    if regularizer.needs_reference:
+    if regularizer.needs_reference or algorithm.needs().reference:
         reference = batches.new_policy(critic=False).double().to(batch.obs.device)
         batch = batch.with_reference(reference_logprobs(reference, batch, minibatch_size=64))
     if regularizer.needs_learner:
@@ -97,6 +113,7 @@ def run(
 def compute(preset: str, device: torch.device = batches.CPU) -> Curves:
     """The preset's curves by form of rollout and metric."""
     algorithm, config = PRESETS[preset]
+    algorithm = dataclasses.replace(algorithm, **SMALLER.get(preset, {}))  # type: ignore[type-var]
     return {
         form: run(algorithm, config, batch)
         for form, batch in suited(algorithm, batches.load_batches(device)).items()

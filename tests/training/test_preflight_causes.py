@@ -12,6 +12,7 @@ import pytest
 
 from algorithms import PRESETS
 from algorithms.doctor.findings import Finding
+from algorithms.testing.cases import forms_of
 from algorithms.training.preflight import PreflightError
 from tests.training.faults import FAULTS, ROLLOUT, Fault, judged, rolled, session_of
 
@@ -55,12 +56,7 @@ def healthy(
         return judged(session, rolled(session))
 
 
-STARTS = [
-    (preset, form)
-    for preset in PRESETS
-    for form in ("positions", "games")
-    if form == "positions" or not PRESETS[preset][0].needs().all_moves
-]
+STARTS = [(preset, form) for preset in PRESETS for form in forms_of(PRESETS[preset][0])]
 
 
 @pytest.mark.parametrize(("preset", "form"), STARTS)

@@ -110,7 +110,7 @@ def test_the_weights_add_up_to_what_their_reduction_says(name: str, form: str) -
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.3])
-@every_preset
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - {"top_entropy", "kondo"}))
 def test_the_first_step_raises_the_probability_of_the_best_move(
     name: str, temperature: float
 ) -> None:
@@ -123,6 +123,11 @@ def test_the_first_step_raises_the_probability_of_the_best_move(
         free = free & (torch.arange(flat.num_states) % 2 == 0)
         advantages = torch.where(torch.arange(flat.num_states) % 2 == 0, 3.0, -1.0)[:, None]
         advantages = advantages.double()
+    if algorithm.needs().reference:
+        # No pull away from the policy that sampled; and Z takes away what all samples of a state share.
+        free = free & (flat.slots != best).any(-1)
+        flat = dataclasses.replace(flat, ref_legal_logprobs=flat.old_legal_logprobs)
+        case = dataclasses.replace(case, flat=flat)
     if algorithm.needs().uniforms:  # nothing qualifies for being left out
         algorithm = dataclasses.replace(algorithm, cov_low=5.0)  # type: ignore[type-var]
         case = dataclasses.replace(case, algorithm=algorithm)
@@ -140,7 +145,7 @@ def test_the_regulariser_adds_the_same_value_to_every_algorithm(name: str) -> No
     dist, advantages = case.dist(case.logits + 0.3), case.advantages()
     fresh = Regularizer(config, temperature=1.1).loss(dist, case.flat, advantages)[0]
     regularizer = Regularizer(config, temperature=1.1)
-    own = random_case(PRESETS[name], temperature=1.1)
+    own = random_case(PRESETS[name], forms_of(PRESETS[name])[0], temperature=1.1)
     regularizer.shape_advantage(own.algorithm.advantages(own.batch), own.batch)
     own.loss(own.logits)
     assert torch.equal(regularizer.loss(dist, case.flat, advantages)[0], fresh)
@@ -231,8 +236,8 @@ def test_a_single_scored_move_in_a_group_teaches_nothing() -> None:
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "exact"])
 def test_the_algorithm_s_fields_are_settings_that_can_be_replaced(name: str) -> None:
-    replaced = dataclasses.replace(PRESETS[name], group_size=3)  # type: ignore[type-var]
-    assert replaced.group_size == 3
+    replaced = dataclasses.replace(PRESETS[name], group_size=6)  # type: ignore[type-var]
+    assert replaced.group_size == 6
     if PRESETS[name].update_epochs:
         assert dataclasses.replace(replaced, update_epochs=1).update_epochs == 1
 

@@ -169,12 +169,17 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
     assert named == {
         "critic": {"ppo", "ppo_one_ply"},
         "all_moves": {"exact"},
-        "live_groups": {"dapo"},
+        "live_groups": {"dapo", "adapo"},
         "single_step": {"rloo"},
-        "whole_games": set(),
-        "uniforms": {"clip_cov"},
+        "whole_games": {"gspo"},
+        "uniforms": {"clip_cov", "kondo"},
         "normalize_advantages": {"ppo", "ppo_one_ply"},
-        "reward_units": needs.keys() - {"grpo", "dapo", "ppo", "ppo_one_ply"},
+        "corrects_sampler": {"dppo"},
+        "success_rewards": {"maxrl", "pass_at_k", "w_reinforce", "nsr"},
+        "reference": {"flowrl"},
+        "reward_units": needs.keys()
+        - {"grpo", "dapo", "adapo", "ppo", "ppo_one_ply", "gspo", "flowrl"}
+        - {"maxrl", "pass_at_k", "w_reinforce"},
     }
 
 
