@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from algorithms.aepo import AEPO
 from algorithms.aspo import ASPO
 from algorithms.bapo import BAPO
 from algorithms.ce_gppo import CEGPPO
@@ -40,7 +41,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     for cls in (
         *(Reinforce, PPO, GRPO, CISPO, RLOO, DelightfulPG, ClipCov, Exact),
         *(DPPO, SAPO, CEGPPO, ASPO, BAPO, GSPO, ERC, STEER, LpReg, Kondo),
-        *(MaxRL, PassAtK, WReinforce, FlowRL),
+        *(MaxRL, PassAtK, WReinforce, FlowRL, AEPO),
     )
 }
 
@@ -134,6 +135,8 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     # Success or failure, without a baseline: failures count ten times as much, or alone.
     "w_reinforce": (WReinforce(), NO_BONUS),
     "nsr": (WReinforce(positive_weight=0.0), NO_BONUS),
+    # grpo, with a slice of successes at another temperature that pulls the entropy towards a target.
+    "aepo": (AEPO(), NO_BONUS),
     # The policy pulled to the shape of exp(rewards) rather than to its maximum.
     "flowrl": (FlowRL(), NO_BONUS),
     # Every legal move scored: the policy gradient without sampling noise.

@@ -80,6 +80,7 @@ RUNS = {
             kl_ref_estimator="weighted_k3",
         ),
     ),
+    "tempered samples": ("aepo", "positions", RegularizerConfig()),
     "live groups, KL in the reward": (
         "dapo",
         "positions",

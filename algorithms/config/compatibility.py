@@ -60,6 +60,20 @@ CONFLICTS = (
         "plies that values are propagated along; switch one of the two off",
     ),
     Conflict(
+        lambda c: _needs(c).tempered is not None and c.rollout.form != "positions",
+        "{c.label} replaces a slice of the batch by successes and rollout.form is {c.rollout.form!r}: the moves of a "
+        "game succeed and fail one by one, so that no game is a success; set rollout.form to positions",
+    ),
+    Conflict(
+        lambda c: (
+            _needs(c).tempered is not None
+            and (_needs(c).live_groups or _needs(c).all_moves or _needs(c).critic is not None)
+        ),
+        "{c.label} asks for successes at another temperature, and for live groups, all legal moves or a critic: live "
+        "groups replace the same groups, where every move is scored nothing is drawn, and a critic's values follow "
+        "the order of the plies; switch one of the two off",
+    ),
+    Conflict(
         lambda c: _needs(c).critic is not None and c.rollout.greedy_fraction > 0,
         "{c.label} has a critic and rollout.greedy_fraction is {c.rollout.greedy_fraction}: values are "
         "propagated along the moves that were sampled, and others would be played on; set it to 0",

@@ -9,7 +9,15 @@ from typing import Annotated, ClassVar, Protocol
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import AboveZero, NotNegative, Rule, check_fields
+from algorithms.core.checks import (
+    AboveZero,
+    NotNegative,
+    Positive,
+    Rule,
+    Share,
+    check_fields,
+    require,
+)
 from algorithms.core.distribution import MaskedCategorical
 
 ClipRange = Annotated[
@@ -79,6 +87,31 @@ class Critic:
 
 
 @dataclasses.dataclass(frozen=True)
+class Tempered:
+    """A slice of each batch that gives way to successes of a further rollout at another temperature (AEPO).
+
+    Attributes:
+        share: of the batch's groups that give way where entropy is at `ent_target` or below; above it half as many.
+        ent_target: mean entropy of the rollout's states, nats, that the temperatures pull towards.
+        temperature_low: of the further rollout where entropy is above the target, times the rollout's.
+        temperature_high: where it is at the target or below, likewise.
+    """
+
+    share: Share
+    ent_target: NotNegative
+    temperature_low: Positive
+    temperature_high: Positive
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require(
+            self.temperature_low <= self.temperature_high,
+            f"temperature_low is {self.temperature_low} and temperature_high {self.temperature_high}: the low one "
+            "is taken where entropy is too high; set it to temperature_high at most",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Needs:
     """What the loop provides for an algorithm beyond sampled moves and their rewards.
 
@@ -101,6 +134,8 @@ class Needs:
             towards it where the advantages are 0.
         success_rewards: the rewards are 1 or 0, success or failure (`env.reward` success by default). The
             advantages refuse any other with `core.advantages.require_success`.
+        tempered: a slice of the batch is replaced by successes at another temperature, and `RolloutBatch.tempered`
+            says where (form `positions`).
     """
 
     critic: Critic | None = None
@@ -114,6 +149,7 @@ class Needs:
     reward_units: bool = True
     reference: bool = False
     success_rewards: bool = False
+    tempered: Tempered | None = None
 
 
 class Algorithm(Protocol):

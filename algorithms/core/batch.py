@@ -90,6 +90,7 @@ BY_STATE = (
     "ply",
     "side",
     "phase",
+    "tempered",
 )
 """Fields of a `RolloutBatch` whose shape begins with the state axes S."""
 
@@ -140,6 +141,8 @@ class RolloutBatch:
         alternating: True: the players of a game move in turn, ply by ply; False: the opponent answers
             inside the environment's step, so that the learner makes every recorded move of a game.
         move_facts: uint8 `[*S, L, F]` of each legal move (0 on padding); None where the policy reads none.
+        tempered: bool `[*S]` True where the samples were drawn at another temperature and only successes are valid
+            (`Needs.tempered`); their probabilities are those at `temperature` all the same. None: nowhere.
     """
 
     form: Literal["positions", "games"]
@@ -168,6 +171,7 @@ class RolloutBatch:
     alternating: bool = True
     samples: Literal["drawn", "all_legal"] = "drawn"
     move_facts: Tensor | None = None
+    tempered: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.form not in ("positions", "games"):

@@ -1,8 +1,9 @@
-"""Rollouts as `RolloutBatch`: streams of play, whole games, and DAPO's dynamic sampling, for one shard or several."""
+"""Rollouts as `RolloutBatch`: streams of play, whole games, and groups that further rollouts replace; joined shards."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from algorithms.core.algorithm import Tempered
 from algorithms.core.batch import RolloutBatch
+from algorithms.core.metrics import legal_entropy
 from algorithms.rollouts.sampling import (
     PlyRecord,
     Sampler,
@@ -197,7 +200,7 @@ class Collected:
         batch: the states and samples.
         scored_moves: valid samples of all rollouts, those that were thrown away included.
         plies: states of all rollouts with at least one valid sample.
-        metrics: amounts of dynamic sampling; empty without it.
+        metrics: amounts of further rollouts; empty where the algorithm asks for none.
     """
 
     batch: RolloutBatch
@@ -266,6 +269,68 @@ def collect_live(
         "rollout/extra_rollouts": float(extra),
     }
     return Collected(batch, moves, plies, metrics)
+
+
+TEMPERED_SHARE = 0.25
+"""Groups sampled at another temperature, as a share of the batch's (the authors' code: a quarter of the prompts)."""
+
+
+def collect_tempered(
+    first: RolloutBatch,
+    settings: Tempered,
+    roll: Callable[[float, int], RolloutBatch],
+    affordable: Callable[[int], bool],
+    generator: torch.Generator,
+) -> Collected:
+    """The first rollout with some of its groups replaced by successes of a further one at another temperature.
+
+    AEPO (arXiv:2510.08141; read in the authors' code 597358816/AEPO, verl/trainer/ray_trainer.py). A group can come
+    over if it has a success (a reward above 0) and rewards that differ; its failures are then not valid. Which groups
+    give way and which come over is drawn at random. Every scored move counts towards the budget, failures and
+    groups that nobody takes too. Where the budget allows no further rollout, nothing is replaced.
+
+    Args:
+        first: a rollout of the form `positions`.
+        settings: how many groups, and at which temperatures.
+        roll: makes a further rollout with the same policy, given its tempering and about how many groups it has.
+        affordable: whether the budget allows one more rollout after so many scored moves.
+        generator: draws the groups, on the batch's device.
+
+    Raises:
+        ValueError: a reward is not finite.
+    """
+    first.require_finite_rewards()
+    hot = float(legal_entropy(first.old_legal_logprobs).double().mean()) <= settings.ent_target
+    groups = first.side.numel()
+    # Less what rounding may have added to a whole number.
+    wanted = math.ceil(groups * settings.share * (1.0 if hot else 0.5) - 1e-9)
+    batch = dataclasses.replace(first, tempered=torch.zeros_like(first.truncated))
+    moves, plies, extra = first.scored_moves, first.plies, affordable(first.scored_moves)
+    into = torch.empty(0, dtype=torch.int64)
+    if extra:
+        tempering = settings.temperature_high if hot else settings.temperature_low
+        further = roll(tempering, math.ceil(groups * TEMPERED_SHARE))
+        further.require_finite_rewards()
+        moves, plies = moves + further.scored_moves, plies + further.plies
+        live = live_groups(further)
+        successes = further.valid & (further.rewards > 0)
+        further = dataclasses.replace(further, valid=successes, tempered=live)
+        able = live.reshape(-1).nonzero().squeeze(-1)
+        taken = able[_shuffled(able.numel(), generator)][:wanted]
+        into = _shuffled(groups, generator)[: taken.numel()]
+        batch = replace_groups(batch, further, into, taken)
+    assert batch.tempered is not None
+    metrics = {
+        "rollout/extra_rollouts": float(extra),
+        "rollout/hot_rollouts": float(extra and hot),
+        "rollout/tempered_groups": float(into.numel()),
+        "rollout/tempered_samples": float(batch.valid[batch.tempered].sum()),
+    }
+    return Collected(batch, moves, plies, metrics)
+
+
+def _shuffled(count: int, generator: torch.Generator) -> Tensor:
+    return torch.randperm(count, generator=generator, device=generator.device)
 
 
 def replace_groups(

@@ -155,6 +155,7 @@ class Sampler:
         greedy_fraction: share of the boards, drawn anew at every ply, that play on with the most
             probable move in place of a sample.
         policy_version: number of updates that `policy` has had.
+        tempering: moves are drawn at this times `temperature`; what is recorded of them stays that at `temperature`.
     """
 
     policy: PolicyNet
@@ -163,6 +164,13 @@ class Sampler:
     device: torch.device
     greedy_fraction: float = 0.0
     policy_version: int = 0
+    tempering: float = 1.0
+
+    def draw(self, dist: MaskedCategorical, num_samples: int) -> Tensor:
+        """int64 `[N, num_samples]` slots drawn from the policy's distribution, tempered."""
+        if self.tempering != 1:
+            dist = MaskedCategorical(dist.logprobs, dist.legal, self.tempering)
+        return dist.sample(num_samples, self.generator)
 
     def see(self, state: VecState) -> NetworkInputs:
         """The policy's inputs for the boards."""
@@ -255,7 +263,7 @@ def play_ply(
     obs, legal_ids, move_facts = sampler.see(state)
     outputs = sampler.policy.outputs(obs, legal_ids, sampler.temperature, move_facts)
     dist = outputs.dist
-    drawn = dist.sample(num_samples or 1, sampler.generator)
+    drawn = sampler.draw(dist, num_samples or 1)
     for row, slot in (forced or {}).items():
         drawn[row, 0] = slot
     if num_samples is None:

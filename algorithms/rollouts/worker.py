@@ -18,6 +18,7 @@ from algorithms.rollouts.collect import (
     collect_games,
     collect_live,
     collect_positions,
+    collect_tempered,
     joined,
     start_rollout,
 )
@@ -71,9 +72,15 @@ class Shard:
         """
         sampler = make_sampler(self.sampling)
         first = self.roll(sampler, self._config.rollout.num_plies)
-        if not self._needs.live_groups:
-            return Collected(first, first.scored_moves, first.plies)
-        return collect_live(first, lambda count: self.roll_groups(sampler, count), affordable)
+        if self._needs.live_groups:
+            return collect_live(first, lambda count: self.roll_groups(sampler, count), affordable)
+        if self._needs.tempered is not None:
+
+            def roll(tempering: float, count: int) -> RolloutBatch:
+                return self.roll_groups(dataclasses.replace(sampler, tempering=tempering), count)
+
+            return collect_tempered(first, self._needs.tempered, roll, affordable, self.sampling)
+        return Collected(first, first.scored_moves, first.plies)
 
     def roll(self, sampler: Sampler, num_plies: int) -> RolloutBatch:
         """A rollout of up to `num_plies` plies."""

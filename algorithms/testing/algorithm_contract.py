@@ -21,8 +21,8 @@ from chess_env.testing import rule
 def check_algorithm(algorithm: Algorithm, *, seed: int = 0) -> None:
     """Checks that the algorithm keeps the contract of `Algorithm`.
 
-    It is tried on made-up rollouts of both forms (of `positions` alone where it scores all moves; of those that
-    its advantages accept), and learns a bandit of 16 states. Takes about half a second.
+    It is tried on made-up rollouts of both forms (of `positions` alone where it scores all moves or asks for tempered
+    samples; of those that its advantages accept), and learns a bandit of 16 states. Takes about half a second.
 
     Args:
         algorithm: an instance, such as MyAlgorithm().

@@ -68,7 +68,8 @@ def noise_like(values: Tensor, seed: int = 0) -> Tensor:
 
 def forms_of(algorithm: Algorithm) -> tuple[str, ...]:
     """The rollout forms that can serve an algorithm: those that its advantages do not refuse."""
-    if algorithm.needs().all_moves:
+    needs = algorithm.needs()
+    if needs.all_moves or needs.tempered is not None:
         return ("positions",)
     return tuple(form for form in ("positions", "games") if _serves(algorithm, form))
 
@@ -123,6 +124,10 @@ def random_case(
     rewards = torch.randn(slots.shape, generator=generator, dtype=dtype)
     if algorithm.needs().success_rewards:
         rewards = (rewards > 0).to(dtype)
+    tempered = None
+    if algorithm.needs().tempered is not None:
+        tempered = torch.rand(states, generator=generator) < 0.3
+        valid = valid & ~(tempered.unsqueeze(-1) & (rewards <= 0))
     values = next_values = None
     if algorithm.needs().critic is not None:
         values = torch.randn(states, generator=generator, dtype=dtype)
@@ -148,6 +153,7 @@ def random_case(
         ).to(torch.int8),
         values=values,
         next_values=next_values,
+        tempered=tempered,
         samples="all_legal" if algorithm.needs().all_moves else "drawn",
     )
     if algorithm.needs().reference:

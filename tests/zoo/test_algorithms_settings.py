@@ -175,11 +175,12 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
         "uniforms": {"clip_cov", "kondo"},
         "normalize_advantages": {"ppo", "ppo_one_ply"},
         "corrects_sampler": {"dppo"},
-        "success_rewards": {"maxrl", "pass_at_k", "w_reinforce", "nsr"},
+        "success_rewards": {"maxrl", "pass_at_k", "w_reinforce", "nsr", "aepo"},
+        "tempered": {"aepo"},
         "reference": {"flowrl"},
         "reward_units": needs.keys()
         - {"grpo", "dapo", "adapo", "ppo", "ppo_one_ply", "gspo", "flowrl"}
-        - {"maxrl", "pass_at_k", "w_reinforce"},
+        - {"maxrl", "pass_at_k", "w_reinforce", "aepo"},
     }
 
 
