@@ -13,7 +13,7 @@ from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Positive, Rule, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import sample_mean, score_function
+from algorithms.core.losses import ranks, sample_mean, score_function
 
 Rate = Annotated[
     float, Rule(lambda share: 0 < share <= 1, "it is a share above 0; set it in (0, 1]")
@@ -59,10 +59,7 @@ def of_most_delight(delight: Tensor, valid: Tensor, rate: float) -> Tensor:
     What the author's release does in place of draws (arXiv:2603.20526). Of equal ones the first are taken.
     """
     number = (rate * valid.sum()).round().clamp(min=1)
-    order = torch.where(valid, delight, -torch.inf).flatten().argsort(descending=True, stable=True)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    return valid & (rank.reshape(valid.shape) < number)
+    return valid & (ranks(torch.where(valid, -delight, torch.inf)) < number)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from algorithms.core.checks import (
     check_fields,
 )
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import clipped_ratio, sample_mean
+from algorithms.core.losses import clipped_ratio, ranks, sample_mean
 
 LARGEST_KL = 10.0
 """A sample's KL counts for no more, and has no gradient beyond: that of a move 13 times as likely in the proxy."""
@@ -53,12 +53,8 @@ def protected(
     """
     negative = valid & (advantages < 0)
     number = (fraction * negative.sum().double()).floor().clamp(min=1.0 if fraction > 0 else 0.0)
-    likely = torch.where(negative, logprobs.double(), torch.inf).flatten()
-    rank = torch.empty_like(likely)
-    rank[likely.argsort(stable=True)] = torch.arange(
-        len(likely), dtype=likely.dtype, device=likely.device
-    )
-    return negative & (rank.reshape(valid.shape) < number) & (logprobs < proxy_logprobs)
+    rank = ranks(torch.where(negative, logprobs, torch.inf))
+    return negative & (rank < number) & (logprobs < proxy_logprobs)
 
 
 def lp_reg(

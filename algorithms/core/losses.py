@@ -154,6 +154,14 @@ def value_loss(
     return 0.5 * torch.maximum(squared, (near - returns).square())
 
 
+def ranks(values: Tensor) -> Tensor:
+    """int64 in the shape of `values`: how many of them come before each in ascending order; equal ones in theirs."""
+    order = values.flatten().argsort(stable=True)
+    found = torch.empty_like(order)
+    found[order] = torch.arange(len(order), device=order.device)
+    return found.reshape(values.shape)
+
+
 _ROUNDING = 8
 """Values this many units of rounding apart count as equal: sums in another order differ by as much."""
 
@@ -257,12 +265,8 @@ def clip_cov(
     if clipped is not None:
         qualifies = qualifies & ~clipped
     number = (fraction * valid.sum()).round().clamp(min=1)
-    drawn = torch.where(qualifies, uniforms.double(), torch.inf).flatten()
-    rank = torch.empty_like(drawn)
-    rank[drawn.argsort(stable=True)] = torch.arange(
-        len(drawn), dtype=drawn.dtype, device=drawn.device
-    )
-    zeroed = qualifies & (rank.reshape(qualifies.shape) < number)
+    drawn = torch.where(qualifies, uniforms.double(), torch.inf)
+    zeroed = qualifies & (ranks(drawn) < number)
     return (valid & ~zeroed).to(logprobs.dtype)
 
 

@@ -100,10 +100,14 @@ QUESTIONS = (
     Question(
         name="delight_gate",
         asked="Is it the gate that keeps Delightful PG's entropy?",
-        # Without the gate it is REINFORCE with a group baseline; a large eta lets everything through. An eta of .2
-        # is about as sharp as 1 with gate_scale=std.
+        # Without the gate it is REINFORCE with a group baseline; a large eta lets everything through.
         presets=("reinforce", "delightful_pg"),
-        grid=("eta=0.05,0.2,1.0,100.0", "baseline=group", "learning_rate=0.001"),
+        grid=(
+            "eta=0.3,1.0,3.0,100.0",
+            "gate_scale=std",
+            "baseline=group",
+            "learning_rate=0.001",
+        ),
         base="reinforce",
         seeds=5,
     ),
@@ -112,7 +116,12 @@ QUESTIONS = (
         asked="Do several passes over a batch cost more entropy for the same regret, and whom?",
         # RLOO itself refuses a second pass; its estimator with the group's mean as baseline allows it.
         presets=("reinforce", "grpo", "delightful_pg"),
-        grid=("update_epochs=1,2,4,8", "baseline=group", "learning_rate=0.001"),
+        grid=(
+            "update_epochs=1,2,4,8",
+            "gate_scale=std",
+            "baseline=group",
+            "learning_rate=0.001",
+        ),
         base="grpo update_epochs=1",
         seeds=3,
     ),

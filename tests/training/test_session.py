@@ -13,6 +13,7 @@ import torch
 
 from algorithms import PRESETS
 from algorithms.config.compatibility import check_settings
+from algorithms.config.names import named_run
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.algorithm import Critic, Needs
 from algorithms.core.batch import RolloutBatch
@@ -148,9 +149,8 @@ def test_every_preset_is_a_combination_that_runs(
         raise Reached
 
     monkeypatch.setattr(session_module, "make_evaluator", start)
-    algorithm, regularizer = PRESETS[name]
     with pytest.raises(Reached):
-        Session(config_of(algorithm, regularizer=regularizer, preset=name))
+        Session(dataclasses.replace(named_run(name), device="cpu"))
 
 
 def test_frozen_layers_keep_their_weights_and_are_not_in_the_optimizer(
