@@ -273,12 +273,15 @@ FIRST_ROLLOUT_RULES = (
 
 DEAD, SINGLE = "rollout/reward_zero_std_fraction", "rollout/single_move_fraction"
 BLIND, DISTINCT = "rollout/blind_fraction", "rollout/distinct_moves_mean"
-P90, MEDIAN = "rollout/reward_p90", "rollout/reward_median"
+BEST, P90, MEDIAN = "rollout/reward_best", "rollout/reward_p90", "rollout/reward_median"
 SMALL, SCORED = "rollout/small_groups", "rollout/scored_moves"
 REPEATED = "rollout/repeated_fraction"
 
 HARMFUL_TIED = 0.10
 """Share of groups with different moves and equal rewards from which a reward did harm."""
+
+HARMFUL_TIED_SUCCESS = 0.8
+"""The same where rewards are success or failure: a group then agrees by chance, most where successes are rare."""
 
 HARMFUL_SINGLE = 0.25
 """Share of groups with one and the same move, at the start, from which a policy is too sure to explore."""
@@ -303,13 +306,14 @@ def no_signal(record: MetricRows, outcome: RunOutcome) -> Verdict:
     tied = [(n, value - single.get(n, 0.0)) for n, value in dead]
     early = [value for n, value in tied if n < record.first_update + max(3, len(tied) // 8)]
     first_tied = float(np.mean(early or [value for _, value in tied[:3]]))
-    found = record.episode(tied, lambda value: value > HARMFUL_TIED)
+    harmful = HARMFUL_TIED_SUCCESS if _pays_success(record) else HARMFUL_TIED
+    found = record.episode(tied, lambda value: value > harmful)
     # At the very first updates: a few large steps can make any policy sure.
     first_single = float(np.mean([single.get(n, math.nan) for n, _ in dead[:2]]))
     all_dead = float(np.mean([value for _, value in dead[:3]]))
     if not single:
         found = record.episode(dead, lambda value: value > 0.5) if all_dead > 0.5 else None
-        if found is None and record.episode(dead, lambda value: value > HARMFUL_TIED) is not None:
+        if found is None and record.episode(dead, lambda value: value > harmful) is not None:
             return Untold(
                 (SINGLE,),
                 "many groups have equal rewards, and in which of them the moves differ is unknown",
@@ -334,7 +338,7 @@ def no_signal(record: MetricRows, outcome: RunOutcome) -> Verdict:
             else "a reward that does not saturate (env.reward win_prob_delta)"
         )
         return Named(
-            share / HARMFUL_TIED,
+            share / harmful,
             found.since,
             f"{share:.0%} of the groups have equal rewards for different moves {found.begins(record.first_update)} "
             f"(median); {why}; entropy at the start is {entropy:.2f} nats",
@@ -361,6 +365,12 @@ def no_signal(record: MetricRows, outcome: RunOutcome) -> Verdict:
         f"at the start {first_tied:.1%} of the groups have equal rewards for different moves, and "
         f"{first_single:.1%} are one and the same move"
     )
+
+
+def _pays_success(record: MetricRows) -> bool:
+    """Whether every reward that the record tells of is 1 or 0, and not all are one of them."""
+    seen = {value for name in (BEST, MEDIAN, P90) for value in record.series(name)}
+    return seen == {0.0, 1.0}
 
 
 def _without_groups(record: MetricRows) -> Verdict:
