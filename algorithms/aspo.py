@@ -13,7 +13,7 @@ from algorithms.core.algorithm import ClipRange, Controls, DualClip, Needs, clip
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import sample_mean, score_function
+from algorithms.core.losses import cut_by_clip, sample_mean, score_function
 
 
 def asymmetric_weight(
@@ -39,9 +39,10 @@ def asymmetric_weight(
         dual_clip: > 1; largest weight, which keeps its gradient; None sets no bound.
     """
     log_ratio = (logprobs - old_logprobs).detach()
-    ratio, good = log_ratio.exp(), advantages > 0
-    weight = torch.where(good, -log_ratio, log_ratio).exp().clamp(max=dual_clip or torch.inf)
-    clipped = torch.where(good, ratio > 1.0 + clip_high, ratio < 1.0 - clip_low)
+    weight = (
+        torch.where(advantages > 0, -log_ratio, log_ratio).exp().clamp(max=dual_clip or torch.inf)
+    )
+    clipped = cut_by_clip(logprobs, old_logprobs, advantages, clip_low, clip_high)
     return score_function(logprobs, torch.where(clipped, 0.0, weight) * advantages)
 
 

@@ -76,9 +76,9 @@ class BAPO:
         group_size: samples per group, >= 2; more means a less noisy baseline and more evaluations.
         update_epochs: passes over each batch; above 1 reuses samples and lets the ratio leave 1.
         clip_range: distance of the lower ratio bound from 1 at the start of each minibatch's search.
-        clip_range_min: the lower distance shrinks to this at most.
+        clip_range_min: the lower distance shrinks no further than this.
         clip_range_high: distance of the upper ratio bound at the start.
-        clip_range_high_max: the upper distance grows to this at most.
+        clip_range_high_max: the upper distance grows no further than this.
         clip_step: by which a distance changes at a time, > 0.
         balance: positive over negative contributions that end the search, >= 0; 0 never moves a bound.
         advantage_scale: divide by the standard deviation of the `group`, the `batch`, or nothing.

@@ -14,6 +14,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Rule, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clipped_ratio, sample_mean
+from algorithms.core.metrics import legal_entropy
 
 FLOOR = 1e-8
 """Nats added to both entropies (the authors' value), so that a state with one legal move has ratio 1."""
@@ -43,9 +44,7 @@ def within_entropy_ratio(
         low: in [0, 1).
         high: above 1; infinity switches it off.
     """
-    old = batch.old_legal_logprobs
-    old_entropy = -(old.exp() * old.masked_fill(old.isneginf(), 0.0)).sum(-1)
-    ratio = (dist.entropy() + FLOOR) / (old_entropy + FLOOR)
+    ratio = (dist.entropy() + FLOOR) / (legal_entropy(batch.old_legal_logprobs) + FLOOR)
     passes = (low < ratio) & (ratio < high)
     return (batch.valid & passes.unsqueeze(-1)).to(ratio.dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,13 +16,9 @@ from algorithms.core.advantages import (
 )
 from algorithms.core.algorithm import ClipRange, Controls, DualClip, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import AboveZero, Epochs, Group, Rule, Share, check_fields
+from algorithms.core.checks import AboveZero, Epochs, Group, OpenShare, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import Reduction, clipped_ratio, reduction_weights
-
-Fraction = Annotated[
-    float, Rule(lambda share: 0 < share <= 1, "it is a share above 0; set it in (0, 1]")
-]
 
 
 @torch.no_grad()
@@ -75,7 +71,7 @@ class GRPO:
     gamma: Share = 1.0
     reduction: Reduction = "game_mean"
     live_groups: bool = False
-    top_entropy_fraction: Fraction = 1.0
+    top_entropy_fraction: OpenShare = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -11,13 +11,9 @@ from torch import Tensor
 from algorithms.core.advantages import Credit, credited, group_relative
 from algorithms.core.algorithm import Controls, Needs
 from algorithms.core.batch import FlatBatch, RolloutBatch
-from algorithms.core.checks import Epochs, Group, Positive, Rule, Share, check_fields
+from algorithms.core.checks import Epochs, Group, OpenShare, Positive, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import ranks, sample_mean, score_function
-
-Rate = Annotated[
-    float, Rule(lambda share: 0 < share <= 1, "it is a share above 0; set it in (0, 1]")
-]
+from algorithms.core.losses import ranks, required_uniforms, sample_mean, score_function
 
 
 @torch.no_grad()
@@ -40,11 +36,7 @@ def drawn_by_delight(
     Raises:
         ValueError: there are no uniforms.
     """
-    if uniforms is None:
-        raise ValueError(
-            "the batch has no uniforms: the loop fills FlatBatch.uniforms for an algorithm whose needs() asks for "
-            "them; or set mode to top"
-        )
+    uniforms = required_uniforms(uniforms)
     if not valid.any():
         return torch.zeros_like(valid)
     price = delight[valid].double().quantile(1 - rate)
@@ -79,7 +71,7 @@ class Kondo:
     name: ClassVar[str] = "kondo"
     group_size: Group = 8
     update_epochs: Epochs = 1
-    rate: Rate = 0.3
+    rate: OpenShare = 0.3
     mode: Literal["sampled", "top"] = "sampled"
     eta: Positive = 0.1
     credit: Credit = "step"

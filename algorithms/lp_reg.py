@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from algorithms.core.checks import (
     Epochs,
     Group,
     NotNegative,
-    Rule,
+    OpenShare,
     Share,
     check_fields,
 )
@@ -113,9 +113,7 @@ class LpReg:
     clip_range_high: AboveZero = 9.0
     lp_coef: NotNegative = 1.0
     lp_fraction: Share = 0.01
-    min_p: Annotated[
-        float, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")
-    ] = 0.02
+    min_p: OpenShare = 0.02
     credit: Credit = "step"
     gamma: Share = 1.0
 

@@ -2,7 +2,8 @@
 
 Settings that were chosen by measurement are marked. The others are those of the source, or those of GRPO
 where a preset differs from GRPO in one thing. A preset that is described as dr_grpo with another surrogate
-or gate averages over samples, as its source does; in `positions` form that is the same.
+or gate averages over samples, as its source does; in `positions` form that is the same. It also has no entropy
+bonus where its point is to hold the entropy by other means.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
         GRPO(clip_range=0.2, clip_range_high=0.28, reduction="sample_mean", live_groups=True),
         RegularizerConfig(clip_controller="adapo"),
     ),
-    # dr_grpo, with each advantage scaled by the surprise of its move, as far as holds the entropy.
+    # dr_grpo, with each advantage scaled by its move's surprise; the strength follows the entropy.
     "repo_r": (
         GRPO(advantage_scale="none", reduction="sample_mean"),
         RegularizerConfig(repo_r_coef=0.001, repo_r_controller="doubling"),
@@ -109,7 +110,7 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     "sapo": (SAPO(), FADING_BONUS),
     # dr_grpo, whose clipped samples keep a bounded gradient.
     "ce_gppo": (CEGPPO(), NO_BONUS),
-    # dr_grpo, with the importance weight of good moves turned round.
+    # dr_grpo, with the importance weight of good moves inverted (1 / r).
     "aspo": (ASPO(), NO_BONUS),
     # dr_grpo, with clip bounds searched in each minibatch for a balance of good and bad moves.
     "bapo": (BAPO(), NO_BONUS),
@@ -137,7 +138,7 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     "nsr": (WReinforce(positive_weight=0.0), NO_BONUS),
     # grpo, with a slice of successes at another temperature that pulls the entropy towards a target.
     "aepo": (AEPO(), NO_BONUS),
-    # The policy pulled to the shape of exp(rewards) rather than to its maximum.
+    # The policy fitted to pi_ref exp(beta A) / Z instead of climbing the reward.
     "flowrl": (FlowRL(), NO_BONUS),
     # Every legal move scored: the policy gradient without sampling noise.
     "exact": (Exact(), NO_BONUS),

@@ -15,6 +15,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import clipped_ratio, sample_mean
+from algorithms.core.metrics import legal_entropy
 
 
 @torch.no_grad()
@@ -35,8 +36,8 @@ def entropy_change_weights(
         least: smallest weight.
         most: largest weight.
     """
-    old, valid = batch.old_legal_logprobs, batch.valid
-    old_entropy = -(old.exp() * old.masked_fill(old.isneginf(), 0.0)).sum(-1, keepdim=True).double()
+    valid = batch.valid
+    old_entropy = legal_entropy(batch.old_legal_logprobs).unsqueeze(-1).double()
     logprobs = dist.gather(batch.slots).double()
     ratio = (logprobs - batch.old_logprobs).exp()
     change = advantages * ratio * -logprobs.expm1() * (logprobs + old_entropy)

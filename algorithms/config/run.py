@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from algorithms.core.checks import (
+    AboveZero,
     Count,
     NotNegative,
     Positive,
@@ -190,7 +191,7 @@ class OptimizerConfig:
         sampler_correction: weigh a sample's policy loss with learner / sampler as they are before the first
             step: clamped to its bounds (`tis`), or 0 outside of them (`icepop`). It costs a forward pass.
         correction_low: lower bound of that weight; None: 0 (tis), 0.5 (icepop).
-        correction_high: upper bound; None: 2 (tis), 5 (icepop).
+        correction_high: upper bound, inf: none; None: 2 (tis), 5 (icepop).
     """
 
     learning_rate: Positive | None = None
@@ -201,7 +202,7 @@ class OptimizerConfig:
     frozen_layers: tuple[str, ...] = ()
     sampler_correction: Literal["none", "tis", "icepop"] = "none"
     correction_low: NotNegative | None = None
-    correction_high: Positive | None = None
+    correction_high: AboveZero | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "optimizer")

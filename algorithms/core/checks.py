@@ -150,6 +150,7 @@ Positive = Annotated[
 ]
 Count = Annotated[int, whole_number(1, "it must be a whole number above 0")]
 Share = Annotated[float, Rule(lambda value: 0 <= value <= 1, "it is a share, in [0, 1]")]
+OpenShare = Annotated[float, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")]
 NotNegative = Annotated[
     float, Rule(lambda value: 0 <= value < math.inf, "set it to a finite number >= 0")
 ]

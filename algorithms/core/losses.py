@@ -154,6 +154,20 @@ def value_loss(
     return 0.5 * torch.maximum(squared, (near - returns).square())
 
 
+def required_uniforms(uniforms: Tensor | None) -> Tensor:
+    """`[N, K]` the batch's random numbers.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if uniforms is None:
+        raise ValueError(
+            "the batch has no uniforms: the loop fills FlatBatch.uniforms where they are asked for; return "
+            "Needs(uniforms=True) from needs()"
+        )
+    return uniforms
+
+
 def ranks(values: Tensor) -> Tensor:
     """int64 in the shape of `values`: how many of them come before each in ascending order; equal ones in theirs."""
     order = values.flatten().argsort(stable=True)
@@ -251,11 +265,7 @@ def clip_cov(
     Raises:
         ValueError: there are no uniforms.
     """
-    if uniforms is None:
-        raise ValueError(
-            "the batch has no uniforms: the loop fills FlatBatch.uniforms for an algorithm whose "
-            "needs() asks for them"
-        )
+    uniforms = required_uniforms(uniforms)
     advantage, std = _departures(advantages, valid)
     logprob, _ = _departures(logprobs, valid)
     product = advantage * logprob

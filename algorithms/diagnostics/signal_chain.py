@@ -427,19 +427,19 @@ class Look:
         self._points.append((1.0 if self._chain.full else FIRST_SHARE, found[-3:]))
         shares = [float(_cosine(each, self._true)) for each in found[:-2]]
         sampler, draw, reward, credit, *redrawn, self._built = shares
+        # A correction is what makes up for another sampler.
+        drawn_by = 1.0 if states.correction is not None else sampler
+        # A loss that pulls towards the reference need not go where the advantages point.
+        elsewhere = self._twin.algorithm.needs().reference
         metrics = {
             "signal/samples": counted.sum(-1).mean().item(),
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
             "signal/credit": _quotient(credit, reward),
-            # A correction is what makes up for another sampler.
-            "signal/ratio": min(
-                1.0 if states.correction is not None else sampler, _quotient(self._built, credit)
-            ),
+            "signal/ratio": drawn_by
+            if elsewhere
+            else min(drawn_by, _quotient(self._built, credit)),
         }
-        if self._twin.algorithm.needs().reference:
-            # Its loss also pulls towards the reference: it need not go where the advantages point.
-            metrics["signal/ratio"] = sampler
         # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.
         if batch.alternating and self._chain.audit.by_move:
             metrics["signal/reward"] = _quotient(reward, draw)

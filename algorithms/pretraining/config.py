@@ -163,6 +163,12 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        correction = self.optimizer.sampler_correction
+        require(
+            correction == "none",
+            f"optimizer.sampler_correction is {correction!r}: pretraining learns from labels and nothing is sampled; "
+            "leave it at none",
+        )
         require(
             (self.target == "played") == (self.labels.pgn is not None),
             f"target is {self.target!r} and pgn {self.labels.pgn}: games have the move played and no "

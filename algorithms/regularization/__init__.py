@@ -1,4 +1,4 @@
-"""The one place where entropy and KL enter training: reward, advantage, loss, and controllers."""
+"""Entropy and KL for any algorithm: in reward, advantage and loss, and the controllers."""
 
 from algorithms.regularization.controllers import Measurements, RegularizerConfig, Signals
 from algorithms.regularization.regularizer import Regularizer

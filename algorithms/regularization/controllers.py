@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from algorithms.core.algorithm import Controls
-from algorithms.core.checks import Rule, check_fields, require
+from algorithms.core.checks import OpenShare, Rule, check_fields, require
 from algorithms.regularization.entropy_and_kl import (
     EntropySettings,
     KLOldSettings,
@@ -51,14 +51,13 @@ ClipController = Literal["none", "adapo"]
 RepoRController = Literal["none", "doubling"]
 
 COEF_MIN = 1e-6
-"""A controller never goes below this: a coefficient of 0 could not be multiplied up again."""
+"""Controllers that multiply ent_coef or a KL weight keep it above this: 0 could not be multiplied up again."""
 
 _UPDATES = Rule(
     lambda count: count >= 1 and count == int(count),
     "it counts updates; set it to a whole number >= 1",
 )
 AboveZero = Annotated[Weight, Rule(lambda value: value > 0, "set it above 0")]
-OpenShare = Annotated[Weight, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
-from algorithms.core.checks import Rule
+from algorithms.core.checks import OpenShare
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization.entropy_and_kl import log_gap, mean_over_samples
 from algorithms.regularization.term import Term, Weight
@@ -34,9 +33,7 @@ class KLCovSettings:
     """
 
     kl_cov_coef: Weight = 0.0
-    kl_cov_fraction: Annotated[
-        Weight, Rule(lambda share: 0 < share <= 1, "it is a share; set it in (0, 1]")
-    ] = 0.02
+    kl_cov_fraction: OpenShare = 0.02
 
 
 def kl_cov_term(settings: KLCovSettings) -> Term:

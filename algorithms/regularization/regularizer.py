@@ -180,7 +180,7 @@ class Regularizer:
         return found
 
     def update(self, measured: Measurements, controls: Controls) -> Signals:
-        """Moves the coefficients once per update, before the optimizer steps; says what to do.
+        """Moves coefficients, temperature and the upper clip bound once per update, before the steps; says what to do.
 
         Args:
             measured: on the fresh rollout.

@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import require
 from algorithms.core.distribution import MaskedCategorical
+from algorithms.core.metrics import legal_entropy
 from algorithms.regularization.term import Term, Weight
 
 
@@ -78,9 +79,7 @@ def reshaped(advantages: Tensor, batch: RolloutBatch | FlatBatch, coef: float) -
         batch: the rollout, or a minibatch of it.
         coef: REPO's beta, units of the advantages per nat.
     """
-    legal = batch.old_legal_logprobs
-    finite = legal.masked_fill(legal.isneginf(), 0.0)
-    entropy = -(legal.exp() * finite).sum(-1)
+    entropy = legal_entropy(batch.old_legal_logprobs)
     if advantages.ndim > entropy.ndim:  # several samples of a state
         entropy = entropy.unsqueeze(-1)
     shaped = advantages - coef * (batch.old_logprobs + entropy)

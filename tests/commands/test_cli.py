@@ -95,7 +95,7 @@ def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(
         (["train", "grpo", "--lr", "fast"], 2, "'fast' is no number"),
         (["train", "grpo", "--seed"], 2, "expected one argument"),
         (["train", "dr_grop"], 2, "did you mean 'dr_grpo'?"),
-        (["train", "zzzz"], 2, "'repo', 'exact'"),
+        (["train", "zzzz"], 2, "'flowrl', 'exact'"),
         (["eval", "exmaple", "--positions"], 1, "did you mean 'example'?"),
         (["causes", "show", "temprature_mismatch"], 2, "did you mean 'temperature_mismatch'?"),
         (["causes", "run", "kl_trap", "--curd"], 2, "did you mean --cured?"),

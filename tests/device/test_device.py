@@ -44,7 +44,8 @@ def test_every_preset_trains_and_its_sampler_and_learner_agree(
 ) -> None:
     algorithm, regularizer = PRESETS[preset]
     config = tiny(tmp_path / "run", algorithm=algorithm, regularizer=regularizer, preset=preset)
-    rollout = dataclasses.replace(config.rollout, temperature=1.3)
+    form = "games" if algorithm.needs().whole_games else "positions"
+    rollout = dataclasses.replace(config.rollout, temperature=1.3, form=form)
     moves = 1_024 if algorithm.needs().all_moves else 128
     config = dataclasses.replace(config, device=device.type, rollout=rollout, total_moves=moves)
     train(config, display=Watcher())

@@ -110,7 +110,8 @@ def test_without_a_kl_and_a_bonus_there_is_no_optimum(beta: float, bonus: float)
 
 def test_which_presets_pay_in_reward_units() -> None:
     scaled = {name for name, (each, _) in PRESETS.items() if not each.needs().reward_units}
-    assert scaled == {"grpo", "dapo", "ppo", "ppo_one_ply"}
+    assert scaled >= {"grpo", "dapo", "ppo", "ppo_one_ply", "gspo", "maxrl", "flowrl"}
+    assert not scaled & {"dr_grpo", "rloo", "delightful_pg", "dppo", "sapo", "repo"}
     plain = dataclasses.replace(PRESETS["ppo_one_ply"][0], normalize_advantages=False)  # type: ignore[type-var]
     assert plain.needs().reward_units
 

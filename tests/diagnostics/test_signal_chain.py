@@ -56,7 +56,8 @@ def measured(
     """The rows of a run with this fault, every update of which is measured."""
     instance, regularizer = PRESETS[preset]
     instance = dataclasses.replace(instance, **algorithm)
-    rollout = changes.pop("rollout", RolloutConfig(num_envs=16, num_plies=2))
+    form: Any = "games" if instance.needs().whole_games else "positions"
+    rollout = changes.pop("rollout", RolloutConfig(form=form, num_envs=16, num_plies=2))
     samples = 64 if instance.needs().all_moves else instance.group_size
     defaults: dict[str, Any] = {
         "regularizer": regularizer,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -25,21 +24,21 @@ MOVES_PER_UPDATE = 8 * 2 * 4
 
 def tiny(run_dir: Path, updates: int = 4, **changes: Any) -> TrainConfig:
     """A run of some updates, 64 scored moves and two optimizer steps in each."""
-    config = TrainConfig(
-        algorithm=GRPO(group_size=4),
-        regularizer=RegularizerConfig(ent_coef=0.1),
-        policy=NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
-        rollout=RolloutConfig(num_envs=8, num_plies=2),
-        env=EnvConfig(evaluator="builtin", max_plies=6),
+    settings: dict[str, Any] = {
+        "algorithm": GRPO(group_size=4),
+        "regularizer": RegularizerConfig(ent_coef=0.1),
+        "policy": NetworkConfig(network="resnet", channels=8, blocks=1, head_dim=8),
+        "rollout": RolloutConfig(num_envs=8, num_plies=2),
+        "env": EnvConfig(evaluator="builtin", max_plies=6),
         # Constant, so that a longer budget does not change the updates before its end.
-        optimizer=OptimizerConfig(minibatch_size=8, lr_final=None, warmup_updates=0),
-        total_moves=updates * MOVES_PER_UPDATE,
-        eval_interval_updates=2,
-        checkpoint_interval_updates=1,
-        device="cpu",
-        run_dir=run_dir,
-    )
-    return dataclasses.replace(config, **changes)
+        "optimizer": OptimizerConfig(minibatch_size=8, lr_final=None, warmup_updates=0),
+        "total_moves": updates * MOVES_PER_UPDATE,
+        "eval_interval_updates": 2,
+        "checkpoint_interval_updates": 1,
+        "device": "cpu",
+        "run_dir": run_dir,
+    }
+    return TrainConfig(**settings | changes)
 
 
 class Watcher:
