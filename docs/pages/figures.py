@@ -122,8 +122,12 @@ def methods(record: Mapping[str, Any]) -> str:
     found = [each for each in record["settings"]["gaps"] if "regret" in each]
     with drawing("methods", (8.6, 1.0 + 0.19 * len(found)), STYLE) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
+        bases = dict(zip(dict.fromkeys(each["base"] for each in found), COLOURS, strict=False))
+        for base, colour in bases.items():
+            right.plot([], [], "o-", color=colour, ms=4, lw=1.4, label=f"beside {base}")
+        right.legend(frameon=False, loc="lower right")
         for place, each in enumerate(found):
-            colour = COLOURS[list(dict.fromkeys(one["base"] for one in found)).index(each["base"])]
+            colour = bases[each["base"]]
             for axes, name in ((left, "entropy"), (right, "regret")):
                 if name in each:
                     middle, low, high = each[name]
@@ -134,9 +138,9 @@ def methods(record: Mapping[str, Any]) -> str:
             axes.grid(axis="x", color=GREY, alpha=0.2, lw=0.6)
         left.set(yticks=range(len(found)), yticklabels=[each["method"] for each in found])
         left.tick_params(axis="y", length=0)
-        left.set_xlabel("entropy at equal regret, nats beside dr_grpo's (more to the right)")
-        right.set_xlabel("regret at the end, % of the start beside dr_grpo's (better to the left)")
-        left.invert_yaxis()
+        left.set_xlabel("more entropy at equal regret, nats")
+        right.set_xlabel("more regret at the end, points")
+        left.set_ylim(len(found) - 0.3, -0.7)
         return svg_text(figure)
 
 
