@@ -10,11 +10,12 @@ import pytest
 
 from algorithms import PRESETS
 from algorithms.config.run import RolloutConfig
+from algorithms.testing.cases import forms_of
 from tests.training.runs import stopped_and_straight
 
-# The forms of rollout in turn: what a form keeps is the same for every algorithm.
+# The forms of rollout in turn, where they serve: what a form keeps is the same for every algorithm.
 RUNS = [
-    (name, "positions" if algorithm.needs().all_moves else form)
+    (name, form if form in forms_of(algorithm) else forms_of(algorithm)[0])
     for (name, (algorithm, _)), form in zip(
         PRESETS.items(), itertools.cycle(("positions", "games"))
     )
