@@ -72,6 +72,8 @@ def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Under nohup it is ignored, and so it is by the command.
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     failing = Failing(2, lambda: os.kill(os.getpid(), number))
     opponent(monkeypatch, "builtin", failing)
     try:
@@ -79,6 +81,7 @@ def test_a_signal_ends_the_command_and_the_matches_before_it_are_kept(
         said = evaluate(run_dir, "--games", 2, *opponents, *files)
     finally:
         signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGHUP, hangup)
     assert signal.getsignal(signal.SIGTERM) is before
     assert said.code == code
     assert f"stopped by {number.name}" in said.err
