@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from algorithms.core.advantages import AdvantageScale, group_relative, require_success
-from algorithms.core.algorithm import ClipRange, Controls, Needs, Tempered, clip_controls
+from algorithms.core.algorithm import (
+    ClipRange,
+    Controls,
+    Needs,
+    PolicyLoss,
+    Tempered,
+    clip_controls,
+)
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import (
     AboveZero,
@@ -104,13 +111,11 @@ class AEPO:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise; tempered samples have the ratio of the rollout's temperature."""
         bounds = controls.clip_low, controls.clip_high
-        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(
+            clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        )

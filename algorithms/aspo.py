@@ -8,8 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, DualClip, Needs, clip_controls
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import (
+    ClipRange,
+    Controls,
+    DualClip,
+    Needs,
+    PolicyLoss,
+    clip_controls,
+)
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -84,20 +91,17 @@ class ASPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: what the clip cuts is in the clip fractions."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` weighted score-function loss to minimise."""
         bounds = controls.clip_low, controls.clip_high, self.dual_clip
-        return asymmetric_weight(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(
+            asymmetric_weight(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        )

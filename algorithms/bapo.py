@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import (
     AboveZero,
@@ -125,20 +125,15 @@ class BAPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise, with the bounds of this minibatch."""
         logprobs, low, high = dist.gather(batch.slots), controls.clip_low, controls.clip_high
         # A controller may have moved the bounds beyond where the search would take them.
@@ -146,4 +141,4 @@ class BAPO:
         highs = ladder(high, max(high, self.clip_range_high_max), self.clip_step)
         ratio = (logprobs - batch.old_logprobs).exp()
         bounds = balanced_bounds(ratio, advantages, batch.valid, lows, highs, self.balance)
-        return clipped_ratio(logprobs, batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(clipped_ratio(logprobs, batch.old_logprobs, advantages, *bounds))

@@ -7,13 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import (
-    AdvantageScale,
-    Credit,
-    credited,
-    group_relative,
-)
-from algorithms.core.algorithm import ClipRange, Controls, Needs
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -56,20 +51,15 @@ class CISPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` weighted score-function loss to minimise."""
         bounds = controls.clip_low, controls.clip_high
-        return cispo(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(cispo(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds))

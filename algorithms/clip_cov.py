@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import Credit, group_advantages
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Share, check_fields, require, require_between
 from algorithms.core.distribution import MaskedCategorical
@@ -57,30 +57,19 @@ class ClipCov:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+        return group_advantages(batch, self.credit, self.gamma, "none")
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` 0 for the samples left out, 1 for the others."""
-        return self._kept(dist, batch, advantages, self.controls())
-
-    def _kept(
+    def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """The gate under these clip bounds."""
+    ) -> PolicyLoss:
+        """`[N, K]` clipped-ratio loss to minimise, without the samples left out."""
         logprobs, bounds = dist.gather(batch.slots), (controls.clip_low, controls.clip_high)
         clipped = cut_by_clip(logprobs, batch.old_logprobs, advantages, *bounds)
         settings = self.clip_fraction, self.cov_low, self.cov_high, clipped
-        return clip_cov(logprobs, advantages, batch.valid, batch.uniforms, *settings)
-
-    def policy_loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """`[N, K]` clipped-ratio loss to minimise, without the samples left out."""
-        bounds = controls.clip_low, controls.clip_high
-        loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-        return self._kept(dist, batch, advantages, controls) * loss
+        kept = clip_cov(logprobs, advantages, batch.valid, batch.uniforms, *settings)
+        loss = clipped_ratio(logprobs, batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(kept * loss, kept)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import Credit, group_advantages
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Share, check_fields, require_between
 from algorithms.core.distribution import MaskedCategorical
@@ -54,22 +54,17 @@ class DelightfulPG:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+        return group_advantages(batch, self.credit, self.gamma, "none")
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` share of the gradient that passes, large for unlikely moves that did well."""
-        logprobs = dist.gather(batch.slots)
-        eta, lam, scale = self.eta, self.lam, self.gate_scale
-        return delight(logprobs, advantages, batch.valid, eta=eta, lam=lam, scale=scale)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """`[N, K]` gated score-function loss to minimise."""
-        loss = score_function(dist.gather(batch.slots), advantages)
-        return self.gate(dist, batch, advantages) * loss
+    ) -> PolicyLoss:
+        """`[N, K]` gated score-function loss to minimise; unlikely moves that did well pass most."""
+        logprobs = dist.gather(batch.slots)
+        eta, lam, scale = self.eta, self.lam, self.gate_scale
+        gate = delight(logprobs, advantages, batch.valid, eta=eta, lam=lam, scale=scale)
+        return PolicyLoss(gate * score_function(logprobs, advantages), gate)

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -101,24 +101,20 @@ class DPPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` 0 for the samples that have left the trust region, 1 for the others."""
+    def policy_loss(
+        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
+    ) -> PolicyLoss:
+        """`[N, K]` weighted score-function loss to minimise, without the samples that have left the trust region."""
         low = THRESHOLDS[self.divergence] if self.divergence_low is None else self.divergence_low
         high = low if self.divergence_high is None else self.divergence_high
         logprobs, old = dist.gather(batch.slots), batch.old_logprobs
-        return divergence_gate(logprobs, old, advantages, batch.valid, self.divergence, low, high)
-
-    def policy_loss(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """`[N, K]` weighted score-function loss to minimise, without the samples that have left."""
-        logprobs = dist.gather(batch.slots)
-        weight = (logprobs - batch.old_logprobs).detach().exp().clamp(max=self.ratio_cap)
-        return self.gate(dist, batch, advantages) * score_function(logprobs, weight * advantages)
+        kind, valid = self.divergence, batch.valid
+        gate = divergence_gate(logprobs, old, advantages, valid, kind, low, high)
+        weight = (logprobs - old).detach().exp().clamp(max=self.ratio_cap)
+        return PolicyLoss(gate * score_function(logprobs, weight * advantages), gate)

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Rule, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -89,21 +89,17 @@ class ERC:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` 1 in states whose entropy is near that of the sampling policy, otherwise 0."""
-        return within_entropy_ratio(dist, batch, self.entropy_ratio_low, self.entropy_ratio_high)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise, 0 in the states that are left out."""
         bounds = controls.clip_low, controls.clip_high
         loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-        return self.gate(dist, batch, advantages) * loss
+        gate = within_entropy_ratio(dist, batch, self.entropy_ratio_low, self.entropy_ratio_high)
+        return PolicyLoss(gate * loss, gate)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import ExactScale, exact
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -55,12 +55,8 @@ class Exact:
         """Shaped like `batch.rewards`: states weigh the same; the loss holds the probability of each of their moves."""
         return state_sum(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every move passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` each move's share of minus the expected advantage, to minimise."""
-        return expected_advantage(dist.gather(batch.slots), advantages)
+        return PolicyLoss(expected_advantage(dist.gather(batch.slots), advantages))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.advantages import AdvantageScale, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Positive, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
@@ -93,13 +93,9 @@ class FlowRL:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` flow-balance loss to minimise."""
         if batch.ref_legal_logprobs is None:
             raise ValueError(
@@ -107,7 +103,8 @@ class FlowRL:
                 "algorithm whose needs() asks for it"
             )
         ref_logprobs = batch.ref_legal_logprobs.gather(-1, batch.slots)
-        return flow_balance(
+        loss = flow_balance(
             dist.gather(batch.slots), batch.old_logprobs, ref_logprobs, advantages, batch.valid,
             beta=self.beta, weight_max=self.weight_max,
         )  # fmt: skip
+        return PolicyLoss(loss)

@@ -8,13 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import (
-    AdvantageScale,
-    Credit,
-    credited,
-    group_relative,
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import (
+    ClipRange,
+    Controls,
+    DualClip,
+    Needs,
+    PolicyLoss,
+    clip_controls,
 )
-from algorithms.core.algorithm import ClipRange, Controls, DualClip, Needs, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, OpenShare, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -86,24 +88,19 @@ class GRPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: the weights of the chosen reduction."""
         return reduction_weights(batch, self.reduction)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """`[N, K]` 1 in the states of highest entropy, otherwise 0; None where all are learned from."""
-        if self.top_entropy_fraction == 1:
-            return None
-        return top_entropy(dist, batch.valid, self.top_entropy_fraction)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise, 0 in the states that are left out."""
         bounds = controls.clip_low, controls.clip_high, self.dual_clip
         loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-        gate = self.gate(dist, batch, advantages)
-        return loss if gate is None else gate * loss
+        if self.top_entropy_fraction == 1:
+            return PolicyLoss(loss)
+        gate = top_entropy(dist, batch.valid, self.top_entropy_fraction)
+        return PolicyLoss(gate * loss, gate)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
@@ -83,21 +83,18 @@ class GSPO:
             f"rollout.form is {batch.form!r}, where a sequence is one move: its ratio would be the move's own, and "
             "gspo would be grpo; set rollout.form to games, or train grpo",
         )
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: the mean over each game's plies, then over the games."""
         return reduction_weights(batch, "game_mean")
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise, with the ratio of the game."""
         logprobs, bounds = dist.gather(batch.slots), (controls.clip_low, controls.clip_high)
         log_ratio = game_log_ratio(logprobs, batch.old_logprobs, batch.valid, batch.games)
-        return clipped_ratio(log_ratio, torch.zeros_like(log_ratio), advantages, *bounds)
+        return PolicyLoss(
+            clipped_ratio(log_ratio, torch.zeros_like(log_ratio), advantages, *bounds)
+        )

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import Credit, group_advantages
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, OpenShare, Positive, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -90,25 +90,21 @@ class Kondo:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+        return group_advantages(batch, self.credit, self.gamma, "none")
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same, left out or not."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` 1 for the samples that are kept, 0 for the others."""
-        delight = advantages * -dist.gather(batch.slots)
-        if self.mode == "top":
-            kept = of_most_delight(delight, batch.valid, self.rate)
-        else:
-            kept = drawn_by_delight(delight, batch.valid, batch.uniforms, self.rate, self.eta)
-        return kept.to(advantages.dtype)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` score-function loss of the samples that are kept, to minimise."""
-        loss = score_function(dist.gather(batch.slots), advantages)
-        return self.gate(dist, batch, advantages) * loss
+        logprobs, valid = dist.gather(batch.slots), batch.valid
+        delight = advantages * -logprobs.detach()
+        if self.mode == "top":
+            kept = of_most_delight(delight, valid, self.rate)
+        else:
+            kept = drawn_by_delight(delight, valid, batch.uniforms, self.rate, self.eta)
+        gate = kept.to(advantages.dtype)
+        return PolicyLoss(gate * score_function(logprobs, advantages), gate)

@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.advantages import Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import (
     AboveZero,
@@ -130,23 +130,18 @@ class LpReg:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, "none")
+        return group_advantages(batch, self.credit, self.gamma, "none")
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise, with the KL to the proxy on the protected samples."""
         logprobs, old = dist.gather(batch.slots), batch.old_logprobs
         near = proxy(batch.old_legal_logprobs, self.min_p).gather(-1, batch.slots)
         chosen = protected(logprobs, near, advantages, batch.valid, self.lp_fraction)
         bounds = controls.clip_low, controls.clip_high
-        return lp_reg(logprobs, old, advantages, near, chosen, self.lp_coef, *bounds)
+        return PolicyLoss(lp_reg(logprobs, old, advantages, near, chosen, self.lp_coef, *bounds))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.advantages import group_mean, group_relative, require_success
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -75,13 +75,11 @@ class MaxRL:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` clipped-ratio loss to minimise."""
         bounds = controls.clip_low, controls.clip_high
-        return clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        return PolicyLoss(
+            clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
+        )

@@ -13,7 +13,7 @@ from algorithms.core.advantages import (
     baselined,
     credited,
 )
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Sample, Share, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
@@ -67,12 +67,8 @@ class Reinforce:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` score-function loss to minimise."""
-        return score_function(dist.gather(batch.slots), advantages)
+        return PolicyLoss(score_function(dist.gather(batch.slots), advantages))

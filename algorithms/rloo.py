@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import Credit, credited, leave_one_out
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -57,12 +57,8 @@ class RLOO:
         """Shaped like `batch.rewards`: every valid sample weighs the same."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """None: every sample passes."""
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` score-function loss to minimise."""
-        return score_function(dist.gather(batch.slots), advantages)
+        return PolicyLoss(score_function(dist.gather(batch.slots), advantages))

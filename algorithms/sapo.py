@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import Epochs, Group, Positive, Share, check_fields
 from algorithms.core.distribution import MaskedCategorical
@@ -22,11 +22,11 @@ def soft_ratio(
     advantages: Tensor,
     tau_positive: float,
     tau_negative: float,
-) -> Tensor:
+) -> PolicyLoss:
     """`[N, K]` loss to minimise: -(4 / tau) sigmoid(tau (r - 1)) A; tau is tau_positive for A > 0, else tau_negative.
 
-    r = exp(logprobs - old_logprobs). Its gradient is that of -r A times 4 p (1 - p) with p = sigmoid(tau (r - 1)):
-    all of it at r = 1, and less the further r is from 1 on either side. No gradient flows into `old_logprobs` or
+    r = exp(logprobs - old_logprobs). Its gradient is that of -r A times 4 p (1 - p) with p = sigmoid(tau (r - 1)), the
+    gate: all of it at r = 1, and less the further r is from 1 on either side. No gradient flows into `old_logprobs` or
     `advantages`.
 
     Args:
@@ -38,13 +38,11 @@ def soft_ratio(
     """
     advantages = advantages.detach()
     ratio = (logprobs - old_logprobs.detach()).exp()
-    tau = _taus(advantages, tau_positive, tau_negative)
-    return -(4.0 / tau) * torch.sigmoid(tau * (ratio - 1.0)) * advantages
-
-
-def _taus(advantages: Tensor, tau_positive: float, tau_negative: float) -> Tensor:
     # Not where(A > 0, number, number), which has the default precision whatever that of A.
-    return torch.full_like(advantages, tau_negative).masked_fill(advantages > 0, tau_positive)
+    tau = torch.full_like(advantages, tau_negative).masked_fill(advantages > 0, tau_positive)
+    opened = torch.sigmoid(tau * (ratio - 1.0))
+    gate = (4.0 * opened * (1.0 - opened)).detach()
+    return PolicyLoss(-(4.0 / tau) * opened * advantages, gate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,24 +81,15 @@ class SAPO:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: the mean over each game, then over the games, as the source has it."""
         return reduction_weights(batch, "game_mean")
 
-    @torch.no_grad()
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` share of the unclipped ratio's gradient that is left, in [0, 1]; 0 where not valid."""
-        ratio = (dist.gather(batch.slots) - batch.old_logprobs).exp()
-        tau = _taus(advantages, self.tau_positive, self.tau_negative)
-        opened = torch.sigmoid(tau * (ratio - 1.0))
-        return torch.where(batch.valid, 4.0 * opened * (1.0 - opened), 0.0)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         """`[N, K]` soft-ratio loss to minimise."""
         taus = self.tau_positive, self.tau_negative
         return soft_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *taus)

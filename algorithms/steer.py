@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import AdvantageScale, Credit, credited, group_relative
-from algorithms.core.algorithm import ClipRange, Controls, Needs, clip_controls
+from algorithms.core.advantages import AdvantageScale, Credit, group_advantages
+from algorithms.core.algorithm import ClipRange, Controls, Needs, PolicyLoss, clip_controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import AboveZero, Epochs, Group, Share, check_fields, require
 from algorithms.core.distribution import MaskedCategorical
@@ -93,22 +93,17 @@ class STEER:
 
     def advantages(self, batch: RolloutBatch) -> Tensor:
         """Credited rewards minus their group's mean, scaled; shaped like `batch.rewards`."""
-        rewards = credited(batch, self.credit, self.gamma)
-        return group_relative(rewards, batch.valid, batch.group_axis, self.advantage_scale)
+        return group_advantages(batch, self.credit, self.gamma, self.advantage_scale)
 
     def weights(self, batch: RolloutBatch) -> Tensor:
         """Shaped like `batch.rewards`: every valid sample weighs the same before the gate."""
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        """`[N, K]` in [weight_min, weight_max], small for a large predicted change of the entropy."""
-        bounds = self.weight_min, self.weight_max
-        return entropy_change_weights(dist, batch, advantages, *bounds)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """`[N, K]` weighted clipped-ratio loss to minimise."""
+    ) -> PolicyLoss:
+        """`[N, K]` clipped-ratio loss to minimise; less of it, the larger the predicted change of the entropy."""
         bounds = controls.clip_low, controls.clip_high
         loss = clipped_ratio(dist.gather(batch.slots), batch.old_logprobs, advantages, *bounds)
-        return self.gate(dist, batch, advantages) * loss
+        gate = entropy_change_weights(dist, batch, advantages, self.weight_min, self.weight_max)
+        return PolicyLoss(gate * loss, gate)

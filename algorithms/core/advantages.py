@@ -331,6 +331,14 @@ def credited(batch: RolloutBatch, credit: Credit, gamma: float) -> Tensor:
     return CREDITS[credit](batch, gamma)
 
 
+def group_advantages(
+    batch: RolloutBatch, credit: Credit, gamma: float, scale: AdvantageScale
+) -> Tensor:
+    """Credited rewards relative to their group, shaped like `batch.rewards`: `group_relative` of `credited`."""
+    rewards = credited(batch, credit, gamma)
+    return group_relative(rewards, batch.valid, batch.group_axis, scale)
+
+
 def actor_critic(batch: RolloutBatch, gamma: float, gae_lambda: float) -> Tensor:
     """Generalised advantages shaped like `batch.rewards`, 0 where not valid; see `advantages.gae`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -152,6 +152,18 @@ class Needs:
     tempered: Tempered | None = None
 
 
+class PolicyLoss(NamedTuple):
+    """What `Algorithm.policy_loss` gives for one minibatch.
+
+    Attributes:
+        loss: `[N, K]` of each sample, to minimise; the gate is in it.
+        gate: `[N, K]` share of each valid sample's gradient let through, no gradient, to be logged; None if all of it.
+    """
+
+    loss: Tensor
+    gate: Tensor | None = None
+
+
 class Algorithm(Protocol):
     """A frozen dataclass whose fields are the hyperparameters. It cannot reach the regulariser.
 
@@ -194,15 +206,8 @@ class Algorithm(Protocol):
         """Each sample's share of the batch's policy loss, shaped like `batch.rewards`; 0 where not valid."""
         ...
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        """`[N, K]` share of each sample's gradient let through, no gradient; None if all of it.
-
-        `policy_loss` has applied it already; the loop only logs it.
-        """
-        ...
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        """`[N, K]` loss of each sample, to minimise; of advantages of 0 without gradient, unless `Needs.reference`."""
+    ) -> PolicyLoss:
+        """Loss of each sample, to minimise; of advantages of 0 without gradient, unless `Needs.reference`."""
         ...

@@ -415,10 +415,11 @@ class Look:
         )
         loss = loss_of(dataclasses.replace(self._twin, passes=seen), states)
         weights = states.weights.double() * loss.advantages.double()
-        gate = self._twin.algorithm.gate(loss.dist, flat, loss.advantages)
         if every:  # the loss weighs each move with its probability
             weights = weights * probs.gather(-1, flat.slots)
-        weights = torch.where(flat.valid, weights if gate is None else weights * gate, 0.0)
+        weights = torch.where(
+            flat.valid, weights if loss.gate is None else weights * loss.gate, 0.0
+        )
         pulls.append(_pull(flat.slots, weights, probs))
         pulls += [sampled(worth.gather(-1, slots), slots, expected) for slots in redraws]
         self._reached = seen.reached(self._copies)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.config.custom import MEMBERS
-from algorithms.core.algorithm import Algorithm, Controls, Needs
+from algorithms.core.algorithm import Algorithm, Controls, Needs, PolicyLoss
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.losses import weighted_sum
 from algorithms.testing.bandit import check_learning
@@ -160,8 +160,18 @@ def _check_weights(case: Case) -> None:
 
 def _loss(case: Case, logits: Tensor, advantages: Tensor) -> Tensor:
     """`[N, K]` the policy loss, as the update asks for it."""
+    return _asked(case, logits, advantages).loss
+
+
+def _asked(case: Case, logits: Tensor, advantages: Tensor) -> PolicyLoss:
     algorithm = case.algorithm
-    return algorithm.policy_loss(case.dist(logits), case.flat, advantages, algorithm.controls())
+    asked = algorithm.policy_loss(case.dist(logits), case.flat, advantages, algorithm.controls())
+    rule(
+        isinstance(asked, PolicyLoss),
+        f"policy_loss must give PolicyLoss(loss) or PolicyLoss(loss, gate), not {type(asked).__name__}: "
+        "from algorithms.core.algorithm import PolicyLoss",
+    )
+    return asked
 
 
 def _gradient(case: Case, logits: Tensor, advantages: Tensor) -> Tensor:
@@ -206,7 +216,7 @@ def _check_loss(case: Case, advantages: Tensor) -> None:
 
 
 def _check_gate(case: Case, advantages: Tensor) -> None:
-    gate = case.algorithm.gate(case.dist(case.logits), case.flat, advantages)
+    gate = _asked(case, case.logits, advantages).gate
     rule(
         gate is None
         or (
@@ -214,7 +224,7 @@ def _check_gate(case: Case, advantages: Tensor) -> None:
             and bool(gate.isfinite().all())
             and not gate.requires_grad
         ),
-        "gate must give None, or a finite share for each sample that carries no gradient",
+        "the gate of PolicyLoss must be None, or a finite share for each sample that carries no gradient",
     )
 
 

@@ -60,7 +60,7 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
             optimizer.zero_grad()
             rows = logits.repeat_interleave(flat.num_states // STATES, 0)
             dist = MaskedCategorical(rows, flat.legal, batch.temperature)
-            loss = algorithm.policy_loss(dist, flat, advantages, controls)
+            loss = algorithm.policy_loss(dist, flat, advantages, controls).loss
             weighted_sum(loss, weights, flat.valid).backward()
             optimizer.step()
     probs = torch.softmax(logits.detach(), -1)

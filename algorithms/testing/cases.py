@@ -48,7 +48,7 @@ class Case:
         if self.algorithm.needs().normalize_advantages:
             advantages = normalized(advantages, self.flat.valid)
         controls = controls or self.algorithm.controls()
-        loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls)
+        loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls).loss
         assert loss.shape == self.flat.valid.shape
         weights = self.batch.flatten(self.algorithm.weights(self.batch))
         return weighted_sum(loss, weights, self.flat.valid)

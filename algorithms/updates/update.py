@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.advantages import normalized
-from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.algorithm import Controls
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import value_loss, weighted_sum
@@ -42,6 +42,7 @@ class Loss:
         minibatch: the states.
         advantages: `[n, K]` that the policy loss read; no gradient.
         dist: the learner.
+        gate: `[n, K]` share of each sample's gradient let through, no gradient; None if all of it.
         policy: scalar, scaled to the whole batch.
         penalties: term -> `[n]` of the regulariser, weighted and differentiable.
         penalty: `[n]` their sum.
@@ -54,6 +55,7 @@ class Loss:
     minibatch: TrainingBatch
     advantages: Tensor
     dist: MaskedCategorical
+    gate: Tensor | None
     policy: Tensor
     penalties: dict[str, Tensor]
     penalty: Tensor
@@ -84,8 +86,8 @@ def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
         scaled = normalized(advantages, flat.valid)
         advantages = regularizer.shape_advantage(scaled, flat)
     advantages = regularizer.shape_by_learner(dist, flat, advantages)
-    samples = algorithm.policy_loss(dist, flat, advantages, learner.controls)
-    policy = weighted_sum(samples, minibatch.policy_weights, flat.valid)
+    surrogate = algorithm.policy_loss(dist, flat, advantages, learner.controls)
+    policy = weighted_sum(surrogate.loss, minibatch.policy_weights, flat.valid)
     penalties, parts = regularizer.penalties(dist, flat, advantages)
     penalty = sum(penalties.values(), torch.zeros_like(parts["reg/entropy"]))
     total = policy + penalty.mean() * minibatch.penalty_scale
@@ -101,7 +103,17 @@ def loss_of(learner: Learner, minibatch: TrainingBatch) -> Loss:
         total = total + critic.vf_coef * value
     vf_coef = 0.0 if critic is None else critic.vf_coef
     return Loss(
-        minibatch, advantages, dist, policy, penalties, penalty, parts, value, vf_coef, total
+        minibatch,
+        advantages,
+        dist,
+        surrogate.gate,
+        policy,
+        penalties,
+        penalty,
+        parts,
+        value,
+        vf_coef,
+        total,
     )
 
 
@@ -122,7 +134,7 @@ class UpdateMetrics:
             self._weights[name] = self._weights.get(name, 0.0) + weight
 
     @torch.no_grad()
-    def add_loss(self, loss: Loss, algorithm: Algorithm, controls: Controls) -> None:
+    def add_loss(self, loss: Loss, controls: Controls) -> None:
         """Adds the metrics of one minibatch."""
         minibatch, flat = loss.minibatch, loss.minibatch.flat
         logprobs, states = loss.dist.gather(flat.slots), float(flat.num_states)
@@ -139,9 +151,8 @@ class UpdateMetrics:
         samples = flat.valid.sum()
         delight = torch.where(flat.valid, -minibatch.advantages * logprobs, 0.0)
         by_sample = {"policy/delight_mean": delight.sum() / samples}
-        gate = algorithm.gate(loss.dist, flat, loss.advantages)
-        if gate is not None:
-            by_sample["policy/gate_mean"] = torch.where(flat.valid, gate, 0.0).sum() / samples
+        if loss.gate is not None:
+            by_sample["policy/gate_mean"] = torch.where(flat.valid, loss.gate, 0.0).sum() / samples
         self.add(by_sample, samples)
         if loss.value is not None:
             weighted = loss.vf_coef * loss.value
@@ -243,7 +254,7 @@ def update(
             for loss in step.losses:
                 if "ratio/mismatch" not in seen:
                     seen["ratio/mismatch"] = _mismatch(loss)
-                metrics.add_loss(loss, algorithm, controls)
+                metrics.add_loss(loss, controls)
                 if math.isfinite(controls.target_kl):
                     kl_total += kl_sum(loss)
                     kl_states += loss.minibatch.flat.num_states

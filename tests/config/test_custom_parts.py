@@ -100,7 +100,7 @@ def test_a_run_whose_module_is_gone_says_so(run: Path) -> None:
         (f"{HERE}:pawns", "is a function: name the class"),
         (f"{HERE}:Linear", "is no dataclass"),
         (f"{HERE}:Loose", "make it frozen=True"),
-        (f"{HERE}:Unfinished", "has no update_epochs, needs, controls, advantages, weights, gate, policy_loss"),
+        (f"{HERE}:Unfinished", "has no update_epochs, needs, controls, advantages, weights, policy_loss"),
         (f"{HERE}:NoDefault", "has no default for needed"),
         ("not a module:Mine", "has not the form module:Name"),
     ],

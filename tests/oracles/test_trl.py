@@ -147,7 +147,7 @@ def ours(
     """An algorithm's own loss of the batch, for these advantages, and its gradient in TRL's axes."""
 
     def sample_loss(dist: MaskedCategorical, flat: FlatBatch) -> Tensor:
-        return algorithm.policy_loss(dist, flat, advantages, algorithm.controls())
+        return algorithm.policy_loss(dist, flat, advantages, algorithm.controls()).loss
 
     return vectors.loss_and_gradient(batch, logits, sample_loss, algorithm.weights(batch))
 

@@ -12,6 +12,7 @@ import torch
 from algorithms import ALGORITHMS, PRESETS
 from algorithms.config import files as config_file
 from algorithms.config.run import OptimizerConfig, RolloutConfig
+from algorithms.core.algorithm import PolicyLoss
 from algorithms.core.metrics import policy_metrics
 from algorithms.exact import Exact
 from algorithms.grpo import GRPO
@@ -200,10 +201,10 @@ def test_a_run_in_coarse_precision_passes_its_own_check(
 class Faulty(GRPO):
     """GRPO whose loss is undefined once."""
 
-    def policy_loss(self, *given: Any) -> torch.Tensor:
-        loss = super().policy_loss(*given)
+    def policy_loss(self, *given: Any) -> PolicyLoss:
+        surrogate = super().policy_loss(*given)
         FAULTS.append(len(FAULTS))
-        return loss * torch.nan if len(FAULTS) == 1 else loss
+        return PolicyLoss(surrogate.loss * torch.nan) if len(FAULTS) == 1 else surrogate
 
 
 FAULTS: list[int] = []

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import sample_mean, score_function
@@ -51,14 +51,12 @@ class RecordingAlgorithm:
     def weights(self, batch: RolloutBatch) -> Tensor:
         return sample_mean(batch.valid)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None if self.gate_at is None else torch.full_like(advantages, self.gate_at)
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
+    ) -> PolicyLoss:
         self.given.append(batch)
-        return score_function(dist.gather(batch.slots), advantages)
+        gate = None if self.gate_at is None else torch.full_like(advantages, self.gate_at)
+        return PolicyLoss(score_function(dist.gather(batch.slots), advantages), gate)
 
 
 def run(policy: PolicyNet, batch: RolloutBatch, algorithm: Any, **changes: Any) -> dict[str, float]:

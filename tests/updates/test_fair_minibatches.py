@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.advantages import normalized
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.policy_net import PolicyNet
@@ -33,8 +33,8 @@ class LossIsAdvantage(RecordingAlgorithm):
 
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Controls
-    ) -> Tensor:
-        return advantages + 0.0 * dist.gather(batch.slots)
+    ) -> PolicyLoss:
+        return PolicyLoss(advantages + 0.0 * dist.gather(batch.slots))
 
 
 def games_of(lengths: list[int]) -> RolloutBatch:

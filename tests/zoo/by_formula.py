@@ -52,7 +52,7 @@ class OffPolicy:
         logits = self.logits.clone().requires_grad_()
         losses = algorithm.policy_loss(
             self.case.dist(logits), self.flat, self.advantages, controls or algorithm.controls()
-        )
+        ).loss
         total = weighted_sum(losses, self.weights, self.flat.valid)
         (gradient,) = torch.autograd.grad(total, logits)
         return losses.detach(), gradient
@@ -123,7 +123,7 @@ def one_sample(
     flat: Any = _Sample(logprobs.detach() - math.log(ratio))
     advantages = torch.tensor([[advantage]], dtype=torch.float64)
     dist: Any = _Chosen(logprobs)
-    loss = algorithm.policy_loss(dist, flat, advantages, algorithm.controls())
+    loss = algorithm.policy_loss(dist, flat, advantages, algorithm.controls()).loss
     (gradient,) = torch.autograd.grad(loss.sum(), logprobs)
     return loss.item(), gradient.item()
 

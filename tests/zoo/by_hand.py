@@ -89,7 +89,7 @@ def loss_of(algorithm: Algorithm, batch: RolloutBatch, logits: Array) -> tuple[f
     flat = batch.flat()
     dist = MaskedCategorical(leaf, flat.legal, batch.temperature)
     advantages = batch.flatten(algorithm.advantages(batch))
-    each = algorithm.policy_loss(dist, flat, advantages, algorithm.controls())
+    each = algorithm.policy_loss(dist, flat, advantages, algorithm.controls()).loss
     loss = weighted_sum(each, batch.flatten(algorithm.weights(batch)), flat.valid)
     (gradient,) = torch.autograd.grad(loss, leaf)
     return float(loss.detach()), gradient.numpy()

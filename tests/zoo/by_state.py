@@ -13,6 +13,7 @@ from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm, Controls
 from algorithms.core.batch import FlatBatch
+from algorithms.core.distribution import MaskedCategorical
 from tests.regularization.regularizer_cases import flat_batch, policy
 
 Array = NDArray[np.float64]
@@ -110,10 +111,17 @@ def loss_and_gradient(
 ) -> tuple[Tensor, Tensor]:
     """(`[N, K]` the algorithm's losses, 0 where not valid; `[N, L]` the gradient of their sum)."""
     controls = controls or algorithm.controls()
-    loss = algorithm.policy_loss(policy(logits, batch), batch, advantages, controls)
+    loss = algorithm.policy_loss(policy(logits, batch), batch, advantages, controls).loss
     kept = torch.where(batch.valid, loss, 0.0)
     (gradient,) = torch.autograd.grad(kept.sum(), logits)
     return kept.detach(), gradient
+
+
+def gate_of(
+    algorithm: Algorithm, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
+) -> Any:
+    """`[N, K]` the gate that the algorithm's loss reports; None where it has none."""
+    return algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).gate
 
 
 def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Any, Any]) -> None:

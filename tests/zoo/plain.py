@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from algorithms.core.advantages import group_relative
-from algorithms.core.algorithm import Controls, Needs
+from algorithms.core.algorithm import Controls, Needs, PolicyLoss
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import sample_mean, score_function
@@ -34,10 +34,7 @@ class Plain:
     def weights(self, batch: RolloutBatch) -> Tensor:
         return sample_mean(batch.valid, batch.rewards.dtype)
 
-    def gate(self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor | None:
-        return None
-
     def policy_loss(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor, controls: Any
-    ) -> Tensor:
-        return score_function(dist.gather(batch.slots), advantages)
+    ) -> PolicyLoss:
+        return PolicyLoss(score_function(dist.gather(batch.slots), advantages))

@@ -18,6 +18,7 @@ from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reinforce import Reinforce
 from algorithms.testing.cases import forms_of, random_case
+from tests.zoo.by_state import gate_of
 
 PRESETS = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
 CASES = [(name, form) for name, algorithm in PRESETS.items() for form in forms_of(algorithm)]
@@ -92,7 +93,7 @@ def test_everything_is_finite_with_one_legal_move_and_with_218(
     assert torch.isfinite(case.loss(case.logits))
     assert torch.isfinite(gradient).all()
     assert bool(gradient.any()) == (num_legal > 1)
-    gate = case.algorithm.gate(case.dist(case.logits), case.flat, case.advantages())
+    gate = gate_of(case.algorithm, case.dist(case.logits), case.flat, case.advantages())
     assert gate is None or (torch.isfinite(gate).all() and not gate.requires_grad)
 
 

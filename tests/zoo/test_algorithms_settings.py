@@ -24,6 +24,7 @@ from algorithms.rloo import RLOO
 from algorithms.testing.cases import noise_like, random_case
 from tests.small import make_policy
 from tests.updates.learners import learner_of
+from tests.zoo.by_state import gate_of
 
 GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
 CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)
@@ -205,7 +206,9 @@ def test_where_ppo_s_clip_cuts_the_gradient_cispo_s_does_not() -> None:
         moved = (case.logits + noise_like(case.logits)).requires_grad_()
         ratio = (case.dist(moved).gather(case.flat.slots) - case.flat.old_logprobs).exp()
         advantages = case.advantages()
-        loss = algorithm.policy_loss(case.dist(moved), case.flat, advantages, algorithm.controls())
+        loss = algorithm.policy_loss(
+            case.dist(moved), case.flat, advantages, algorithm.controls()
+        ).loss
         outside = (ratio > 1.2) & (advantages > 0) & (case.flat.legal.sum(-1, keepdim=True) > 1)
         state = int(outside.any(-1).nonzero()[0])
         sample = int(outside[state].nonzero()[0])
@@ -218,9 +221,9 @@ def test_what_clip_cov_leaves_out_gives_no_gradient_and_the_rest_is_grpo_s() -> 
     case = random_case(algorithm, seed=2, dtype=torch.float64)
     logits = case.logits.clone().requires_grad_()
     dist, advantages = case.dist(logits), case.advantages()
-    gate = algorithm.gate(dist, case.flat, advantages)
-    loss = algorithm.policy_loss(dist, case.flat, advantages, algorithm.controls())
-    grpo = GRPO().policy_loss(dist, case.flat, advantages, algorithm.controls())
+    gate = gate_of(algorithm, dist, case.flat, advantages)
+    loss = algorithm.policy_loss(dist, case.flat, advantages, algorithm.controls()).loss
+    grpo = GRPO().policy_loss(dist, case.flat, advantages, algorithm.controls()).loss
     assert int((gate == 0).sum()) == round(0.3 * gate.numel())
     assert torch.equal(loss, gate * grpo)
     (gradient,) = torch.autograd.grad(loss[gate == 0].sum(), logits)

@@ -75,7 +75,7 @@ def slopes(batch: Any, algorithm: Any) -> torch.Tensor:
             return logprobs
 
     dist: Any = Chosen()
-    loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls())
+    loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls()).loss
     return torch.autograd.grad(loss.sum(), logprobs)[0]
 
 

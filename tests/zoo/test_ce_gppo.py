@@ -98,7 +98,7 @@ def test_with_beta_1_clipped_samples_have_cispo_s_gradient() -> None:
     def slopes(surrogate: Any) -> torch.Tensor:
         logits = batch.logits.clone().requires_grad_()
         controls = Controls(clip_low=0.2, clip_high=0.2)
-        loss = surrogate.policy_loss(batch.case.dist(logits), batch.flat, advantages, controls)
+        loss = surrogate.policy_loss(batch.case.dist(logits), batch.flat, advantages, controls).loss
         return torch.autograd.grad(loss[as_cispo].sum(), logits)[0]
 
     torch.testing.assert_close(slopes(algorithm), slopes(CISPO()), rtol=1e-12, atol=1e-14)

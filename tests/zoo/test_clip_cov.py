@@ -16,6 +16,7 @@ from algorithms.core.batch import FlatBatch
 from algorithms.core.losses import clip_cov, cut_by_clip
 from algorithms.regularization.kl_cov import kl_cov
 from algorithms.testing.cases import Case, noise_like, random_case
+from tests.zoo.by_state import gate_of
 
 Array = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def test_clip_cov_s_loss_and_gradient_are_those_of_the_definition(
     algorithm = ClipCov(clip_fraction=fraction, cov_low=0.1, cov_high=3.0)
     case = random_case(algorithm, seed=seed, dtype=torch.float64)
     logits, advantages, flat = moved(case, 1.5), case.advantages(), case.flat
-    loss = algorithm.policy_loss(case.dist(logits), flat, advantages, algorithm.controls())
+    loss = algorithm.policy_loss(case.dist(logits), flat, advantages, algorithm.controls()).loss
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
 
     probs, logprobs = log_probabilities(logits.detach().numpy(), flat)
@@ -63,7 +64,9 @@ def test_clip_cov_s_loss_and_gradient_are_those_of_the_definition(
     kept = np.ones_like(a)
     for at in candidates[: max(1, round(fraction * a.size))]:
         kept[tuple(at)] = 0.0
-    np.testing.assert_array_equal(algorithm.gate(case.dist(logits), flat, advantages).numpy(), kept)
+    np.testing.assert_array_equal(
+        gate_of(algorithm, case.dist(logits), flat, advantages).numpy(), kept
+    )
     expected = kept * np.maximum(-a * ratio, -a * np.clip(ratio, 0, 2))
     np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
     weights = np.where(clipped, 0.0, -kept * a * ratio)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import algorithms
-from algorithms.core.algorithm import Controls
+from algorithms.core.algorithm import Controls, PolicyLoss
 from algorithms.networks.settings import SIZES, NetworkConfig
 from algorithms.testing import check_algorithm, check_policy_network
 from chess_env.move_facts import NUM_MOVE_FACTS
@@ -44,8 +44,12 @@ def advantages(change: Any) -> Any:
 
 def loss(change: Any) -> Any:
     def policy_loss(self: Any, dist: Any, batch: Any, advantages: Any, controls: Any) -> Any:
-        return change(dist, batch, PLAIN.policy_loss(dist, batch, advantages, controls))
+        return change(dist, batch, PLAIN.policy_loss(dist, batch, advantages, controls).loss)
 
+    return surrogate(lambda *given: PolicyLoss(policy_loss(*given)))
+
+
+def surrogate(policy_loss: Any) -> Any:
     return altered(policy_loss=policy_loss)
 
 
@@ -102,7 +106,9 @@ SHARED = Controls()
         (loss(lambda d, b, x: x + _numbered(x)), "must not depend on the order of the states"),
         (loss(lambda d, b, x: x * (60 * (d.gather(b.slots) - b.old_logprobs)).exp()),
          "finite for a policy far from the one that sampled"),
-        (altered(gate=lambda self, d, b, a: a[:, :1]), "gate must give None, or a finite share"),
+        (surrogate(lambda self, d, b, a, c: PLAIN.policy_loss(d, b, a, c)._replace(gate=a[:, :1])),
+         "gate of PolicyLoss must be None, or a finite share"),
+        (surrogate(lambda self, *given: PLAIN.policy_loss(*given).loss), "must give PolicyLoss"),
         (advantages(lambda b, a: a * _numbered(a)), "must not depend on the order of the boards"),
         (advantages(_first_member_only), "must follow their samples when the members"),
         (loss(lambda d, b, x: -x), "the algorithm must learn"),

@@ -15,6 +15,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import GateScale
 from algorithms.delightful_pg import DelightfulPG
 from tests.regularization.regularizer_cases import flat_batch
+from tests.zoo.by_state import gate_of
 
 Array = NDArray[np.float64]
 SAMPLES = 3
@@ -78,7 +79,7 @@ def expected_gradient(
         drawn = torch.from_numpy(rewards)[slots]
         advantages = drawn - drawn.mean(-1, keepdim=True)
         dist = MaskedCategorical(learner, mask, temperature)
-        loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).mean()
+        loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).loss.mean()
         (gradient,) = torch.autograd.grad(loss, learner)
         total += float(batch.old_logprobs.sum().exp()) * gradient[0].numpy()
     return total
@@ -113,9 +114,9 @@ def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None
     dist = MaskedCategorical(moved, legal, 1.0)
     advantages = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
     expected = torch.sigmoid(advantages * -dist.gather(batch.slots))
-    torch.testing.assert_close(DelightfulPG().gate(dist, batch, advantages), expected)
+    torch.testing.assert_close(gate_of(DelightfulPG(), dist, batch, advantages), expected)
     # std(A) is 1
-    scaled = DelightfulPG(gate_scale="std").gate(dist, batch, advantages)
+    scaled = gate_of(DelightfulPG(gate_scale="std"), dist, batch, advantages)
     torch.testing.assert_close(scaled, expected)
 
 

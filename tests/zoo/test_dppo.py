@@ -16,6 +16,7 @@ from algorithms.core.losses import score_function
 from algorithms.dppo import DPPO, Divergence, divergence_gate
 from algorithms.testing import check_algorithm
 from tests.zoo.by_formula import off_policy, one_sample
+from tests.zoo.by_state import gate_of
 
 
 def kept(pi: float, mu: float, advantage: float, divergence: str, low: float, high: float) -> bool:
@@ -62,7 +63,7 @@ def test_the_random_batches_hold_samples_on_every_side() -> None:
     batch = off_policy(DPPO())
     for divergence in ("tv", "kl"):
         algorithm = DPPO(divergence=divergence)  # type: ignore[arg-type]
-        gate = algorithm.gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+        gate = gate_of(algorithm, batch.case.dist(batch.logits), batch.flat, batch.advantages)
         for sign in (batch.advantages > 0, batch.advantages < 0):
             assert len(gate[batch.flat.valid & sign].unique()) == 2, divergence
 
@@ -142,7 +143,7 @@ def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient(
     loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
     (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
     torch.testing.assert_close(batch.losses(algorithm)[1], expected, rtol=1e-13, atol=1e-15)
-    gate = algorithm.gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+    gate = gate_of(algorithm, batch.case.dist(batch.logits), batch.flat, batch.advantages)
     assert torch.equal(gate, batch.flat.valid.double())
 
 
@@ -177,8 +178,8 @@ def test_what_is_not_valid_does_not_matter(divergence: Divergence) -> None:
     flat = dataclasses.replace(
         batch.flat, old_logprobs=torch.where(valid, batch.flat.old_logprobs, -math.inf)
     )
-    gate = algorithm.gate(dist, flat, unread)
-    assert torch.equal(gate, algorithm.gate(dist, batch.flat, batch.advantages))
+    gate = gate_of(algorithm, dist, flat, unread)
+    assert torch.equal(gate, gate_of(algorithm, dist, batch.flat, batch.advantages))
     assert not gate[~valid].any()
 
 

@@ -24,6 +24,7 @@ from tests.zoo.by_state import (
     assert_same,
     clipped,
     garbage,
+    gate_of,
     gradient_of,
     loss_and_gradient,
     made_up,
@@ -70,14 +71,16 @@ def test_by_hand_a_state_that_sharpened_from_even_odds_is_left_out() -> None:
     # p = 1/2 has ln 2 = 0.6931 nats; p = 0.6 has 0.6730 (0.971 of it), p = 0.7 has 0.6109 (0.881).
     logits = torch.tensor([[math.log(0.6), math.log(0.4)], [math.log(0.7), math.log(0.3)]]).double()
     advantages = torch.ones(2, 1).double()
-    gate = ERC().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(ERC(), policy(logits, batch), batch, advantages)
     assert gate.tolist() == [[1.0], [0.0]]
-    loss = ERC(clip_range_high=0.25).policy_loss(
-        policy(logits, batch), batch, advantages, ERC(clip_range_high=0.25).controls()
+    loss = (
+        ERC(clip_range_high=0.25)
+        .policy_loss(policy(logits, batch), batch, advantages, ERC(clip_range_high=0.25).controls())
+        .loss
     )
     torch.testing.assert_close(loss, torch.tensor([[-1.2], [0.0]]).double())
     wider = ERC(entropy_ratio_low=0.88)
-    assert wider.gate(policy(logits, batch), batch, advantages).tolist() == [[1.0], [1.0]]
+    assert gate_of(wider, policy(logits, batch), batch, advantages).tolist() == [[1.0], [1.0]]
 
 
 def test_at_the_policy_that_sampled_it_is_dr_grpo() -> None:
@@ -99,7 +102,7 @@ def test_without_bounds_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> Non
 def test_a_state_with_one_legal_move_passes_and_is_finite() -> None:
     logits, batch, advantages = made_up(5, 1.0)
     only = int((batch.legal.sum(-1) == 1).nonzero())
-    gate = ERC().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(ERC(), policy(logits, batch), batch, advantages)
     assert bool((gate[only] == 1).all())
     loss, gradient = loss_and_gradient(ERC(), logits, batch, advantages)
     assert bool(loss.isfinite().all()) and bool(gradient.isfinite().all())
@@ -120,8 +123,8 @@ def test_the_rollout_s_temperature_is_that_of_both_entropies() -> None:
     batch = flat_batch(logits, legal, torch.tensor([[0]]), temperature=2.0)
     narrow = ERC(entropy_ratio_low=1 - 1e-9, entropy_ratio_high=1 + 1e-9)
     ones = torch.ones(1, 1).double()
-    assert narrow.gate(MaskedCategorical(logits, legal, 2.0), batch, ones).item() == 1
-    assert narrow.gate(MaskedCategorical(logits, legal, 1.0), batch, ones).item() == 0
+    assert gate_of(narrow, MaskedCategorical(logits, legal, 2.0), batch, ones).item() == 1
+    assert gate_of(narrow, MaskedCategorical(logits, legal, 1.0), batch, ones).item() == 0
 
 
 def test_samples_that_are_not_valid_change_nothing_and_have_gate_0() -> None:
@@ -129,7 +132,7 @@ def test_samples_that_are_not_valid_change_nothing_and_have_gate_0() -> None:
     kept = loss_and_gradient(ERC(), logits, batch, advantages)
     dirty = loss_and_gradient(ERC(), logits, batch, garbage(batch, advantages))
     assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-    assert not ERC().gate(policy(logits, batch), batch, advantages)[~batch.valid].any()
+    assert not gate_of(ERC(), policy(logits, batch), batch, advantages)[~batch.valid].any()
 
 
 def test_it_keeps_the_contract_of_an_algorithm() -> None:

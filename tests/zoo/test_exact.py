@@ -23,7 +23,7 @@ def mean_loss(case: Case, logits: torch.Tensor) -> torch.Tensor:
     """The batch's loss with weights in float64, where the algorithm's own are float32."""
     algorithm, flat = case.algorithm, case.flat
     dist = case.dist(logits)
-    loss = algorithm.policy_loss(dist, flat, case.advantages(), algorithm.controls())
+    loss = algorithm.policy_loss(dist, flat, case.advantages(), algorithm.controls()).loss
     total = torch.where(flat.valid, loss, 0.0).sum() / flat.num_states
     torch.testing.assert_close(case.loss(logits), total, rtol=1e-6, atol=1e-9)
     return total

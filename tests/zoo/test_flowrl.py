@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.algorithm import Needs
+from algorithms.core.algorithm import Needs, PolicyLoss
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.flowrl import FlowRL, flow_balance
@@ -150,7 +150,7 @@ def test_samples_that_are_not_valid_are_never_looked_at() -> None:
     flat = dataclasses.replace(case.flat, valid=valid, old_logprobs=old)
     logits = case.logits.clone().requires_grad_()
     dist = MaskedCategorical(logits, flat.legal, flat.temperature)
-    loss = FlowRL().policy_loss(dist, flat, advantages, FlowRL().controls())
+    loss = FlowRL().policy_loss(dist, flat, advantages, FlowRL().controls()).loss
     assert not loss[~valid].any() and bool(loss.isfinite().all())
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     assert bool(gradient.isfinite().all()) and not gradient[0].any()
@@ -166,8 +166,8 @@ class Pulled(Plain):
     """With a pull of its own that does not depend on the advantages."""
 
     def policy_loss(self, dist: Any, batch: Any, advantages: Any, controls: Any) -> Any:
-        loss = super().policy_loss(dist, batch, advantages, controls)
-        return loss + 0.01 * dist.gather(batch.slots)
+        loss = super().policy_loss(dist, batch, advantages, controls).loss
+        return PolicyLoss(loss + 0.01 * dist.gather(batch.slots))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -120,7 +120,7 @@ def one_game(ratios: list[float], advantage: float) -> tuple[Case, Tensor, Tenso
     algorithm = GSPO(clip_range=0.2, clip_range_high=0.25)
     loss = algorithm.policy_loss(
         case.dist(logits), flat, torch.full((2, 1), advantage).double(), algorithm.controls()
-    )
+    ).loss
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     return case, loss.detach(), gradient.abs().sum(-1)
 
@@ -147,7 +147,7 @@ def test_games_of_one_ply_are_grpo_bit_for_bit(moved: float) -> None:
     results = []
     for algorithm in (GSPO(**same), GRPO(**same)):
         controls = algorithm.controls()
-        loss = algorithm.policy_loss(case.dist(logits), case.flat, advantages, controls)
+        loss = algorithm.policy_loss(case.dist(logits), case.flat, advantages, controls).loss
         kept = torch.where(case.flat.valid, loss, 0.0)
         results.append((kept, torch.autograd.grad(kept.sum(), logits)[0]))
     for one, other in zip(*results, strict=True):
@@ -167,13 +167,13 @@ def test_the_order_of_the_states_and_other_games_do_not_matter() -> None:
     logits, advantages = learner(case, 0.5).detach(), case.advantages()
     whole = case.algorithm.policy_loss(
         case.dist(logits), case.flat, advantages, case.algorithm.controls()
-    )
+    ).loss
     order = torch.randperm(case.flat.num_states, generator=torch.Generator().manual_seed(1))
     chosen = order[torch.isin(case.flat.games[order], torch.tensor([1, 4, 7]))]
     part = dataclasses.replace(case, flat=case.flat.select(chosen))
     loss = case.algorithm.policy_loss(
         part.dist(logits[chosen]), part.flat, advantages[chosen], case.algorithm.controls()
-    )
+    ).loss
     torch.testing.assert_close(loss, whole[chosen], rtol=1e-12, atol=1e-15)
 
 

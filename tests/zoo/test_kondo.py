@@ -22,6 +22,7 @@ from tests.zoo.by_state import (
     Array,
     assert_same,
     garbage,
+    gate_of,
     gradient_of,
     loss_and_gradient,
     made_up,
@@ -90,7 +91,7 @@ def test_by_hand_the_unlikely_good_move_is_kept_and_the_unlikely_bad_one_left_ou
 
     def kept(algorithm: Kondo, uniform: float) -> list[float]:
         drawn = dataclasses.replace(batch, uniforms=torch.full((4, 1), uniform))
-        return algorithm.gate(policy(logits, drawn), drawn, advantages)[:, 0].tolist()
+        return gate_of(algorithm, policy(logits, drawn), drawn, advantages)[:, 0].tolist()
 
     assert kept(dataclasses.replace(TOP, rate=0.25), 0.5) == [1, 0, 0, 0]
     assert kept(dataclasses.replace(TOP, rate=0.5), 0.5) == [1, 0, 1, 0]
@@ -105,7 +106,7 @@ def test_the_gate_uses_the_learner_s_surprisal() -> None:
     legal = torch.ones(1, 2, dtype=torch.bool)
     batch = flat_batch(torch.zeros(1, 2).double(), legal, torch.tensor([[0, 1]]), temperature=1.0)
     learner, ones = torch.tensor([[2.0, 0.0]]).double(), torch.ones(1, 2).double()
-    gate = Kondo(mode="top", rate=0.5).gate(policy(learner, batch), batch, ones)
+    gate = gate_of(Kondo(mode="top", rate=0.5), policy(learner, batch), batch, ones)
     assert gate.tolist() == [[0.0, 1.0]]
 
 
@@ -116,7 +117,7 @@ def test_the_mean_of_the_draws_is_the_gate_of_delightful_policy_gradient_at_that
     for i in range(draws):
         uniforms = torch.full(batch.slots.shape, (i + 0.5) / draws, dtype=torch.float64)
         drawn = dataclasses.replace(batch, uniforms=uniforms)
-        total += algorithm.gate(policy(logits, drawn), drawn, advantages)
+        total += gate_of(algorithm, policy(logits, drawn), drawn, advantages)
     delight = -(advantages * policy(logits, batch).gather(batch.slots)).detach().numpy()
     price = np.quantile(delight[batch.valid.numpy()], 0.6)
     odds = np.where(batch.valid.numpy(), 1 / (1 + np.exp(-(delight - price) / 0.5)), 0.0)
@@ -134,7 +135,7 @@ def test_at_rate_1_the_top_is_the_score_function_bit_for_bit(moved: float) -> No
 def test_what_is_kept_has_weight_1_at_the_policy_that_sampled_and_later() -> None:
     for moved in (0.0, 1.0):
         logits, batch, advantages = made_up(3, moved)
-        gate = Kondo().gate(policy(logits, batch), batch, advantages)
+        gate = gate_of(Kondo(), policy(logits, batch), batch, advantages)
         assert set(gate.flatten().tolist()) == {0.0, 1.0}
         _, gradient = loss_and_gradient(Kondo(), logits, batch, advantages)
         slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
@@ -155,18 +156,20 @@ def test_samples_that_are_not_valid_change_nothing_and_are_never_read(algorithm:
     dirty = loss_and_gradient(algorithm, logits, batch, garbage(batch, advantages))
     assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
     dist, holes = policy(logits, batch), advantages.masked_fill(~batch.valid, math.nan)
-    assert torch.equal(algorithm.gate(dist, batch, holes), algorithm.gate(dist, batch, advantages))
+    assert torch.equal(
+        gate_of(algorithm, dist, batch, holes), gate_of(algorithm, dist, batch, advantages)
+    )
     nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
-    assert not algorithm.gate(dist, nothing, holes).any()
+    assert not gate_of(algorithm, dist, nothing, holes).any()
 
 
 def test_draws_without_random_numbers_are_refused_with_the_remedy() -> None:
     logits, batch, advantages = made_up(1, 0.3)
     bare = dataclasses.replace(batch, uniforms=None)
     with pytest.raises(ValueError, match=r"no uniforms: .*Needs\(uniforms=True\)"):
-        Kondo().gate(policy(logits, bare), bare, advantages)
+        gate_of(Kondo(), policy(logits, bare), bare, advantages)
     assert Kondo().needs().uniforms and not TOP.needs().uniforms
-    assert TOP.gate(policy(logits, bare), bare, advantages).any()
+    assert gate_of(TOP, policy(logits, bare), bare, advantages).any()
 
 
 @pytest.mark.parametrize("algorithm", [Kondo(), TOP, Kondo(update_epochs=3, rate=0.1)])

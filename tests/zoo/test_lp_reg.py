@@ -87,7 +87,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
     flat = dataclasses.replace(case.flat, valid=valid)
     advantages = case.advantages()
     logits = (case.logits + size * noise_like(case.logits)).requires_grad_()
-    loss = algorithm.policy_loss(case.dist(logits), flat, advantages, algorithm.controls())
+    loss = algorithm.policy_loss(case.dist(logits), flat, advantages, algorithm.controls()).loss
     (gradient,) = torch.autograd.grad(torch.where(valid, loss, 0.0).sum(), logits)
     losses, expected, _ = definition(
         algorithm, logits.detach().numpy(), case.logits.numpy(), advantages.numpy(), flat
@@ -109,14 +109,14 @@ def test_a_hand_computed_case() -> None:
     dist = MaskedCategorical(learner, legal, 1.0)
     advantages = torch.tensor([[-0.4, -0.4, 0.8]], dtype=torch.float64)
     algorithm = LpReg(lp_fraction=1.0, lp_coef=0.5)
-    loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls())[0].tolist()
+    loss = algorithm.policy_loss(dist, batch, advantages, algorithm.controls()).loss[0].tolist()
     target = 0.196 / 0.996 / 0.05
     assert loss[0] == pytest.approx(0.4 * 0.05 / 0.196 + 0.5 * (target - 1 - math.log(target)))
     assert loss[1] == pytest.approx(0.4 * 0.001 / 0.004)  # dropped by the proxy
     assert loss[2] == pytest.approx(-0.8 * 0.6 / 0.5)
     # One of two, the least likely, is looked at: the fourth, which the proxy has dropped.
     one = dataclasses.replace(algorithm, lp_fraction=0.5)
-    loss = one.policy_loss(dist, batch, advantages, one.controls())[0].tolist()
+    loss = one.policy_loss(dist, batch, advantages, one.controls()).loss[0].tolist()
     assert loss[0] == pytest.approx(0.4 * 0.05 / 0.196)
 
 
@@ -163,7 +163,7 @@ def test_a_gradient_step_on_the_pull_alone_brings_a_fallen_move_nearer_to_the_pr
     algorithm = LpReg(lp_fraction=1.0)
     dist = MaskedCategorical(learner, legal, 1.0)
     tiny = torch.full((1, 1), -1e-12, dtype=torch.float64)
-    loss = algorithm.policy_loss(dist, batch, tiny, algorithm.controls()).sum()
+    loss = algorithm.policy_loss(dist, batch, tiny, algorithm.controls()).loss.sum()
     (gradient,) = torch.autograd.grad(loss, learner)
     after = torch.softmax(learner.detach() - 0.1 * gradient, -1)[0, 2]
     assert float(dist.probs[0, 2].detach()) < float(after) < 1 / 3

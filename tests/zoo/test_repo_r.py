@@ -67,7 +67,7 @@ def test_loss_and_gradient_are_those_of_the_formula(seed: int, zeta: float) -> N
     dist = policy(logits, batch)
     shaped = reg.shape_by_learner(dist, batch, advantages)
     assert not shaped.requires_grad
-    loss = LOSS.policy_loss(dist, batch, shaped, LOSS.controls())
+    loss = LOSS.policy_loss(dist, batch, shaped, LOSS.controls()).loss
     loss = torch.where(batch.valid, loss, 0.0)
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
 

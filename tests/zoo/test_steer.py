@@ -24,6 +24,7 @@ from tests.zoo.by_state import (
     assert_same,
     clipped,
     garbage,
+    gate_of,
     gradient_of,
     loss_and_gradient,
     made_up,
@@ -79,7 +80,7 @@ def test_by_hand_even_odds_change_no_entropy_and_the_rare_good_move_changes_it_m
     legal = torch.ones(3, 2, dtype=torch.bool)
     batch = flat_batch(logits, legal, torch.zeros(3, 1, dtype=torch.int64), temperature=1.0)
     advantages = torch.ones(3, 1).double()
-    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     entropy = -(0.2 * math.log(0.2) + 0.8 * math.log(0.8))
     rare, common = 0.8 * abs(math.log(0.2) + entropy), 0.2 * abs(math.log(0.8) + entropy)
     expected = torch.tensor([[1.2], [0.8], [1.2 - 0.4 * common / rare]]).double()
@@ -88,7 +89,7 @@ def test_by_hand_even_odds_change_no_entropy_and_the_rare_good_move_changes_it_m
 
 def test_the_entropy_is_that_of_the_policy_that_sampled() -> None:
     logits, batch, advantages = made_up(2, 1.0)
-    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     found = sizes(states_of(logits, batch), advantages)
     largest, smallest = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
     assert gate[largest].item() == pytest.approx(0.8) and gate[smallest].item() == 1.2
@@ -96,7 +97,7 @@ def test_the_entropy_is_that_of_the_policy_that_sampled() -> None:
 
 def test_at_the_policy_that_sampled_it_is_the_weighted_plain_gradient() -> None:
     logits, batch, advantages = made_up(3, 0.0)
-    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
     slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
     expected = gradient_of(states_of(logits, batch), slopes, batch.temperature)
@@ -113,8 +114,11 @@ def test_with_both_weights_1_it_is_the_clipped_ratio_bit_for_bit(moved: float) -
 
 def test_where_all_changes_are_equal_the_weight_is_the_middle() -> None:
     logits, batch, advantages = made_up(5, 0.4)
-    gate = STEER(weight_min=0.5, weight_max=0.9).gate(
-        policy(logits, batch), batch, torch.zeros_like(advantages)
+    gate = gate_of(
+        STEER(weight_min=0.5, weight_max=0.9),
+        policy(logits, batch),
+        batch,
+        torch.zeros_like(advantages),
     )
     torch.testing.assert_close(gate, 0.7 * batch.valid.double())
 
@@ -122,7 +126,7 @@ def test_where_all_changes_are_equal_the_weight_is_the_middle() -> None:
 def test_a_forced_move_has_the_largest_weight_and_no_gradient() -> None:
     logits, batch, advantages = made_up(5, 1.0)
     only = int((batch.legal.sum(-1) == 1).nonzero())
-    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
     assert gate[only].tolist() == [1.2] * 3 and not gradient[only].any()
 
@@ -132,12 +136,12 @@ def test_samples_that_are_not_valid_change_nothing_and_are_never_read() -> None:
     kept = loss_and_gradient(STEER(), logits, batch, advantages)
     dirty = loss_and_gradient(STEER(), logits, batch, garbage(batch, advantages))
     assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-    gate = STEER().gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     holes = advantages.masked_fill(~batch.valid, math.nan)
-    torch.testing.assert_close(STEER().gate(policy(logits, batch), batch, holes), gate)
+    torch.testing.assert_close(gate_of(STEER(), policy(logits, batch), batch, holes), gate)
     assert not gate[~batch.valid].any()
     nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
-    assert not STEER().gate(policy(logits, nothing), nothing, holes).any()
+    assert not gate_of(STEER(), policy(logits, nothing), nothing, holes).any()
 
 
 def test_it_keeps_the_contract_of_an_algorithm() -> None:

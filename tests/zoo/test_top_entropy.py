@@ -22,6 +22,7 @@ from tests.zoo.by_state import (
     assert_same,
     clipped,
     garbage,
+    gate_of,
     gradient_of,
     loss_and_gradient,
     made_up,
@@ -80,13 +81,13 @@ def of_shares(shares: list[float]) -> tuple[Tensor, FlatBatch, Tensor]:
 def test_by_hand_the_two_broadest_of_ten_states_pass() -> None:
     shares = [0.99, 0.5, 0.9, 0.95, 0.8, 0.6, 0.97, 0.7, 0.85, 0.98]
     logits, batch, ones = of_shares(shares)
-    gate = with_share(0.2).gate(policy(logits, batch), batch, ones)
+    gate = gate_of(with_share(0.2), policy(logits, batch), batch, ones)
     assert gate is not None
     assert [p for p, passes in zip(shares, gate[:, 0].tolist(), strict=True) if passes] == [
         0.5,
         0.6,
     ]
-    loss = with_share(0.2).policy_loss(policy(logits, batch), batch, ones, TOP.controls())
+    loss = with_share(0.2).policy_loss(policy(logits, batch), batch, ones, TOP.controls()).loss
     assert loss[:, 0].tolist() == [-passes for passes in gate[:, 0].tolist()]
 
 
@@ -99,24 +100,24 @@ def test_what_is_left_out_still_counts_in_the_mean() -> None:
 def test_it_is_the_learner_s_entropy_and_not_the_sampler_s_that_decides() -> None:
     _, batch, ones = of_shares([0.5, 0.9])
     learner, _, _ = of_shares([0.9, 0.5])
-    gate = with_share(0.5).gate(policy(learner, batch), batch, ones)
+    gate = gate_of(with_share(0.5), policy(learner, batch), batch, ones)
     assert gate is not None and gate[:, 0].tolist() == [0.0, 1.0]
 
 
 def test_the_share_is_of_the_states_with_a_valid_sample() -> None:
     logits, batch, ones = of_shares([0.5, 0.6, 0.8, 0.9])
     hidden = dataclasses.replace(batch, valid=torch.tensor([[False], [False], [True], [True]]))
-    gate = with_share(0.5).gate(policy(logits, hidden), hidden, ones)
+    gate = gate_of(with_share(0.5), policy(logits, hidden), hidden, ones)
     assert gate is not None and gate[:, 0].tolist() == [0.0, 0.0, 1.0, 0.0]
     nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
-    gate = with_share(0.5).gate(policy(logits, nothing), nothing, ones)
+    gate = gate_of(with_share(0.5), policy(logits, nothing), nothing, ones)
     assert gate is not None and not gate.any()
 
 
 @pytest.mark.parametrize("fraction", [1e-6, 0.2, 0.5])
 def test_equal_entropies_all_pass(fraction: float) -> None:
     logits, batch, ones = of_shares([0.7, 0.7, 0.7])
-    gate = with_share(fraction).gate(policy(logits, batch), batch, ones)
+    gate = gate_of(with_share(fraction), policy(logits, batch), batch, ones)
     assert gate is not None and gate.all()
 
 
@@ -124,7 +125,7 @@ def test_forced_moves_fill_the_lower_end() -> None:
     old = torch.zeros(5, 2).double()
     legal = torch.tensor([[True, False]] * 4 + [[True, True]])
     batch = flat_batch(old, legal, torch.zeros(5, 1, dtype=torch.int64))
-    gate = with_share(0.2).gate(policy(old, batch), batch, torch.ones(5, 1).double())
+    gate = gate_of(with_share(0.2), policy(old, batch), batch, torch.ones(5, 1).double())
     assert gate is not None and gate[:, 0].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
 
 
@@ -132,7 +133,7 @@ def test_forced_moves_fill_the_lower_end() -> None:
 def test_a_share_of_1_is_grpo_bit_for_bit_and_has_no_gate(moved: float) -> None:
     logits, batch, advantages = made_up(4, moved)
     assert GRPO().top_entropy_fraction == 1.0
-    assert GRPO().gate(policy(logits, batch), batch, advantages) is None
+    assert gate_of(GRPO(), policy(logits, batch), batch, advantages) is None
     found = loss_and_gradient(with_share(1.0), logits, batch, advantages)
     plain = loss_and_gradient(GRPO(), logits, batch, advantages)
     assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
@@ -143,7 +144,7 @@ def test_a_share_of_1_is_grpo_bit_for_bit_and_has_no_gate(moved: float) -> None:
 
 def test_at_the_policy_that_sampled_what_passes_is_the_plain_policy_gradient() -> None:
     logits, batch, advantages = made_up(3, 0.0)
-    gate = TOP.gate(policy(logits, batch), batch, advantages)
+    gate = gate_of(TOP, policy(logits, batch), batch, advantages)
     assert gate is not None
     _, gradient = loss_and_gradient(TOP, logits, batch, advantages)
     states = states_of(logits, batch)
