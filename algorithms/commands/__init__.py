@@ -8,6 +8,7 @@ COMMANDS = {
     "compare": "compare algorithms over seeds: which differences are significant",
     "report": "make one HTML page of a run, or of a folder of runs",
     "causes": "list, show or run the causes of entropy collapse",
+    "remedies": "try remedies against the causes: which cures what, and its cost",
     "diagnose": "say what a run's record shows: its outcome and its causes",
     "board": "play in the browser, and see what a policy makes of a position",
     "uci": "play: a trained policy as a UCI engine for a chess GUI",

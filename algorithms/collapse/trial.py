@@ -1,0 +1,175 @@
+"""A trial: one fault under one remedy on several seeds, and what each run came to on held-out positions."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from algorithms.collapse import CAUSES
+from algorithms.collapse.cause import baseline
+from algorithms.collapse.faults import Fault
+from algorithms.collapse.remedies import remedy_of
+from algorithms.config.run import TrainConfig
+from algorithms.core.checks import require_choice
+from algorithms.networks.settings import NetworkConfig
+from algorithms.reports.run_files import read_metrics
+from algorithms.training.session import Session
+from algorithms.training.trainer import train
+from algorithms.updates.learner import NonFiniteError
+
+Start = Literal["warm", "cold"]
+STARTS: tuple[Start, ...] = ("warm", "cold")
+"""Where the runs begin: the network's warm policy, or random weights at the network's own step size."""
+
+UNTREATED, TWIN = "untreated", "twin"
+"""In place of a remedy's name: the run with the fault, and the run without it."""
+
+SOUND = "sound"
+"""In place of a fault's name: the run that every cause differs from."""
+
+NEVER = 10**9
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What is run.
+
+    Attributes:
+        fault: a name of `CAUSES`, or `SOUND`.
+        remedy: as of `remedy_of`, or `UNTREATED` or `TWIN`.
+        network: a name of `ARCHITECTURES`.
+        start: where it begins.
+    """
+
+    fault: str
+    remedy: str
+    network: str
+    start: Start
+
+    def config(self, seed: int) -> TrainConfig:
+        """The settings of its run on a seed: evaluated at start and end alone.
+
+        Raises:
+            ValueError: an unknown name, or the remedy changes nothing here or cannot go with the fault.
+        """
+        require_choice("fault", self.fault, (*CAUSES, SOUND))
+        require_choice("start", self.start, STARTS)
+        if self.fault == SOUND:
+            config = baseline(self.network)
+        else:
+            cause = CAUSES[self.fault].on_network(self.network)
+            config = cause.config(cured=self.remedy == TWIN, seed=seed)
+        optimizer = config.optimizer
+        if self.start == "cold":
+            warm_rate = baseline(self.network).optimizer.learning_rate
+            own_rate = NetworkConfig(network=self.network).learning_rate
+            assert optimizer.learning_rate is not None and warm_rate is not None
+            faster = optimizer.learning_rate * own_rate / warm_rate
+            optimizer = dataclasses.replace(optimizer, learning_rate=faster)
+            config = dataclasses.replace(config, init_from=None)
+        config = dataclasses.replace(
+            config,
+            seed=seed,
+            cause=None,
+            optimizer=optimizer,
+            device="cpu",
+            preflight=False,
+            signal_chain="off",
+            eval_interval_updates=NEVER,
+            diagnostics_interval_updates=NEVER,
+            checkpoint_interval_updates=NEVER,
+            env=dataclasses.replace(config.env, num_engines=1, num_threads=1),
+        )
+        if self.remedy in (UNTREATED, TWIN):
+            return config
+        return remedy_of(self.remedy).treated(config)
+
+    @property
+    def broken(self) -> Fault | None:
+        """The fault of its runs that no setting can make."""
+        if self.fault == SOUND:
+            return None
+        cause = CAUSES[self.fault].on_network(self.network)
+        return cause.fault if cause.fault_in_twin or self.remedy != TWIN else None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialResult:
+    """The runs of a trial.
+
+    Attributes:
+        rows: one for each seed: `seed`, and of the held-out positions `start_cp` and `end_cp` (regret), `entropy` at
+            the end (nats) and `pass_at_8`; of a run that broke `seed` and `error`.
+        stopped_by: the signal that ended the trial early, or None.
+    """
+
+    rows: list[dict[str, Any]]
+    stopped_by: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 128 + number of the signal."""
+        return 0 if self.stopped_by is None else 128 + signal.Signals[self.stopped_by].value
+
+
+def run_trial(trial: Trial, seeds: Iterable[int], scratch: Path) -> TrialResult:
+    """The runs of a trial; their folders, below `scratch`, are removed.
+
+    Raises:
+        ValueError: as of `Trial.config`.
+    """
+    torch.set_num_threads(1)
+    scratch.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        config, fault = trial.config(seed), trial.broken
+        with tempfile.TemporaryDirectory(dir=scratch) as kept:
+            run_dir = Path(kept) / "run"
+
+            def make_session(settings: TrainConfig, *, fresh: bool, fault: Any = fault) -> Session:
+                session = Session(settings, fresh=fresh)
+                if fault is not None:
+                    torch.manual_seed(settings.seed)  # as in `run_cause`
+                    fault(session)
+                return session
+
+            try:
+                result = train(
+                    dataclasses.replace(config, run_dir=run_dir),
+                    make_session=make_session,
+                    display=_Silent(),
+                )
+            except NonFiniteError as error:
+                rows.append({"seed": seed, "error": str(error)})
+                continue
+            if result.stopped_by in signal.Signals.__members__:
+                return TrialResult(rows, result.stopped_by)
+            rows.append({"seed": seed, **_held_out(read_metrics(run_dir))})
+    return TrialResult(rows)
+
+
+def _held_out(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The held-out figures of a record."""
+    evaluated = [row for row in rows if "eval/regret_cp" in row]
+    last = evaluated[-1]
+    return {
+        "start_cp": round(evaluated[0]["eval/regret_cp"], 2),
+        "end_cp": round(last["eval/regret_cp"], 2),
+        "entropy": round(last["eval/entropy"], 4),
+        "pass_at_8": round(last["eval/pass_at_8"], 4),
+    }
+
+
+class _Silent:
+    """A display that shows nothing."""
+
+    def start(self, *shown: Any) -> None: ...
+    def show(self, *shown: Any) -> None: ...
+    def say(self, message: str) -> None: ...
+    def stop(self) -> None: ...
