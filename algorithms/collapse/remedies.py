@@ -110,7 +110,7 @@ _ALL = (
            times={"algorithm.group_size": 2, "rollout.num_plies": 0.5}),
     Remedy("live_groups", "groups of equal rewards sampled anew", "arXiv:2503.14476",
            settings={"algorithm.live_groups": True}),
-    Remedy("hotter", "sampled and learned at 1.5 times the temperature", "common practice",
+    Remedy("hotter", "sampled, learned and judged at 1.5 times the temperature", "common practice",
            times={"rollout.temperature": 1.5}),
 )  # fmt: skip
 REMEDIES = {remedy.name: remedy for remedy in _ALL}
@@ -122,8 +122,10 @@ def remedy_of(name: str) -> Remedy:
 
     Raises:
         ValueError: there is none.
+        CustomObjectError: it names no algorithm.
     """
     if ":" in name:
+        default_algorithm(name)
         label = name.partition(":")[2]
         return Remedy(name, f"{label} in place of the algorithm", "your own", algorithm=name)
     require(

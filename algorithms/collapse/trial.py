@@ -13,6 +13,7 @@ import torch
 
 from algorithms.collapse import CAUSES
 from algorithms.collapse.cause import baseline
+from algorithms.collapse.experiment import smaller
 from algorithms.collapse.faults import Fault
 from algorithms.collapse.remedies import remedy_of
 from algorithms.config.run import TrainConfig
@@ -45,12 +46,14 @@ class Trial:
         remedy: as of `remedy_of`, or `UNTREATED` or `TWIN`.
         network: a name of `ARCHITECTURES`.
         start: where it begins.
+        smoke: a few seconds, to see that the parts work.
     """
 
     fault: str
     remedy: str
     network: str
     start: Start
+    smoke: bool = False
 
     def config(self, seed: int) -> TrainConfig:
         """The settings of its run on a seed: evaluated at start and end alone.
@@ -73,6 +76,8 @@ class Trial:
             faster = optimizer.learning_rate * own_rate / warm_rate
             optimizer = dataclasses.replace(optimizer, learning_rate=faster)
             config = dataclasses.replace(config, init_from=None)
+        if self.smoke:
+            config = smaller(config)
         config = dataclasses.replace(
             config,
             seed=seed,

@@ -17,9 +17,8 @@ from algorithms.comparison.executors import add_options, jobs_of
 from algorithms.run_folder.terminal import complain
 
 EXAMPLES = (
-    "chess-lab remedies list",
     "chess-lab remedies run --out runs/remedies --jobs 2",
-    "chess-lab remedies run --out runs/mine --faults stale_behaviour --remedies tis my_file:MyAlgorithm",
+    "chess-lab remedies run --faults stale_behaviour --out runs/stale --smoke",
     "chess-lab remedies show runs/remedies",
 )
 
@@ -78,6 +77,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     add("--network", help="move_net (default) or resnet")
     add("--seeds", type=whole, default=12, help="of each trial (12)")
     add("--first-seed", type=whole, default=2001, help="the others follow it (2001)")
+    add("--smoke", action="store_true", help="tiny runs on two seeds: do the parts work?")
 
 
 def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -98,7 +98,11 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     )
     from algorithms.run_folder.atomic_files import replace_json
 
-    given: dict[str, Any] = {"num_seeds": options.seeds, "first_seed": options.first_seed}
+    given: dict[str, Any] = {
+        "num_seeds": 2 if options.smoke else options.seeds,
+        "first_seed": options.first_seed,
+        "smoke": options.smoke,
+    }
     given |= {
         name: tuple(value)
         for name in ("faults", "remedies")
@@ -185,7 +189,8 @@ def _trial(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from algorithms.run_folder import environment
 
     write_json(options.json, {})
-    trial = Trial(options.fault, options.remedy, options.network or DEFAULT_NETWORK, options.start)
+    network = options.network or DEFAULT_NETWORK
+    trial = Trial(options.fault, options.remedy, network, options.start, options.smoke)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with tempfile.TemporaryDirectory(dir=options.run_dir) as scratch:
         result = run_trial(trial, seeds, Path(scratch))

@@ -45,6 +45,7 @@ class RemedyPlan:
         remedies: as of `remedy_of`.
         num_seeds: reported seeds of each trial.
         first_seed: the first of them.
+        smoke: a few seconds for each trial, of every fault, to see that the parts work.
     """
 
     start: Start
@@ -53,6 +54,7 @@ class RemedyPlan:
     remedies: tuple[str, ...] = tuple(REMEDIES)
     num_seeds: int = 12
     first_seed: int = 2001
+    smoke: bool = False
 
     def __post_init__(self) -> None:
         require_choice("--start", self.start, STARTS)
@@ -78,7 +80,7 @@ class RemedyPlan:
 
     def trial(self, fault: str, remedy: str) -> Trial:
         """One cell of the matrix."""
-        return Trial(fault, remedy, self.network, self.start)
+        return Trial(fault, remedy, self.network, self.start, self.smoke)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +114,7 @@ def run_matrix(
         plan, sides, out / "harm", HARM_SEEDS, executor, say, retry_failed
     )
     harm = {fault: _harm(found, fault) for fault in faults}
-    harmful = [fault for fault in faults if (harm[fault] or 0.0) > HARM]
+    harmful = [fault for fault in faults if plan.smoke or (harm[fault] or 0.0) > HARM]
     say(f"harmful: {', '.join(harmful) or 'none'}")
     skipped: dict[str, dict[str, str]] = {}
     keys = []
@@ -164,10 +166,10 @@ def _grid_run(plan: RemedyPlan, key: Key, out: Path, seeds: tuple[int, ...]) -> 
     fault, remedy = key
     where = ("--start", plan.start, "--network", plan.network)
     of = ("--first-seed", str(seeds[0]), "--seeds", str(len(seeds)))
+    small = ("--smoke",) if plan.smoke else ()
     name = re.sub(r"[^\w.+-]", "-", f"{fault}+{remedy}")
-    return GridRun(
-        name, ("remedies", "trial", fault, remedy, *where, *of), out / name, resume=False
-    )
+    words = "remedies", "trial", fault, remedy, *where, *of, *small
+    return GridRun(name, words, out / name, resume=False)
 
 
 def _harm(rows: Mapping[Key, list[dict[str, Any]]], fault: str) -> float | None:
