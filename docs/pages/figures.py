@@ -265,3 +265,46 @@ def flagged(
         axes[0].set_ylabel("harmful runs flagged, %")
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, frameon=False)
         return svg_text(figure)
+
+
+def heat_map(name: str, cells: Mapping[str, Mapping[str, tuple[str, str, str]]]) -> str:
+    """A table of verdicts that can be read without colour: dark cells are good, hatched ones bad.
+
+    Args:
+        name: of the figure.
+        cells: row -> column -> (verdict, number, interval below it); a missing column is a cell that was not run.
+    """
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    fills = {"cures": "#1d5c3a", "helps": "#a8d5b5", "harms": "#f2b8a0"}
+    texts = {"cures": "white", "helps": "black", "harms": "black"}
+    with drawing(name, (0.92 * len(columns) + 1.5, 0.42 * len(cells) + 1.6), STYLE) as figure:
+        axes = figure.subplots()
+        for y, row in enumerate(cells.values()):
+            for x, column in enumerate(columns):
+                verdict, number, interval = row.get(column, ("not run", "–", ""))
+                axes.add_patch(
+                    _rectangle(
+                        (x - 0.5, y - 0.5), 1, 1, facecolor=fills.get(verdict, "none"), edgecolor=GREY, lw=0.4,
+                        hatch="//" if verdict == "harms" else None,
+                    )
+                )  # fmt: skip
+                colour = texts.get(verdict, GREY)
+                sign = "?" if verdict == "cannot tell" else ""
+                axes.text(x, y - 0.14, number + sign, ha="center", va="center", color=colour, fontsize=9,
+                          fontweight="bold" if verdict == "cures" else None)  # fmt: skip
+                axes.text(
+                    x, y + 0.25, interval, ha="center", va="center", color=colour, fontsize=6.5
+                )
+        axes.set_xticks(range(len(columns)), columns, rotation=35, ha="left")
+        axes.set_yticks(range(len(cells)), list(cells))
+        axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(cells) - 0.5, -0.5))
+        for side in axes.spines.values():
+            side.set_visible(False)
+        return svg_text(figure)
+
+
+def _rectangle(*place: Any, **look: Any) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(*place, **look)
