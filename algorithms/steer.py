@@ -40,12 +40,11 @@ def entropy_change_weights(
     old_entropy = legal_entropy(batch.old_legal_logprobs).unsqueeze(-1).double()
     logprobs = dist.gather(batch.slots).double()
     ratio = (logprobs - batch.old_logprobs).exp()
-    change = advantages * ratio * -logprobs.expm1() * (logprobs + old_entropy)
-    size = torch.where(valid, change.abs(), 0.0)
-    smallest, largest = torch.where(valid, size, torch.inf).min(), size.max()
+    size = (advantages * ratio * logprobs.expm1() * (logprobs + old_entropy)).abs()
+    smallest, largest = size.where(valid, torch.inf).min(), size.where(valid, 0.0).max()
     spread = largest - smallest
-    place = torch.where(spread > 0, (size - smallest) / spread, 0.5)
-    return torch.where(valid, most - (most - least) * place, 0.0).to(advantages.dtype)
+    place = ((size - smallest) / spread).where(spread > 0, 0.5)
+    return (most - (most - least) * place).where(valid, 0.0).to(advantages.dtype)
 
 
 @dataclasses.dataclass(frozen=True)

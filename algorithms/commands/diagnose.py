@@ -166,6 +166,10 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
         lines += ["", *_ruled_out(diagnosis, reasons)]
     if diagnosis.notes:
         lines += ["", "notes:", *(line for note in diagnosis.notes for line in _listed(note))]
+    if (tried := diagnosis.tried) is not None:
+        says = f"tried against {tried.cause}: {tried.says} (docs/remedies.md)"
+        lines += ["", *_wrapped(says, "", " " * 3)]
+        lines.append(f"   {'to try':<12}{tried.command.replace('RUN', run)}")
     return lines
 
 

@@ -37,7 +37,8 @@ class Effect:
     Attributes:
         remedy: its name.
         verdict: "cures" (better than untreated, and no more than `MARGIN_CP` above the twin), "helps" (better than
-            untreated), "harms" (worse), "nothing" (within `MARGIN_CP` of untreated), "cannot tell".
+            untreated), "harms" (worse), "nothing" (within `MARGIN_CP` of untreated), "cannot tell". Better and worse
+            are said where the adjusted p-value is at most `ALPHA` and the interval excludes 0.
         change_cp: interquartile mean over the seeds of the regret at the end, treated minus untreated.
         interval: its 95 % interval; None where too few seeds can be compared.
         p_value: of no change, adjusted for all remedies of the fault.
@@ -128,9 +129,9 @@ def _verdict(
         return "cannot tell"
     if interval.low > -MARGIN_CP and interval.high < MARGIN_CP:
         return "nothing"
-    if p_value > ALPHA:
+    if p_value > ALPHA or not interval.excludes(0.0):
         return "cannot tell"
-    if change.mean() > 0:
+    if interval.low > 0:
         return "harms"
     return "cures" if difference_interval(above_twin).high < MARGIN_CP else "helps"
 

@@ -185,8 +185,8 @@ MAX_REWARD_SHARE = 0.01
 
 def legal_entropy(legal_logprobs: Tensor) -> Tensor:
     """`[...]` exact entropy, nats, of log-probabilities `[..., L]` (-inf on padding)."""
-    finite = legal_logprobs.masked_fill(legal_logprobs.isinf(), 0.0)
-    return -(legal_logprobs.exp() * finite).sum(-1)
+    # Where exp gives 0 any finite number will do.
+    return -(legal_logprobs.exp() * legal_logprobs.clamp(min=-1e4)).sum(-1)
 
 
 class _Row:

@@ -36,6 +36,7 @@ from algorithms.doctor.sample_rules import (
     SIGNAL_RULES,
 )
 from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
+from algorithms.doctor.tried import Tried, tried_against
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
 from algorithms.reports.run_files import Rows, read_object, read_rows
 from algorithms.reports.statistics import judge_peak
@@ -78,6 +79,7 @@ class Diagnosis:
         notes: other observations: impossible values, peaks that are noise.
         chain: the stages of the update, and which of them loses the learning signal.
         pace: beside the twin, or runs of the same settings; None where none is known.
+        tried: what the matrix of remedies supports against the likeliest harmful cause; None where it supports none.
     """
 
     verdict: str
@@ -86,6 +88,7 @@ class Diagnosis:
     notes: tuple[str, ...]
     chain: SignalChain
     pace: Pace | None = None
+    tried: Tried | None = None
 
     @property
     def causes(self) -> tuple[Finding, ...]:
@@ -110,7 +113,7 @@ class Diagnosis:
         return 3 if self.verdict in (UNMEASURED, CANNOT_TELL, SHORT) else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values: verdict, outcome, pace, stages, causes (ranked), ruled_out, cannot_tell, notes."""
+        """JSON values: verdict, outcome, pace, stages, causes (ranked), ruled_out, tried, cannot_tell, notes."""
         return {
             "verdict": self.verdict,
             "outcome": self.outcome.to_dict(),
@@ -121,6 +124,7 @@ class Diagnosis:
                 {"name": each.name, "because": each.verdict.because}  # type: ignore[union-attr]
                 for each in self.ruled_out
             ],
+            "tried": None if self.tried is None else self.tried._asdict(),
             "cannot_tell": [_untold(finding) for finding in self.untold],
             "notes": list(self.notes),
         }
@@ -226,7 +230,11 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
         beside = f"{len(others)} such runs"
     diagnosis = diagnose(rows, others, beside)
     findings = tuple(_with_other_settings(each, settings) for each in diagnosis.findings)
-    return dataclasses.replace(diagnosis, findings=findings, notes=(*diagnosis.notes, *doubts))
+    first = next((each.name for each in causes_of(findings) if each.is_harmful), "")
+    tried = tried_against(first, settings)
+    return dataclasses.replace(
+        diagnosis, findings=findings, notes=(*diagnosis.notes, *doubts), tried=tried
+    )
 
 
 def _with_other_settings(finding: Finding, settings: dict[str, Any]) -> Finding:

@@ -116,3 +116,16 @@ def test_swapped_runs_claim_nothing_in_19_of_20_and_a_planted_effect_is_seen() -
 def test_a_remedy_within_the_margin_of_the_twin_alone_cures() -> None:
     near, far = fault(r=80.0 - MARGIN_CP / 2), fault(r=80.0 - 2 * MARGIN_CP)
     assert (verdicts(near)["r"], verdicts(far)["r"]) == ("cures", "helps")
+
+
+def test_a_change_whose_interval_holds_0_is_no_claim_however_small_its_p_value() -> None:
+    # Measured: every seed is lower, and resamples of the middle half are so alike that the interval is wide.
+    change = [-15.9, -20.3, -14.8, -30.3, -26.0, -22.4, -25.0, -22.2, -13.2, -22.8, -10.3, -22.6]
+    trials = {
+        UNTREATED: rows([180.0] * SEEDS),
+        TWIN: rows([100.0] * SEEDS),
+        "r": rows(180.0 + np.array(change)),
+    }
+    (found,) = effects(trials, "kl_trap")
+    assert found.interval is not None and found.interval.low < -20 and found.interval.high > 0
+    assert (found.p_value < 0.001, found.verdict) == (True, "cannot tell")

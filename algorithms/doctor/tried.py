@@ -1,0 +1,66 @@
+"""What the matrix of faults and remedies (docs/remedies.md) supports against a cause: `tried.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from algorithms.doctor.findings import rerun
+
+TRIED = Path(__file__).with_name("tried.json")
+
+
+class Tried(NamedTuple):
+    """The remedy that did most against the faults of a cause, in every start that was tried.
+
+    Attributes:
+        cause: as the doctor names it.
+        remedy: its name in `chess-lab remedies list`.
+        says: what it changed, in words.
+        command: of a run with it, for a folder RUN.
+    """
+
+    cause: str
+    remedy: str
+    says: str
+    command: str
+
+
+def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
+    """What is known of a cause; None where no remedy of settings helped in every trial, or the run has it already.
+
+    Args:
+        cause: as the doctor names it.
+        config: of the run's config.json.
+    """
+    found = json.loads(TRIED.read_text("utf-8"))
+    entry = found["causes"].get(cause)
+    if entry is None:
+        return None
+    flags = [f"--{name.replace('_', '-')} {value}" for name, value in entry["settings"].items()]
+    for name, factor in entry["times"].items():
+        value = _value(config, name)
+        if not isinstance(value, int | float):
+            return None
+        flags.append(f"--{name.replace('_', '-')} {type(value)(factor * value):g}")
+    if not entry["times"] and all(_value(config, n) == v for n, v in entry["settings"].items()):
+        return None
+    trials = "; ".join(
+        f"{each['fault']}, {each['start']} start: {each['change_cp']:+.0f} cp "
+        f"({each['low']:+.0f} to {each['high']:+.0f}) of the {each['cost_cp']:.0f} that it cost"
+        for each in entry["trials"]
+    )
+    says = (
+        f"of {found['remedies']} remedies tried on runs that kept the fault, {entry['remedy']} ({entry['title']}) did "
+        f"most on {found['seeds']} seeds: {trials}"
+    )
+    return Tried(cause, entry["remedy"], says, rerun(*flags))
+
+
+def _value(config: Mapping[str, Any], name: str) -> Any:
+    """The value of a dotted setting; None where the run has none."""
+    part, _, field = name.partition(".")
+    own = config.get(part)
+    return own.get(field) if isinstance(own, Mapping) else None

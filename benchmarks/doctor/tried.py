@@ -1,0 +1,95 @@
+"""Chooses for each cause of the doctor the remedy that did most, from the recorded matrices, for `chess-lab diagnose`.
+
+    python -m benchmarks.doctor.tried
+
+Of remedies that are settings alone, those that cure or help against every fault that the doctor calls by this name, in
+every start in which the fault does harm; of them the one whose least effect, as a share of what the fault cost, is the
+largest. Written to algorithms/doctor/tried.json.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from algorithms.collapse import CAUSES
+from algorithms.collapse.remedies import REMEDIES
+from algorithms.collapse.trial import SOUND, STARTS, TWIN, UNTREATED
+from algorithms.doctor.tried import TRIED
+from algorithms.reports.statistics import interquartile_mean
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def trials_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """An entry for each fault and remedy of settings."""
+    trials = []
+    for fault, effects in found["verdicts"].items():
+        if fault == SOUND:
+            continue
+        ends = {
+            side: float(interquartile_mean([row["end_cp"] for row in found["trials"][fault][side]]))
+            for side in (UNTREATED, TWIN)
+        }
+        trials += [
+            {
+                "cause": CAUSES[fault].doctor_class, "fault": fault, "start": found["plan"]["start"],
+                "remedy": each["remedy"], "verdict": each["verdict"], "cost_cp": ends[UNTREATED] - ends[TWIN],
+                "change_cp": each["change_cp"], "low": each["interval"][0], "high": each["interval"][1],
+            }
+            for each in effects
+            if each["interval"] is not None and not REMEDIES[each["remedy"]].algorithm
+        ]  # fmt: skip
+    return trials
+
+
+def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """{cause: its entry}."""
+    found = {}
+    for cause in dict.fromkeys(each["cause"] for each in trials):
+        own = [each for each in trials if each["cause"] == cause]
+        asked = {(each["fault"], each["start"]) for each in own}
+        helping = {}
+        for name in dict.fromkeys(each["remedy"] for each in own):
+            of_it = [each for each in own if each["remedy"] == name]
+            if len(of_it) == len(asked) and all(
+                each["verdict"] in ("cures", "helps") for each in of_it
+            ):
+                helping[name] = of_it
+        if helping:
+            name = max(
+                helping, key=lambda n: min(-each["high"] / each["cost_cp"] for each in helping[n])
+            )
+            remedy = REMEDIES[name]
+            kept = ("fault", "start", "cost_cp", "change_cp", "low", "high", "verdict")
+            found[cause] = {
+                "remedy": name, "title": remedy.title, "settings": dict(remedy.settings), "times": dict(remedy.times),
+                "trials": [
+                    {key: round(each[key], 1) if isinstance(each[key], float) else each[key] for key in kept}
+                    for each in helping[name]
+                ],
+            }  # fmt: skip
+    return found
+
+
+def main() -> None:
+    recorded = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for start in STARTS
+        if (path := RESULTS / f"remedies_{start}.json").exists()
+    ]
+    trials = [each for found in recorded for each in trials_of(found)]
+    causes = chosen(trials)
+    values = {
+        "remedies": len(recorded[0]["plan"]["remedies"]),
+        "seeds": len(recorded[0]["seeds"]),
+        "causes": causes,
+    }
+    TRIED.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    for cause, entry in causes.items():
+        print(f"{cause}: {entry['remedy']}")
+
+
+if __name__ == "__main__":
+    main()
