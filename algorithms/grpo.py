@@ -22,7 +22,6 @@ from algorithms.core.checks import AboveZero, Epochs, Group, OpenShare, Share, c
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import Reduction, clipped_ratio, reduction_weights
 
-
 ROUNDING = 1e-9
 """A rank this close above a whole number is that number."""
 
