@@ -1,7 +1,8 @@
 """Remedies: changes of a run that are said to hold its entropy or to mend it, to be tried against the causes.
 
 A remedy changes settings, or the algorithm. It cannot take away a fault that is in code. Where the fault is a setting,
-a remedy that sets the same one undoes it.
+a remedy that sets the same one undoes it. Methods whose point is to hold the entropy by other means take the place of
+the run's bonus, as their authors run them; `no_bonus` is what they have to be compared with.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import default_algorithm
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require
+
+ALONE: Settings = {"regularizer.ent_coef": 0.0}
+"""Of a method that is run without a bonus."""
 
 KEPT = ("group_size", "update_epochs", "advantage_scale", "credit", "gamma")
 """Fields that another algorithm takes over from the one that it replaces, where it has them; the rest is its own."""
@@ -81,24 +85,28 @@ _ALL = (
     # What the clip lets through.
     Remedy("clip_higher", "upper clip bound at 1.28", "arXiv:2503.14476",
            settings={"algorithm.clip_range": 0.2, "algorithm.clip_range_high": 0.28}),
-    Remedy("ce_gppo", "clipped samples keep a bounded gradient", "arXiv:2509.20712", algorithm="ce_gppo"),
+    Remedy("ce_gppo", "clipped samples keep a bounded gradient", "arXiv:2509.20712", algorithm="ce_gppo",
+           settings=ALONE),
     Remedy("cispo", "the weight is clipped, never the gradient", "arXiv:2506.13585", algorithm="cispo"),
     Remedy("sapo", "a sigmoid of the ratio in place of the clip", "arXiv:2511.20347", algorithm="sapo"),
     # Entropy in the objective.
+    Remedy("no_bonus", "no entropy bonus", "a control", settings=ALONE),
     Remedy("exact_bonus", "an exact entropy bonus of .1", "this project's doctor",
            settings={"regularizer.ent_estimator": "exact", "regularizer.ent_coef": 0.1}),
     Remedy("adaptive_bonus", "a bonus that grows while entropy is below 1.5 nats", "arXiv:2505.22312",
            settings={"regularizer.ent_coef": 0.1, "regularizer.ent_controller": "adaptive",
                      "regularizer.ent_coef_step": 0.005}),
     Remedy("kl_cov", "a KL penalty on 2 % of the samples, no clip", "arXiv:2505.22617",
-           settings={"regularizer.kl_cov_coef": 1.0, "algorithm.clip_range": 1.0,
+           settings={**ALONE, "regularizer.kl_cov_coef": 1.0, "algorithm.clip_range": 1.0,
                      "algorithm.clip_range_high": math.inf}),
-    Remedy("clip_cov", "2 % of the samples left out", "arXiv:2505.22617", algorithm="clip_cov"),
-    Remedy("erc", "positions left out whose entropy has moved", "arXiv:2512.05591", algorithm="erc"),
+    Remedy("clip_cov", "2 % of the samples left out", "arXiv:2505.22617", algorithm="clip_cov",
+           settings=ALONE),
+    Remedy("erc", "positions left out whose entropy has moved", "arXiv:2512.05591", algorithm="erc",
+           settings=ALONE),
     Remedy("top_entropy", "only the fifth of the positions with most entropy", "arXiv:2506.01939",
-           settings={"algorithm.top_entropy_fraction": 0.2}),
+           settings={**ALONE, "algorithm.top_entropy_fraction": 0.2}),
     Remedy("delightful_pg", "a gate that favours unlikely good moves", "arXiv:2603.14608",
-           algorithm="delightful_pg"),
+           algorithm="delightful_pg", settings=ALONE),
     Remedy("no_controller", "fixed coefficients in place of a controller", "this project's doctor",
            settings={"regularizer.kl_controller": "none", "regularizer.ent_controller": "none"}),
     # The reference, the step, the groups, the sampling.

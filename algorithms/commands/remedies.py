@@ -76,7 +76,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
         help="from the network's warm policy (default), or from random weights")  # fmt: skip
     add("--network", help="move_net (default) or resnet")
     add("--seeds", type=whole, default=12, help="of each trial (12)")
-    add("--first-seed", type=whole, default=2001, help="the others follow it (2001)")
+    add("--first-seed", type=whole, default=3001, help="the others follow it (3001)")
     add("--smoke", action="store_true", help="tiny runs on two seeds: do the parts work?")
 
 

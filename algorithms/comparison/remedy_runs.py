@@ -53,7 +53,7 @@ class RemedyPlan:
     faults: tuple[str, ...] = (*CAUSES, SOUND)
     remedies: tuple[str, ...] = tuple(REMEDIES)
     num_seeds: int = 12
-    first_seed: int = 2001
+    first_seed: int = 3001
     smoke: bool = False
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ def test_a_matrix_that_was_stopped_goes_on_and_takes_an_algorithm_from_outside(
     found = json.loads((tmp_path / "out.json").read_text())
     trials = found["trials"]["stale_behaviour"]
     assert set(trials) == {UNTREATED, TWIN, "tis", "my_algorithm:SignPG"}
-    assert all([row["seed"] for row in rows] == [2001, 2002] for rows in trials.values())
+    assert all([row["seed"] for row in rows] == [3001, 3002] for rows in trials.values())
     assert "the run is like that already" in found["skipped"]["stale_behaviour"]["one_pass"]
     assert {each["remedy"] for each in found["verdicts"]["stale_behaviour"]} == set(trials) - {
         UNTREATED,
