@@ -39,12 +39,12 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
     entry = found["causes"].get(cause)
     if entry is None:
         return None
-    flags = [f"--{name.replace('_', '-')} {value}" for name, value in entry["settings"].items()]
+    flags = [_flag(name, value) for name, value in entry["settings"].items()]
     for name, factor in entry["times"].items():
         value = _value(config, name)
         if not isinstance(value, int | float):
             return None
-        flags.append(f"--{name.replace('_', '-')} {type(value)(factor * value):g}")
+        flags.append(_flag(name, f"{type(value)(factor * value):g}"))
     if not entry["times"] and all(_value(config, n) == v for n, v in entry["settings"].items()):
         return None
     trials = "; ".join(
@@ -57,6 +57,12 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         f"most on {found['seeds']} seeds: {trials}"
     )
     return Tried(cause, entry["remedy"], says, rerun(*flags))
+
+
+def _flag(name: str, value: Any) -> str:
+    """The words that give a setting a value; one that is on has none."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
 
 
 def _value(config: Mapping[str, Any], name: str) -> Any:

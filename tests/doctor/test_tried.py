@@ -1,0 +1,87 @@
+"""A diagnosis ends with the remedy that the matrix supports, and with none where it supports none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithms.collapse.remedies import REMEDIES
+from algorithms.commands.diagnose import written
+from algorithms.doctor import RULES, diagnose_run, tried
+from tests.doctor.rows import record, write
+from tests.doctor.signatures import SIGNATURES
+
+ENTRY = {
+    "remedy": "fresh",
+    "title": "fresh starts",
+    "settings": {"algorithm.live_groups": True},
+    "times": {"optimizer.learning_rate": 0.25},
+    "trials": [
+        {"fault": "fixed_positions", "start": "warm", "cost_cp": 64.4, "change_cp": -31.2, "low": -40.0,
+         "high": -20.6, "verdict": "helps"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that takes the entry of fixed_positions."""
+
+    def put(entry: Any) -> None:
+        path = tmp_path / "tried.json"
+        path.write_text(
+            json.dumps({"remedies": 22, "seeds": 12, "causes": {"fixed_positions": entry}})
+        )
+        monkeypatch.setattr(tried, "TRIED", path)
+
+    return put
+
+
+def test_the_end_of_a_diagnosis_says_what_was_tried_and_gives_the_command(
+    tmp_path: Path, known: Any
+) -> None:
+    known({**ENTRY, "times": {}})
+    folder = write(tmp_path / "run", SIGNATURES["the same starts"].rows)
+    found = diagnose_run(folder)
+    assert found.causes[0].is_harmful and found.tried is not None
+    lines = written(found, "runs/mine")
+    assert lines[-1] == "   to try      chess-lab train --like runs/mine --algorithm.live-groups"
+    said = " ".join(" ".join(lines).split())
+    assert (
+        "of 22 remedies tried on runs that kept the fault, fresh (fresh starts) did most on 12 seeds"
+        in said
+    )
+    assert "fixed_positions, warm start: -31 cp (-40 to -21) of the 64 that it cost" in said
+    assert max(len(line) for line in lines if "chess-lab" not in line) <= 80
+    assert found.to_dict()["tried"]["remedy"] == "fresh"
+
+
+def test_a_factor_is_applied_to_what_the_run_has(known: Any) -> None:
+    known(ENTRY)
+    config = {"algorithm": {"live_groups": False}, "optimizer": {"learning_rate": 0.003}}
+    found = tried.tried_against("fixed_positions", config)
+    assert found is not None and found.command.endswith("--optimizer.learning-rate 0.00075")
+    assert tried.tried_against("fixed_positions", {}) is None  # the number is not on record
+
+
+def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
+    tmp_path: Path, known: Any
+) -> None:
+    known({**ENTRY, "times": {}})
+    assert tried.tried_against("fixed_positions", {"algorithm": {"live_groups": True}}) is None
+    assert tried.tried_against("kl_trap", {}) is None
+    assert diagnose_run(write(tmp_path / "sound", record())).tried is None
+
+
+def test_what_is_shipped_are_remedies_of_settings_for_causes_of_the_doctor() -> None:
+    shipped = json.loads(tried.TRIED.read_text())
+    names = {rule.name for rule in RULES}
+    for cause, entry in shipped["causes"].items():
+        remedy = REMEDIES[entry["remedy"]]
+        assert cause in names and not remedy.algorithm
+        assert (entry["settings"], entry["times"]) == (dict(remedy.settings), dict(remedy.times))
+        for trial in entry["trials"]:
+            assert trial["verdict"] in ("cures", "helps") and trial["high"] < 0 < trial["cost_cp"]
