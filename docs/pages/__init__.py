@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FIGURES = {"benchmarks": "measured", "causes": "causes", "corpus": "corpus", "doctor": "doctor"}
+FIGURES = {
+    "benchmarks": "measured",
+    "causes": "causes",
+    "corpus": "corpus",
+    "doctor": "doctor",
+    "remedies": "remedies",
+}
 """Page -> module with a function `figures() -> {path below docs/figures: SVG}`."""
 
 _MARKED = re.compile(
