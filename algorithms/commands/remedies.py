@@ -93,7 +93,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from algorithms.comparison.remedy_runs import (
         RESULT_FILE,
         RemedyPlan,
-        StoppedMatrix,
+        StoppedMatrixError,
         run_matrix,
     )
     from algorithms.run_folder.atomic_files import replace_json
@@ -118,7 +118,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     try:
         with where as executor:
             found = run_matrix(plan, out, executor, retry_failed=options.retry_failed)
-    except StoppedMatrix as stopped:
+    except StoppedMatrixError as stopped:
         again = shlex.join([*program(), "remedies", *arguments])
         print(f"{stopped.grid.stopped_by}: stopped; the same command continues:\n  {again}")
         return stopped.grid.exit_code

@@ -83,11 +83,12 @@ class RemedyPlan:
         return Trial(fault, remedy, self.network, self.start, self.smoke)
 
 
-@dataclasses.dataclass(frozen=True)
-class StoppedMatrix(Exception):
-    """A signal ended the runs early."""
+class StoppedMatrixError(Exception):
+    """A signal ended the runs early; `grid` says which."""
 
-    grid: GridResult
+    def __init__(self, grid: GridResult) -> None:
+        super().__init__(grid.stopped_by)
+        self.grid = grid
 
 
 def run_matrix(
@@ -105,7 +106,7 @@ def run_matrix(
 
     Raises:
         GridError: the folder is in use, or was begun with other settings.
-        StoppedMatrix: a signal came; the same call continues.
+        StoppedMatrixError: a signal came; the same call continues.
     """
     faults = [fault for fault in plan.faults if fault != SOUND]
     sides = [(fault, side) for fault in faults for side in (UNTREATED, TWIN)]
@@ -154,7 +155,7 @@ def _rows(
     runs = {key: _grid_run(plan, key, out, seeds) for key in keys}
     grid = run_grid(list(runs.values()), out, executor, say=say, retry_failed=retry_failed)
     if grid.stopped_by is not None:
-        raise StoppedMatrix(grid)
+        raise StoppedMatrixError(grid)
     results = {key: run.result() for key, run in runs.items()}
     rows = {key: result["rows"] for key, result in results.items() if result is not None}
     states = [result["git"] or {} for result in results.values() if result is not None]
