@@ -5,7 +5,7 @@
 
 Each question is one `chess-lab compare` in a folder of its own under --runs, so calling again
 continues it; a question is answered by the differences of its variants from one of them, seed by
-seed. docs/open_questions.md has the answers.
+seed. docs/findings/settings.md has the answers.
 """
 
 from __future__ import annotations
