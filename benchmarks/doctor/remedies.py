@@ -6,7 +6,8 @@
 RUNS holds the runs of `benchmarks.doctor.matrix`; those of `chess-lab causes run` are made. A command starts from the
 settings of the faulty run, so where the fault is a setting it must undo it, and where the fault is code the command
 runs without it (`in_code`). *Cured* is a run that is called learning and ends with less held-out regret than the faulty
-one.
+one. `--tried` takes the command at the end of a diagnosis in place of that to confirm: the remedy that the matrix of
+faults and remedies supports (docs/remedies.md).
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ class Printed(NamedTuple):
     command: str
 
 
-def of_matrix(part: str, runs: Path) -> Iterator[Printed]:
+def of_matrix(part: str, runs: Path, tried: bool) -> Iterator[Printed]:
     """Of the runs of a part of the matrix that did harm."""
     for job, row in zip(jobs(part), judged(part, runs), strict=True):
         if row["harmful"]:
             fault = PARTS[part][job.kind].fault
-            yield from _printed(runs / job.name, job.kind, fault is not None)
+            yield from _printed(runs / job.name, job.kind, fault is not None, tried)
 
 
-def of_causes(seeds: Sequence[int], runs: Path) -> Iterator[Printed]:
+def of_causes(seeds: Sequence[int], runs: Path, tried: bool) -> Iterator[Printed]:
     """Of the causes that can be switched on, full size, on both networks."""
     alone = [name for name, cause in CAUSES.items() if not cause.composite]
     for seed, network, name in itertools.product(seeds, ("resnet", "move_net"), alone):
@@ -71,15 +72,17 @@ def of_causes(seeds: Sequence[int], runs: Path) -> Iterator[Printed]:
                 run_dir=run,
                 preflight=False,
             )
-        yield from _printed(run, name, CAUSES[name].fault is not None)
+        yield from _printed(run, name, CAUSES[name].fault is not None, tried)
 
 
-def _printed(run: Path, kind: str, in_code: bool) -> Iterator[Printed]:
+def _printed(run: Path, kind: str, in_code: bool, tried: bool) -> Iterator[Printed]:
     found = diagnose_run(run)
     harmful = [cause for cause in found.causes if cause.is_harmful]
-    if harmful and isinstance(harmful[0].verdict, Named) and harmful[0].verdict.confirm:
-        first = harmful[0]
-        yield Printed(run.name, kind, in_code, found.verdict, first.name, first.verdict.confirm)
+    if not harmful or not isinstance(harmful[0].verdict, Named):
+        return
+    supported = "" if found.tried is None else found.tried.command
+    if command := supported if tried else harmful[0].verdict.confirm:
+        yield Printed(run.name, kind, in_code, found.verdict, harmful[0].name, command)
 
 
 def pasted(command: str, run: Path, cured: Path) -> None:
@@ -96,10 +99,10 @@ def pasted(command: str, run: Path, cured: Path) -> None:
     )
 
 
-def effects(commands: Iterable[Printed], runs: Path) -> Iterator[dict[str, Any]]:
-    """A row for each command: verdict and held-out regret before and after."""
+def effects(commands: Iterable[Printed], runs: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """A row for each command, which is run into a folder below `folder`: verdict and regret before and after."""
     for each in commands:
-        cured = runs / "cured" / each.name
+        cured = folder / each.name
         pasted(each.command, runs / each.name, cured)
         after, (start, end) = diagnose_run(cured), regrets(read(cured))
         faulty = regrets(read(runs / each.name))[1]
@@ -127,19 +130,22 @@ def main() -> None:
     parser.add_argument("--part", choices=(*PARTS, "causes"), required=True)
     parser.add_argument("--seeds", type=int, nargs="*", default=(), help="of the causes")
     parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--tried", action="store_true", help="the remedy that the matrix supports")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     found = (
-        of_causes(options.seeds, options.runs)
+        of_causes(options.seeds, options.runs, options.tried)
         if options.part == "causes"
-        else of_matrix(options.part, options.runs)
+        else of_matrix(options.part, options.runs, options.tried)
     )
     rows = []
-    for row in effects(found, options.runs):
+    folder = options.runs / ("tried" if options.tried else "cured")
+    for row in effects(found, options.runs, folder):
         print(row, flush=True)
         rows.append(row)
     print(*rates(rows), sep="\n")
-    save(options.json, "doctor_remedies", rows, part=options.part, rates=rates(rows))
+    which = "tried" if options.tried else "confirm"
+    save(options.json, "doctor_remedies", rows, part=options.part, which=which, rates=rates(rows))
 
 
 if __name__ == "__main__":
