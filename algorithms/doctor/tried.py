@@ -13,7 +13,7 @@ TRIED = Path(__file__).with_name("tried.json")
 
 
 class Tried(NamedTuple):
-    """The remedy that did most against the faults of a cause, in every start that was tried.
+    """A remedy that is among the best against the faults of a cause, in every start that was tried.
 
     Attributes:
         cause: as the doctor names it.
@@ -53,8 +53,8 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         for each in entry["trials"]
     )
     says = (
-        f"of {found['remedies']} remedies tried on runs that kept the fault, {entry['remedy']} ({entry['title']}) did "
-        f"most on {found['seeds']} seeds: {trials}"
+        f"of {found['remedies']} remedies tried on runs that kept the fault, on {found['seeds']} seeds, "
+        f"{entry['remedy']} ({entry['title']}) is among the best: {trials}"
     )
     return Tried(cause, entry["remedy"], says, rerun(*flags))
 

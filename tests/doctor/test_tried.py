@@ -51,7 +51,7 @@ def test_the_end_of_a_diagnosis_says_what_was_tried_and_gives_the_command(
     assert lines[-1] == "   to try      chess-lab train --like runs/mine --algorithm.live-groups"
     said = " ".join(" ".join(lines).split())
     assert (
-        "of 22 remedies tried on runs that kept the fault, fresh (fresh starts) did most on 12 seeds"
+        "of 22 remedies tried on runs that kept the fault, on 12 seeds, fresh (fresh starts) is among the best"
         in said
     )
     assert "fixed_positions, warm start: -31 cp (-40 to -21) of the 64 that it cost" in said
