@@ -35,7 +35,7 @@ def _drawn(start: str) -> str:
             ends = each["interval"]
             interval = "" if ends is None else f"{ends[0]:+.0f} to {ends[1]:+.0f}"
             cells[each["remedy"]][fault] = (each["verdict"], f"{each['change_cp']:+.0f}", interval)
-    return heat_map(f"remedies_{start}", cells)
+    return heat_map(f"remedies_{start}", {name: row for name, row in cells.items() if row})
 
 
 def best(start: str) -> str:
