@@ -26,9 +26,9 @@ from chess_env.rules.rules import as_batch
 
 _ECHO_CHARS = 200
 _LONGEST_FEN = 120  # 71 placement + 1 + 4 + 2 + two counters and spaces, with room
-_LARGEST_COUNTER = (
-    32767  # half of what a packed position holds: a game that goes on cannot overflow
-)
+LARGEST_COUNTER = 32767
+"""Half of what a packed position holds: a game that goes on cannot overflow."""
+
 _LETTERS = np.frombuffer(b"PNBRQKpnbrqk", np.uint8).copy()
 _DIGITS_MAX = 5
 
@@ -83,8 +83,8 @@ def _check_board(board: chess.Board, source: object) -> None:
             )
     if board.legal_moves.count() > MAX_LEGAL:
         raise _fail(source, f"more than {MAX_LEGAL} legal moves")
-    if not (board.halfmove_clock <= _LARGEST_COUNTER and board.fullmove_number <= _LARGEST_COUNTER):
-        raise _fail(source, f"a move counter exceeds {_LARGEST_COUNTER}")
+    if not (board.halfmove_clock <= LARGEST_COUNTER and board.fullmove_number <= LARGEST_COUNTER):
+        raise _fail(source, f"a move counter exceeds {LARGEST_COUNTER}")
 
 
 def board_from_fen(fen: str) -> chess.Board:

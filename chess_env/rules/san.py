@@ -26,6 +26,7 @@ from chess_env.rules.packed import (
     Positions,
     occupied_squares,
 )
+from chess_env.rules.rules import as_batch
 
 ENGLISH = "K Q R B N"
 ALPHABETS = (
@@ -121,13 +122,15 @@ _UNDERPROMOTION = ACTION_PROMOTION.astype(np.int64)
 def _is_meant(position: Positions, action: int, move: int, flip: int) -> bool:
     """Whether the legal action is what the packed move says."""
     start, end = _FROM[action], _TO[action]
+    wanted = (move >> _KIND) & 7
+    if wanted != _CASTLING and end ^ flip != move & 63:
+        return False  # as nearly all: looked at first
     landed = square_bit(end)
     kind = 0
     for candidate in range(1, 6):
         if position[candidate] & square_bit(start):
             kind = candidate
     castles = kind == KINGS and abs(end - start) == 2
-    wanted = (move >> _KIND) & 7
     start, end = start ^ flip, end ^ flip
     if wanted == _CASTLING:
         return castles and move & 63 == (end < start)
@@ -143,13 +146,24 @@ def _is_meant(position: Positions, action: int, move: int, flip: int) -> bool:
         if file == 0:
             return False
     return (
-        end == move & 63
-        and wanted in (kind, _ANY_KIND)
+        wanted in (kind, _ANY_KIND)
         and promoted == (move >> _PROMOTED) & 7
         and file in (0, start % 8 + 1)
         and rank in (0, start // 8 + 1)
         and (captures or not (move >> _CAPTURE) & 1)
     )
+
+
+@inlined
+def _meant(position: Positions, move: int, legal_ids: NDArray[np.int16]) -> int:
+    """The one legal action that the packed move says, or -1; `legal_ids` is written over."""
+    flip = 56 if position[STATE] & BLACK_BIT else 0
+    found, action = 0, -1
+    for slot in range(legal_actions_of(position, legal_ids)):
+        if _is_meant(position, legal_ids[slot], move, flip):
+            action = legal_ids[slot]
+            found += 1
+    return action if found == 1 else -1
 
 
 @kernel
@@ -160,15 +174,11 @@ def _play(
     legal_ids = np.empty(MAX_LEGAL, np.int16)
     path[0] = start
     for ply in range(len(moves)):
-        flip = 56 if path[ply, STATE] & BLACK_BIT else 0
-        found = 0
-        for slot in range(legal_actions_of(path[ply], legal_ids)):
-            if _is_meant(path[ply], legal_ids[slot], moves[ply], flip):
-                actions[ply] = legal_ids[slot]
-                found += 1
-        if found != 1:
+        action = _meant(path[ply], moves[ply], legal_ids)
+        if action < 0:
             return ply
-        apply(path[ply], actions[ply], path[ply + 1])
+        actions[ply] = action
+        apply(path[ply], action, path[ply + 1])
     return len(moves)
 
 
@@ -183,6 +193,48 @@ def play(start: Positions, moves: Sequence[int]) -> tuple[Positions, NDArray[np.
     with announced("reading moves", _play):
         played = _play(start, np.array(moves, np.int64), path, actions)
     return path[:played], actions[:played]
+
+
+@kernel
+def _play_batch(
+    starts: Positions,
+    moves: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    actions: NDArray[np.int16],
+    played: NDArray[np.int64],
+) -> None:
+    legal_ids = np.empty(MAX_LEGAL, np.int16)
+    position, after = np.empty(8, np.uint64), np.empty(8, np.uint64)
+    first = 0
+    for line in range(len(starts)):
+        position[:] = starts[line]
+        for at in range(first, ends[line]):
+            action = _meant(position, moves[at], legal_ids)
+            if action < 0:
+                break
+            actions[at] = action
+            played[line] += 1
+            apply(position, action, after)
+            position[:] = after
+        first = ends[line]
+
+
+def play_batch(
+    starts: Positions, moves: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+    """(int16 [M] actions, int64 [N] how many moves of each line are legal).
+
+    A line ends at its first move that is not one legal one; from there on its actions are -1.
+
+    Args:
+        starts: uint64 [N, 8].
+        moves: int64 [M] from `encoded`: one line behind the other.
+        lengths: int64 [N] of the lines.
+    """
+    actions, played = np.full(len(moves), -1, np.int16), np.zeros(len(starts), np.int64)
+    with announced("reading moves", _play_batch):
+        _play_batch(as_batch(starts), moves, np.cumsum(lengths), actions, played)
+    return actions, played
 
 
 class Reading(NamedTuple):

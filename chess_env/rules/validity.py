@@ -45,7 +45,8 @@ _UNUSED_BITS = ~np.uint64(0xFFFFFFFF07FF)
 _CASTLING_KINGS = np.array([1 << 4, 1 << 4, 1 << 60, 1 << 60], np.uint64)
 _CASTLING_ROOKS = np.array([1 << 7, 1 << 0, 1 << 63, 1 << 56], np.uint64)
 # Nine queens, and rooks, bishops, knights and a king on an empty board have 323 moves.
-_ROOM = 512
+LEGAL_ROOM = 512
+"""Room for the legal moves of any position with one king a side."""
 
 
 @inlined
@@ -72,7 +73,8 @@ def _has_its_en_passant(position: Positions, occupied: np.uint64, their: np.uint
 
 
 @kernel
-def _is_playable(position: Positions, room: NDArray[np.int16]) -> bool:
+def is_playable(position: Positions, room: NDArray[np.int16]) -> bool:
+    """Whether one packed position is one of `playable_batch`; `room` is int16 [`LEGAL_ROOM`], written over."""
     own, occupied, men = position[OWN], occupied_squares(position), 0
     for kind in range(6):
         men += popcount(position[kind])
@@ -102,9 +104,9 @@ def _is_playable(position: Positions, room: NDArray[np.int16]) -> bool:
 
 @kernel
 def _playable_batch(positions: Positions, out: NDArray[np.bool_]) -> None:
-    room = np.empty(_ROOM, np.int16)
+    room = np.empty(LEGAL_ROOM, np.int16)
     for i in range(positions.shape[0]):
-        out[i] = _is_playable(positions[i], room)
+        out[i] = is_playable(positions[i], room)
 
 
 def playable_batch(positions: Positions) -> NDArray[np.bool_]:

@@ -8,7 +8,15 @@ import pytest
 
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.san import ALPHABETS, ENGLISH, encoded, letters_of, play, read_moves
+from chess_env.rules.san import (
+    ALPHABETS,
+    ENGLISH,
+    encoded,
+    letters_of,
+    play,
+    play_batch,
+    read_moves,
+)
 
 START = parse_fen(chess.STARTING_FEN)
 BUSY = (
@@ -125,3 +133,14 @@ def test_words_that_two_languages_read_differently_are_not_taken() -> None:
     fen = "8/8/8/4k3/8/8/4PRK1/8 w - - 0 1"
     assert read_moves(parse_fen(fen), ["Rf3", "Td5"]).actions.tolist() == []
     assert read_moves(START, ["Pf3", "Pf6"]).letters is None
+
+
+def test_lines_played_at_once_are_those_played_one_by_one() -> None:
+    lines = [["e2e4", "e7e5", "g1f3"], ["e4", "e5", "Ke3", "a6"], [], ["d4"]]
+    codes = [[encoded(word, ENGLISH) or 0 for word in line] for line in lines]
+    moves = np.array([code for line in codes for code in line])
+    lengths = np.array([len(line) for line in lines])
+    actions, numbers = play_batch(np.stack([START] * 4), moves, lengths)
+    assert numbers.tolist() == [3, 2, 0, 1]
+    one_by_one = [play(START, line)[1].tolist() for line in codes]
+    assert actions.tolist() == [*one_by_one[0], *one_by_one[1], -1, -1, *one_by_one[3]]
