@@ -1,4 +1,4 @@
-"""`chess-lab eval`: how strong a policy is, in games; with --positions its single moves, with --endings won endings."""
+"""`chess-lab eval`: how strong a policy is, in games, in single moves, in won endings, in puzzles and test suites."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.eval_endings import play_endings
+from algorithms.commands.eval_players import EvalPlayers
+from algorithms.commands.eval_suites import add_suite_options, solve_suite, suite_fault
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import (
     TRUST_HELP,
@@ -26,19 +28,23 @@ from chess_env.custom_objects import explained
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
-    from chess_env.games.players import Player
     from chess_env.matches.drawn_when_winning import DrawnWhenWinning
     from chess_env.matches.match_result import MatchResult
 
 EXAMPLES = (
     "chess-lab eval warm --positions",
-    "chess-lab eval example --endings",
+    "chess-lab eval example --puzzles lichess_db_puzzle.csv.zst --max-puzzles 10000",
     "chess-lab eval runs/mine --opponents random engine:nodes=1 --json found.json",
 )
 DEFAULT_GAMES = 200
 DEFAULT_OPENINGS = "openings"
-POLICY = "policy:"
-"""Beginning of an opponent's name that is a checkpoint."""
+_NO_GAMES = {
+    "--positions": "plays none",
+    "--endings": "plays its own",
+    "--puzzles": "plays none",
+    "--epd": "plays none",
+}
+"""Measures in place of whole games, and what each does with games."""
 
 
 class EvalError(Exception):
@@ -61,6 +67,8 @@ def run(arguments: Sequence[str]) -> int:
         return _judge_positions(options)
     if options.endings:
         return play_endings(options, _temperature(options))
+    if options.puzzles or options.epd:
+        return solve_suite(options, _temperature(options))
     found: dict[str, MatchResult] = {}
     failed, code = "", 0
     try:
@@ -99,7 +107,7 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         "300 plies, without adjudication. Without --opponents a policy climbs a ladder of them: 20 games "
         "on a rung, up or down until the score passes one half, then --games on the two nearest to it. "
         "With --positions no games: single moves on the held-out table, in seconds. With --endings won "
-        "endings alone.",
+        "endings alone. With --puzzles or --epd the puzzles or the test suite of a file.",
         epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
         "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
     )
@@ -133,8 +141,8 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         "--seed",
         type=whole,
         default=0,
-        help="of openings and players; with --positions of the bootstrap; with --endings of positions and players "
-        "(default 0)",
+        help="of openings and players; with --positions of the bootstrap; with --endings of positions and players; "
+        "with --puzzles and --epd of players (default 0)",
     )
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add(
@@ -145,6 +153,7 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
     )
     add("--trust", action="store_true", help=TRUST_HELP)
     add("--json", type=Path, metavar="FILE", help="write the figures")
+    add_suite_options(parser)
     games = parser.add_argument_group("of whole games alone")
     add = games.add_argument
     add(
@@ -176,14 +185,15 @@ def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
         JsonPathError: the file named by --json cannot be written.
     """
     temperatures = options.temperature or []
-    if options.positions and options.endings:
-        raise EvalError("--positions and --endings are two measures: ask for one at a time")
-    if options.positions or options.endings:
-        mode = "--positions plays none" if options.positions else "--endings plays its own"
-        for action in games._group_actions:  # argparse has no public list of them
-            if getattr(options, action.dest) is not None:
-                flag = action.option_strings[0]
-                raise EvalError(f"{flag} is of games and {mode}: leave one of them out")
+    asked = [flag for flag in _NO_GAMES if getattr(options, flag.removeprefix("--"))]
+    if len(asked) > 1:
+        raise EvalError(f"{asked[0]} and {asked[1]} are two measures: ask for one at a time")
+    for action in games._group_actions if asked else ():  # argparse has no public list of them
+        if getattr(options, action.dest) is not None:
+            flag, mode = action.option_strings[0], f"{asked[0]} {_NO_GAMES[asked[0]]}"
+            raise EvalError(f"{flag} is of games and {mode}: leave one of them out")
+    if fault := suite_fault(options):
+        raise EvalError(fault)
     if options.positions:
         for each in temperatures:
             if not (math.isfinite(each) and each >= 0):
@@ -217,48 +227,6 @@ def _temperature(options: argparse.Namespace) -> float:
     return float(options.temperature[0]) if options.temperature else 0.0
 
 
-class _Players:
-    """The policy that is evaluated, and its opponents as they are first needed."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        import torch
-
-        from algorithms.config.foreign import Trust
-        from algorithms.evaluation.load_policy import threads_of
-        from algorithms.networks.build import choose_device
-
-        torch.set_num_threads(threads_of(options.num_threads))
-        self._temperature = _temperature(options)
-        self._device = choose_device(options.device)
-        self._trust = Trust(options.trust)
-        self.evaluated = self._policy(options.checkpoint)
-        self._opponents: dict[str, Player] = {}
-
-    def opponent(self, name: str) -> Player:
-        """The player of that name, made once."""
-        from chess_env.games.players import make_player
-
-        if name not in self._opponents:
-            self._opponents[name] = (
-                self._policy(name.removeprefix(POLICY))
-                if name.startswith(POLICY)
-                else make_player(name)
-            )
-        return self._opponents[name]
-
-    def close(self) -> None:
-        """Ends the engines."""
-        for player in self._opponents.values():
-            player.close()
-
-    def _policy(self, source: str) -> Player:
-        from algorithms.evaluation.load_policy import load_policy
-        from algorithms.evaluation.policy_player import PolicyPlayer
-
-        policy = load_policy(source, self._trust).to(self._device)
-        return PolicyPlayer(policy, temperature=self._temperature, label=source)
-
-
 def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
     """Fills `found` with what was played, so that an error or a signal later loses nothing."""
     from chess_env.matches.arena import draw_openings
@@ -266,7 +234,7 @@ def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
 
     openings = make_start_positions(options.openings)
     draw_openings(openings, options.seed, options.games // 2)  # too few: not after all the probes
-    players = _Players(options)
+    players = EvalPlayers(options, _temperature(options))
     try:
         _play_all(options, players, _announced(players, openings, options.seed, found), found)
     finally:
@@ -275,7 +243,7 @@ def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
 
 def _play_all(
     options: argparse.Namespace,
-    players: _Players,
+    players: EvalPlayers,
     play: Callable[[str, int, int], MatchResult],
     found: dict[str, MatchResult],
 ) -> None:
@@ -286,7 +254,7 @@ def _play_all(
     pairs = options.games // 2
     if options.opponents is not None:
         for name in options.opponents:  # a wrong name should not come to light after minutes
-            players.opponent(name)
+            players.named(name)
         for name in options.opponents:
             found[name] = play(name, pairs, 0)
         return
@@ -297,7 +265,7 @@ def _play_all(
 
 
 def _announced(
-    players: _Players, openings: Any, seed: int, found: dict[str, MatchResult]
+    players: EvalPlayers, openings: Any, seed: int, found: dict[str, MatchResult]
 ) -> Callable[[str, int, int], MatchResult]:
     """A function that plays some pairs against an opponent and says on stderr that it does.
 
@@ -314,7 +282,7 @@ def _announced(
 
         return play_match(
             players.evaluated,
-            players.opponent(opponent),
+            players.named(opponent),
             openings=openings,
             pairs=pairs,
             seed=seed,

@@ -150,7 +150,7 @@ class Interval:
     high: float
     level: float
     method: Literal[
-        "student_t", "studentised_bootstrap", "jeffreys", "dirichlet_beta", "pairs_alike"
+        "student_t", "studentised_bootstrap", "jeffreys", "wilson", "dirichlet_beta", "pairs_alike"
     ]
 
     def excludes(self, value: float) -> bool:
@@ -237,6 +237,27 @@ def share_interval(hits: float, count: int) -> Interval:
     low = float(betaincinv(*shapes, (1 - LEVEL) / 2)) if hits > 0 else 0.0
     high = float(betaincinv(*shapes, (1 + LEVEL) / 2)) if hits < count else 1.0
     return Interval(low, high, LEVEL, "jeffreys")
+
+
+def wilson_interval(hits: float, count: int) -> Interval:
+    """Wilson's score interval of a probability of which `hits` of `count` were seen.
+
+    `hits` may be a sum of shares between 0 and 1. These spread less than hits and misses of the same mean do, so that
+    the interval is then wider than it need be. Wilson 1927, doi:10.1080/01621459.1927.10502953.
+
+    Raises:
+        ValueError: `count` is below 1, or `hits` outside 0 to `count`.
+    """
+    from scipy.special import ndtri  # quantile of the normal distribution
+
+    if not (count >= 1 and 0 <= hits <= count):
+        raise ValueError(f"{hits} of {count}: expected a count of at least 1 and no more hits")
+    z = float(ndtri((1 + LEVEL) / 2))
+    share, spread = hits / count, z * z / count
+    middle = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(spread * (share * (1 - share) + spread / 4)) / (1 + spread)
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return Interval(low if hits > 0 else 0.0, high if hits < count else 1.0, LEVEL, "wilson")
 
 
 def sign_flip_p(differences: ArrayLike) -> Floats:
