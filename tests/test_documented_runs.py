@@ -17,6 +17,7 @@ import pytest
 
 from algorithms.collapse import experiment
 from algorithms.comparison import compare as comparison
+from algorithms.comparison import remedy_runs
 from algorithms.comparison.jobs import make_jobs
 from algorithms.comparison.plan import Plan
 from algorithms.comparison.variants import make_variants, train_arguments
@@ -46,7 +47,7 @@ RUNS = ("runs/first", "runs/mine", "runs/my-run", "runs/strong", "runs/start", "
 """Folders of runs that the pages name."""
 
 IN_A_SENTENCE = re.compile(
-    r"chess-lab (causes|compare|completion|diagnose|eval|pull|push|report|uci|train( --resume)?)"
+    r"chess-lab (causes|compare|completion|diagnose|eval|pull|push|remedies|report|uci|train( --resume)?)"
     r"|.*(\.\.\.|module:Name).*"
 )
 """A command that a sentence names, without the arguments that it needs."""
@@ -163,16 +164,27 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
     monkeypatch.setattr(loop, "pretrain", stop)
     monkeypatch.setattr(comparison, "compare", only_variants)
     monkeypatch.setattr(experiment, "run_cause", stop)
+    monkeypatch.setattr(remedy_runs, "run_matrix", stop)
     for option in {"--resume", "--like"} & {*words}:
         folder = Path(words[words.index(option) + 1])
         folder.mkdir(parents=True)
         config_file.save(named_run(words[1]), folder / "config.json")
         (folder / "metrics.jsonl").touch()
-    runs = words[0] in ("train", "pretrain", "compare") or words[:2] == ("causes", "run")
+    runs = words[0] in ("train", "pretrain", "compare") or words[1:2] == ("run",)
     if runs and "--help" not in words:
         with pytest.raises(NothingRunsError):
             print(chess_lab(*words))
-    elif words[0] in ("board", "check", "diagnose", "eval", "pull", "push", "report", "uci"):
+    elif words[0] in (
+        "board",
+        "check",
+        "diagnose",
+        "eval",
+        "pull",
+        "push",
+        "remedies",
+        "report",
+        "uci",
+    ):
         module = importlib.import_module(f"algorithms.commands.{words[0]}")
         assert vars(module.make_parser().parse_args(list(words[1:])))
     else:

@@ -282,10 +282,9 @@ def test_nothing_outside_the_laboratory_can_reach_a_fault() -> None:
             continue
         if reach.search(text):
             found.add(where)
-    # The second lists the causes' names for a shell and runs none of them.
-    assert found == {
-        f"algorithms/commands/{name}.py" for name in ("causes", "compare", "completion")
-    }
+    # One lists the causes' names for a shell and runs none of them.
+    names = ("causes", "compare", "completion", "remedies")
+    assert found == {f"algorithms/commands/{name}.py" for name in names}
 
 
 def test_the_streams_of_a_faulty_run_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.commands import diagnose as command
-from algorithms.doctor import RULES, diagnose
+from algorithms.doctor import RULES, diagnose, diagnose_run
 from algorithms.doctor.diagnosis import LEARNS, UNMEASURED
 from tests.commands.lab import ENV, chess_lab
 from tests.doctor.rows import Rows, keeping, record, without_chain, write
@@ -38,10 +38,11 @@ def test_the_exit_code_follows_from_the_verdict(
     verdict: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     rows, code = ROWS[verdict]
-    answer = chess_lab("diagnose", write(tmp_path / "run", rows), *options)
+    folder = write(tmp_path / "run", rows)
+    answer = chess_lab("diagnose", folder, *options)
     assert answer.code == code and answer.err == ""
     if options == ("--json",):
-        assert json.loads(answer.out) == diagnose(rows).to_dict()
+        assert json.loads(answer.out) == diagnose_run(folder).to_dict()
     else:
         assert answer.out.startswith(f"verdict: {verdict}\n\noutcome: ")
 

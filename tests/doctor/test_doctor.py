@@ -193,6 +193,7 @@ def test_the_json_says_the_state_of_every_cause_once() -> None:
         "stages",
         "causes",
         "ruled_out",
+        "tried",
         "cannot_tell",
         "notes",
     ]
