@@ -60,6 +60,8 @@ ELSEWHERE = {
     "my_algorithm": "tests/test_extending_page.py",
     "ray:": "needs a cluster: tests/evaluators/cluster",
     "--endings": "tests/commands/test_eval_endings.py",
+    "--epd": "tests/commands/test_eval_suites.py",
+    "--puzzles": "tests/commands/test_eval_suites.py",
     "FILE": "is of the reader's own",
 }
 """What of a line is run by other tests, or cannot be run here."""
