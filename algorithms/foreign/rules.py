@@ -480,6 +480,8 @@ def fixed_prompts(log: Log, outcome: ForeignOutcome) -> Verdict:
         return Untold(
             ("eval_reward",), f"{said}: only an evaluation on other prompts tells what that did"
         )
+    if not log.has("reward"):
+        return Untold(("reward",), f"{said}: the rewards in training have to be set beside")
     steps, judged = log.points("eval_reward")
     paid = np.interp(steps, *log.points("reward"))
     paid[-1] = log.end("reward")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from algorithms.doctor.findings import Named
+from algorithms.doctor.findings import Named, Untold
 from algorithms.foreign import ForeignDiagnosis, diagnose_log, read_log
 from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL, IMPAIRED
 from algorithms.foreign.trainers import TRAINERS
@@ -125,6 +125,15 @@ def test_a_policy_that_stands_still_at_the_end_was_not_filled_in(tmp_path: Path)
 def test_a_few_updates_are_too_few(tmp_path: Path) -> None:
     found = said(tmp_path, trl_rows("lr3e-2__1")[:6])
     assert found.verdict == CANNOT_TELL and found.exit_code == 3 and not found.causes
+
+
+def test_a_log_with_evaluations_and_without_rewards_in_training_cannot_tell_of_fixed_prompts(
+    tmp_path: Path,
+) -> None:
+    bare = [{k: v for k, v in row.items() if k != "reward"} for row in trl_rows("prompts8__1")]
+    found = diagnose_log(read_log(json_lines(tmp_path / "log.jsonl", bare)))
+    (told,) = [each for each in found.findings if each.name == "fixed_prompts"]
+    assert isinstance(told.verdict, Untold) and told.verdict.missing == ("reward",)
 
 
 @given(st.data())
