@@ -10,7 +10,7 @@ from pathlib import Path
 
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import TRUST_HELP
-from algorithms.commands.uci import look_for, near_shipped
+from algorithms.commands.uci import is_shipped, look_for
 from algorithms.core.checks import message_lines
 from algorithms.run_folder.stopping import signals_raise
 from algorithms.run_folder.terminal import complain
@@ -23,6 +23,7 @@ DEFAULT_PORT = 8300
 SHIPPED = "example"
 MOST_SCORES = 200_000
 """Scores that are kept, of about 6,000 positions; some 30 MB."""
+_OF_A_RUN = ("config.json", "metrics.jsonl", "manifest.json", "checkpoints", "snapshots")
 _NEEDED = ("starlette", "uvicorn")
 
 
@@ -38,10 +39,11 @@ def run(arguments: Sequence[str]) -> int:
 
     try:
         for source in options.runs:
-            if Path(source).name == source and near_shipped(source):
-                look_for(source)  # a slip; the folder of a run may appear later
+            look_for(source)
+            if not is_shipped(source):
+                _check_folder(Path(source))
         listening = bound(options.host, options.port)
-    except (PortError, ValueError) as error:
+    except (PortError, ValueError, OSError) as error:
         complain("chess-lab board", error)
         return 1
     try:
@@ -95,6 +97,16 @@ def make_parser() -> argparse.ArgumentParser:
         help=TRUST_HELP + ", and its terms and reward, for what they pull towards",
     )
     return parser
+
+
+def _check_folder(path: Path) -> None:
+    """Raises ValueError where a folder has nothing of a run; a run that has begun may have no policy yet."""
+    if path.is_dir() and not any((path / name).exists() for name in _OF_A_RUN):
+        runs = sorted(str(file.parent) for file in path.glob("*/config.json"))
+        meant = f", such as {runs[-1]!r}" if runs else ", once its training has begun"
+        raise ValueError(
+            f"{str(path)!r} is no run folder: it has none of {', '.join(_OF_A_RUN)}; give a run folder{meant}"
+        )
 
 
 def _port(text: str) -> int:

@@ -103,9 +103,14 @@ def near_shipped(source: str) -> str | None:
     return nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
 
 
+def is_shipped(source: str) -> bool:
+    """Whether it is the name of a policy that comes with the project."""
+    return _SHIPPED.joinpath(f"{source}.safetensors").exists()
+
+
 def look_for(source: str) -> None:
     """Raises ValueError where there is nothing of that name: a GUI may start engines in another folder."""
-    if not Path(source).exists() and not _SHIPPED.joinpath(f"{source}.safetensors").exists():
+    if not Path(source).exists() and not is_shipped(source):
         near = near_shipped(source)
         meant = f"; did you mean {near!r}?" if near else ""
         raise ValueError(

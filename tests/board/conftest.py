@@ -131,6 +131,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     run = run_folder(folder / "run", reference=small_policy(7), ent_coef=0.5, kl_ref_coef=0.8)
     evil = str(saved_run(folder / EVIL, 1, critic=True))
     broken = str(folder / f"no {EVIL}")
+    Path(broken, "checkpoints").mkdir(parents=True)
     names = (run, evil, broken)
     with board_process("--port", "0", "--evaluator", "builtin", *names) as (_, url):
         yield Site(url, *names)

@@ -108,6 +108,22 @@ def test_what_cannot_be_served_is_an_error(arguments: list[str], code: int, said
     assert answer.code == code and said in answer.err
 
 
+def test_what_is_no_run_is_said_before_anything_is_served(tmp_path: Path) -> None:
+    run = tmp_path / "of_runs" / "grpo"
+    run.mkdir(parents=True)
+    (run / "config.json").touch()
+    for source, said in (
+        (str(tmp_path / "nope"), "there is no such file, folder or policy"),
+        ("exmaple", "did you mean 'example'?"),
+        (str(tmp_path), "is no run folder: it has none of config.json"),
+        (str(tmp_path), "once its training has begun"),
+        (str(run.parent), f"give a run folder, such as {str(run)!r}"),
+    ):
+        answer = chess_lab("board", "--no-browser", "--port", "0", "example", source)
+        assert answer.code == 1 and answer.out == ""
+        assert repr(source) in answer.err and said in answer.err
+
+
 def test_without_the_extra_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     answer = chess_lab("board")

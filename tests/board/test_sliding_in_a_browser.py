@@ -250,12 +250,15 @@ def test_two_runs_fit_a_phone_and_axe_finds_nothing(
 
 def test_a_run_that_is_trained_appears_on_the_page(browser: Any, tmp_path: Path) -> None:
     run = tmp_path / "live"
+    run.mkdir()
+    (run / "config.json").touch()  # the board refuses a folder with nothing of a run
     with (
         board_process("--port", "0", "--evaluator", "builtin", str(run)) as (_, url),
         tab(browser, url) as page,
     ):
         page.open(f"policy={run}&you=both")
         assert page.page.locator("#training").is_hidden()
+        (run / "config.json").unlink()
         more = ("--smoke", "--checkpoint-keep", "all", "--checkpoint-interval-updates", "1")
         training = subprocess.Popen(
             lab("train", "grpo", *more, "--run-dir", str(run)), cwd=ROOT, env=ENV,
@@ -277,7 +280,7 @@ def test_a_run_that_is_trained_appears_on_the_page(browser: Any, tmp_path: Path)
             "end => document.getElementById('cursor-value').textContent === end", arg=end
         )
         assert (
-            f"live: update {every[-1].update:,}, {every[-1].scored_moves:,} scored moves"
+            f"live: update {every[-1].update} of {every[-1].update}, {every[-1].scored_moves:,} scored moves"
             in page.text("#run-says")
         )
         drawn(page, 1)
