@@ -25,6 +25,7 @@ from algorithms.board.board_game import (
     body_of,
     ending,
     facts_of,
+    flag_of,
     game_at,
     game_of,
     picture,
@@ -38,6 +39,7 @@ from algorithms.board.policies import BoardPolicies, BusyError, NoPolicyError
 from algorithms.board.server import Guard
 from algorithms.board.training import SETS, Training, point_of
 from algorithms.core.checks import shown
+from algorithms.evaluation.policy_player import GREEDY
 from algorithms.playing.pull import Pull
 from algorithms.playing.view import PositionView
 from algorithms.reports.page.diagrams import definitions
@@ -124,12 +126,13 @@ class Answers:
         return await self._answer(game, values)
 
     async def reply(self, values: Values) -> Values:
-        """As `view`, after the policy has moved where the game goes on.
+        """As `view`, after the policy has moved where the game goes on: its most probable move, or one that is drawn.
 
         Raises:
             BadRequestError: the place is not the end of the game.
         """
         game, temperature = await self._game(values), temperature_of(values)
+        temperature = temperature if flag_of(values, "draw") else GREEDY
         if game.at != len(game.moves):
             raise BadRequestError(
                 "The policy moves at the end of the game alone: `at` is before it."

@@ -107,6 +107,18 @@ def temperature_of(values: Mapping[str, Any]) -> float:
     return float(value)
 
 
+def flag_of(values: Mapping[str, Any], name: str) -> bool:
+    """Whether something is asked for; False where it is missing.
+
+    Raises:
+        BadRequestError: it is neither true nor false.
+    """
+    value = values.get(name, False)
+    if not isinstance(value, bool):
+        raise BadRequestError(f"{name} is {shown(value)}: expected true or false.")
+    return value
+
+
 def update_of(values: Mapping[str, Any]) -> int | None:
     """The update whose policy is asked about; None where none is named.
 

@@ -28,10 +28,10 @@ from algorithms.evaluation.load_policy import run_temperature
 from algorithms.evaluation.snapshot_policies import (
     CHECKPOINTS,
     News,
-    Row,
     RunFollower,
     Snapshot,
     SnapshotPolicies,
+    last_at,
     thinned,
 )
 from algorithms.networks.policy_net import PolicyNet
@@ -80,7 +80,8 @@ class FollowedRun:
         self.looked = False
         self._follower = RunFollower(self.run_dir, _MOST_BYTES)
         self._watch, self._health = Watch(), ""
-        self._newest: Row = {}
+        self._newest = -1  # update of the record's last row
+        self._measured: Measured = {}
         self._notes: tuple[str, ...] = ()
         self._lock, self._looked_at = threading.Lock(), -LOOK_INTERVAL_S
         self._server, self._changes = secrets.token_hex(4), 0
@@ -114,13 +115,21 @@ class FollowedRun:
             return {
                 "tag": self.tag,
                 "stops": [
-                    {"update": each.update, "scored_moves": each.scored_moves}
+                    {
+                        "update": each.update,
+                        "scored_moves": each.scored_moves,
+                        "row": self._row(each.update, each.scored_moves),
+                    }
                     for each in self.stops
                 ],
-                "row": row_text(self._newest),
-                "health": self._health,
+                "row": self._row(self._newest, self.scored_moves.get(self._newest)),
+                "health": self._health.replace("doctor:", "doctor so far:", 1),
+                "noise": noise_of_runs() if self._measured else "",
                 "notes": notes,
             }
+
+    def _row(self, update: int, scored_moves: int | None) -> str:
+        return row_text(update, self._newest, scored_moves, self._measured)
 
     def _look(self) -> bool:
         is_new, more = False, True
@@ -146,7 +155,8 @@ class FollowedRun:
 
     def _read(self, news: News) -> None:
         if news.anew:
-            self._watch, self._health, self._newest = Watch(), "", {}
+            self._watch, self._health = Watch(), ""
+            self._newest, self._measured = -1, {}
         # Only the last evaluation's line is shown: the rows before are what it is judged by.
         last = max((i for i, row in enumerate(news.rows) if "eval/regret_cp" in row), default=-1)
         for i, row in enumerate(news.rows):
@@ -154,23 +164,30 @@ class FollowedRun:
                 self._health = self._watch({name: _known(value) for name, value in row.items()})
             else:
                 self._watch.add(row)
-            self._newest |= row
+            self._newest = int(row["step"] or 0)
+            if "eval/regret_cp" in row:
+                self._measured[self._newest] = row["eval/regret_cp"], row.get("eval/entropy")
 
 
-def row_text(row: Row) -> str:
-    """The newest row in a line, as on the console; "" without a row."""
-    if not row:
+Measured = dict[int, tuple[float | None, float | None]]
+"""Update -> regret (cp) and entropy (nats), means over the held-out positions, of every evaluation in order."""
+
+
+def row_text(update: int, newest: int, scored_moves: int | None, measured: Measured) -> str:
+    """Where a run stood at an update, with the last evaluation by then; "" without a row.
+
+    The rollout's entropy is left out: it is another mean, over other positions.
+    """
+    if newest < 0:
         return ""
-    parts = [f"update {number(row['step'])}", f"{number(row.get('scored_moves'))} scored moves"]
-    for name, said in (
-        ("eval/regret_cp", "regret {} cp on the held-out positions"),
-        ("policy/entropy", "entropy {} nats"),
-    ):
-        if name in row:
-            parts.append(said.format(number(row[name], 1 if "regret" in name else 2)))
-    if "eval/regret_cp" in row and (noise := noise_of_runs()):
-        parts[2] += f" ({noise})"
-    return ", ".join(parts)
+    text = f"update {update:,} of {max(update, newest):,}, {number(scored_moves)} scored moves"
+    at = last_at(list(measured), update)
+    if at is None:
+        return text
+    evaluated, (regret, entropy) = list(measured.items())[at]
+    then = "" if evaluated == update else f" after update {evaluated:,}"
+    held_out = f"regret {number(regret, 1)} cp, entropy {number(entropy, 2)} nats"
+    return f"{text} · mean over the held-out positions{then}: {held_out}"
 
 
 def _known(value: float | None) -> float:

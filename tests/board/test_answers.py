@@ -84,17 +84,22 @@ def test_the_end_of_a_game_has_its_result_and_reason(
     assert asked == found  # no move is made
 
 
-def test_the_policy_s_reply_is_drawn_at_the_temperature(board: Board) -> None:
+def test_the_policy_replies_with_its_most_probable_move_or_one_drawn_at_the_temperature(
+    board: Board,
+) -> None:
     policy = load_policy(board.other)
     view = view_of(policy, reached(None, ()), temperature=1.0, evaluator=None, pull=None)
     asked = {"policy": board.other, "moves": []}
-    cold = {
-        answer(board.client, "/api/reply", **asked, temperature=0)["moves"][0] for _ in range(5)
-    }
-    assert cold == {view.moves[0].uci}
-    warm = {
-        answer(board.client, "/api/reply", **asked, temperature=5)["moves"][0] for _ in range(40)
-    }
+
+    def played(**more: object) -> str:
+        reply = answer(board.client, "/api/reply", **asked, **more)
+        assert reply["view"]["temperature"] == more["temperature"]  # of the numbers in any case
+        return str(reply["moves"][0])
+
+    best = view.moves[0].uci
+    assert {played(temperature=5) for _ in range(10)} == {best}
+    assert {played(temperature=0, draw=True) for _ in range(5)} == {best}
+    warm = {played(temperature=5, draw=True) for _ in range(40)}
     assert len(warm) > 3 and warm <= {move.uci for move in view.moves}
 
 
@@ -217,4 +222,6 @@ def test_what_makes_no_sense_is_refused_with_the_value(
 def test_the_reply_is_asked_at_the_end_of_the_game(board: Board) -> None:
     said = refusal(board.client, "/api/reply", 400, policy=board.other, moves=["e2e4"], at=0)
     assert "moves at the end of the game alone" in said
+    said = refusal(board.client, "/api/reply", 400, policy=board.other, draw="no")
+    assert said == "draw is 'no': expected true or false."
     assert "no policy" in refusal(board.client, "/api/reply", 409, policy="<b>x</b>", moves=[])

@@ -39,7 +39,7 @@ def question(rng: random.Random, source: str) -> bytes:
     values: dict[str, Any] = {
         "policy": source, "fen": "", "moves": moves, "at": len(moves), "temperature": 1.0, "below": "white",
         "pgn": "1. e4 e5 2. Nf3 *", "white": "a", "black": "b",
-        "update": None, "set": "probe", "beside": source, "tag": "",
+        "update": None, "draw": True, "set": "probe", "beside": source, "tag": "",
     }  # fmt: skip
     for _ in range(rng.randrange(4)):
         values[rng.choice([*values])] = rng.choice(VALUES)

@@ -12,7 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from algorithms.evaluation.load_policy import load_policy
-from algorithms.evaluation.snapshot_policies import CHECKPOINTS, SnapshotPolicies, snapshots
+from algorithms.evaluation.snapshot_policies import (
+    CHECKPOINTS,
+    RecordTail,
+    SnapshotPolicies,
+    snapshots,
+)
 from algorithms.playing.animation import Panel, animation_svg
 from algorithms.playing.over_training import most_changed, over_training, recorded_probes
 from algorithms.playing.position import heldout_sets, one_position, probe_set, reached
@@ -40,11 +45,18 @@ def pull_of(source: Path) -> Pull | None:
 def test_the_slider_has_every_policy_on_disk_in_order(over: Slider) -> None:
     told = answer(over.client, "/api/training/look", policy=over.run)
     every = snapshots(Path(over.run)).every
-    assert told["stops"] == [
-        {"update": each.update, "scored_moves": each.scored_moves} for each in every
+    assert [(stop["update"], stop["scored_moves"]) for stop in told["stops"]] == [
+        (each.update, each.scored_moves) for each in every
     ]
     assert len(every) == 5 and told["notes"] == []
-    assert told["row"].startswith("update 4, 256 scored moves, regret ")
+    assert told["row"] == told["stops"][-1]["row"]
+    for row in RecordTail(Path(over.run)).read()[0]:
+        if "eval/entropy" in row:
+            said = told["stops"][int(row["step"] or 0)]["row"]
+            assert (
+                f"regret {row['eval/regret_cp']:.1f} cp, entropy {row['eval/entropy']:.2f} nats"
+                in said
+            )
     again = answer(over.client, "/api/training/look", policy=over.run, tag=told["tag"])
     assert again == {"tag": told["tag"]}
     other = answer(over.client, "/api/training/look", policy=over.run, tag="of another server")
@@ -181,7 +193,7 @@ def test_a_run_that_is_trained_is_followed(
         (live / "metrics.jsonl").write_bytes(b"".join(lines[:2]))
         (live / "snapshots").mkdir()
         first = answer(client, "/api/training/look", policy=str(live), tag=nothing["tag"])
-        assert first["row"].startswith("update 1, 64 scored moves") and first["stops"] == []
+        assert first["row"].startswith("update 1 of 1, 64 scored moves") and first["stops"] == []
         shutil.copytree(
             trained[0] / "snapshots" / "update-00000000", live / "snapshots" / "update-00000000"
         )
@@ -194,7 +206,7 @@ def test_a_run_that_is_trained_is_followed(
         shutil.copytree(trained[0] / "snapshots", live / "snapshots")
         third = answer(client, "/api/training/look", policy=str(live), tag=second["tag"])
         assert [stop["update"] for stop in third["stops"]] == [0, 1, 2, 3, 4]
-        assert third["row"].startswith("update 4, 256 scored moves")
+        assert third["row"].startswith("update 4 of 4, 256 scored moves")
 
 
 @pytest.mark.parametrize("path", ["view", "reply", "training/curve", "training/positions"])

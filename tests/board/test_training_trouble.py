@@ -13,7 +13,6 @@ import pytest
 
 from algorithms.board.training import FollowedRun, row_text
 from algorithms.evaluation.snapshot_policies import thinned
-from algorithms.reports.noise import noise_of_runs
 from chess_env.evaluators import Evaluator
 from tests.board.conftest import Slider
 from tests.board.served import answer, refusal, serving
@@ -102,11 +101,11 @@ def test_a_folder_is_not_looked_at_more_often_than_once_in_a_second(
 
 
 def test_the_line_of_a_row_says_what_is_in_it() -> None:
-    assert row_text({}) == ""
-    row = {"step": 12.0, "scored_moves": 3840.0, "policy/entropy": 1.234, "eval/regret_cp": None}
-    assert row_text(row) == (
-        "update 12, 3,840 scored moves, regret - cp on the held-out positions "
-        f"({noise_of_runs()}), entropy 1.23 nats"
+    assert row_text(3, -1, None, {}) == ""
+    assert row_text(3, 24, 3840, {4: (1.0, 1.0)}) == "update 3 of 24, 3,840 scored moves"
+    assert row_text(12, 24, None, {4: (1.0, 1.0), 10: (None, 1.234)}) == (
+        "update 12 of 24, - scored moves · mean over the held-out positions after update 10: "
+        "regret - cp, entropy 1.23 nats"
     )
 
 
