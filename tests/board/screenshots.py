@@ -65,10 +65,12 @@ def main() -> None:
     """Writes the pictures; the scores in them are Stockfish's where it is found."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     runs = sys.argv[2:4]
-    with chromium() as browser, board_process("--port", "0", "example", *runs) as (_, url):
-        written = take(browser, url, folder)
+    with chromium() as browser:
+        with board_process("--port", "0") as (_, url):
+            written = take(browser, url, folder)
         if runs:
-            written.append(take_training(browser, url, (runs[0], runs[1]), folder))
+            with board_process("--port", "0", *runs) as (_, url):
+                written.append(take_training(browser, url, (runs[0], runs[1]), folder))
     for path in written:
         print(f"{path.stat().st_size:,} bytes: {path}")
 

@@ -63,7 +63,7 @@ def keys_to(page: Tab, square: str) -> None:
 
 def test_a_whole_game_by_the_keyboard_alone(page: Tab, site: Site) -> None:
     page.open(f"policy={site.run}&you=both")
-    for _ in range(3):  # the list of policies, then the board
+    for _ in range(6):  # policies, help, the run beside, positions, then the board
         page.page.keyboard.press("Tab")
         if page.page.evaluate("document.activeElement.dataset.square") is not None:
             break

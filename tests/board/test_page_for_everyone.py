@@ -157,6 +157,8 @@ def test_axe_finds_no_violation_of_level_a_or_aa(
         check("a promotion")
         page.open(f"policy={site.broken}&you=both")
         check("a policy that cannot be opened")
+        page.page.click("#open-help")
+        check("the help")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 const SIDES = ["white", "black", "both"], SETS = ["probe", "heldout"];
 
 export const START = {policy: "", fen: "", moves: [], at: 0, temperature: null, you: "white", turned: false,
-  cursor: null, beside: "", set: "", n: 0};
+  cursor: null, beside: null, set: "", n: 0, draw: false, keys: true};
 
 /** A whole number of at least 0; another one where the text is none. */
 function count(text, otherwise) {
@@ -25,9 +25,11 @@ export function readAddress(hash) {
     you: SIDES.includes(given.get("you")) ? given.get("you") : START.you,
     turned: given.get("turned") === "1",
     cursor: count(given.get("cursor"), null), // scored moves; null for the newest policy
-    beside: given.get("beside") || "",
+    beside: given.get("beside"), // null for the page's own choice, "" for no other board
     set: SETS.includes(given.get("set")) ? given.get("set") : "",
     n: count(given.get("n"), 0),
+    draw: given.get("draw") === "1",
+    keys: given.get("keys") !== "0",
   };
 }
 
@@ -41,7 +43,9 @@ export function writeAddress(state) {
   if (state.temperature !== null) given.set("t", state.temperature);
   if (state.you !== START.you) given.set("you", state.you);
   if (state.turned) given.set("turned", "1");
-  if (state.beside) given.set("beside", state.beside);
+  if (state.beside !== null) given.set("beside", state.beside);
+  if (state.draw) given.set("draw", "1");
+  if (!state.keys) given.set("keys", "0");
   if (state.cursor !== null) given.set("cursor", state.cursor);
   if (state.set) {
     given.set("set", state.set);

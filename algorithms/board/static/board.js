@@ -1,6 +1,7 @@
 // The page: its state is in the address, the server says what is shown of it.
 
 import {START, readAddress, writeAddress} from "./address.js";
+import {showEvaluation} from "./evaluation.js";
 import {savePgn, showGame, spoken} from "./game.js";
 import {meant, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
@@ -10,17 +11,18 @@ import {Squares} from "./squares.js";
 import {Training} from "./training.js";
 
 const POLL_LOADING_MS = 300, POLL_MS = 3000;
+const KEYS = {ArrowLeft: "previous", ArrowRight: "next", Home: "first", End: "last", f: "turn-board", "?": "open-help"};
 const byId = (id) => document.getElementById(id);
 
 let state = readAddress(location.hash);
-let policies = [];
+let policies = [], judge = null;
 let shown = null, shownGame = ""; // the last answer, and the game that it is of
 let missing = ""; // what the address asked for in vain
 let running = false, again = false, replying = false;
 let called = false; // the policy is to move whoever's turn it is
 
 const squares = new Squares(byId("squares"), choose);
-const training = new Training({state: () => state, policies: () => policies, change, question, refresh});
+const training = new Training({state: () => state, policies: () => policies, change, question, refresh, listed});
 
 // --- from the state to the page ---
 
@@ -39,9 +41,9 @@ function temperature() {
 }
 
 function question() {
-  const {policy, fen, moves, at} = state;
+  const {policy, fen, moves, at, draw} = state;
   const update = training.update();
-  return {policy, update, fen, moves, at, temperature: temperature(), below: blackBelow() ? "black" : "white"};
+  return {policy, update, fen, moves, at, draw, temperature: temperature(), below: blackBelow() ? "black" : "white"};
 }
 
 /** Changes the state and its address, and shows what follows. */
@@ -73,10 +75,12 @@ async function step() {
     await training.ready();
     if (!called && !policyMovesNext()) {
       const asked = place();
-      const [answer, other] = await Promise.all([ask("/api/view", question()), training.askBeside()]);
+      const [answering, besides] = [ask("/api/view", question()), training.askBeside()];
+      besides.catch(() => {}); // it is waited for below, unless the first one fails
+      const answer = await answering;
       if (again && asked !== place()) return; // while a slider moves, what is on its way is still worth a look
       show(answer);
-      training.showBeside(other, answer.view);
+      training.showBeside(await besides, answer.view);
       training.draw();
     }
     if (called || policyMovesNext()) await reply(); // after a link it is not known before
@@ -136,7 +140,8 @@ function show(answer) {
   byId("picture").replaceChildren(drawn(answer.picture));
   const mine = !position.over && (state.you === "both" || state.you === position.turn || state.at < state.moves.length);
   squares.show(position.men, mine ? position.legal : [], blackBelow());
-  showNumbers(view);
+  showNumbers(view, listed());
+  showEvaluation(answer, judge, blackBelow());
   showGame(answer, (at) => change({at}));
   const side = position.turn === "white" ? "White" : "Black";
   byId("turn").textContent = position.over ? "" : `${side} to move${position.check ? ", in check" : ""}`;
@@ -154,10 +159,12 @@ function showControls() {
   byId("temperature-value").textContent = value.toFixed(2);
   const known = chosen();
   const learned = known && known.temperature ? ` The run learns at ${known.temperature.toFixed(2)}.` : "";
-  byId("temperature-says").textContent =
-    (value === 0 ? "The policy always plays its most probable move." : "The policy draws its moves at this temperature.") + learned;
+  const also = state.draw ? ", and the moves are drawn at it" : "";
+  byId("temperature-says").textContent = `The probabilities are at this temperature${also}.${learned}`;
   byId("no-optimum").textContent = shown?.pull ? pulledTo(shown.pull) : known?.no_optimum || notPulled();
   for (const radio of document.querySelectorAll("[name=you]")) radio.checked = radio.value === state.you;
+  for (const radio of document.querySelectorAll("[name=draw]")) radio.checked = (radio.value === "1") === state.draw;
+  byId("keys").checked = state.keys;
   byId("back").disabled = state.moves.length === 0;
   byId("first").disabled = byId("previous").disabled = state.at === 0;
   byId("next").disabled = byId("last").disabled = state.at === state.moves.length;
@@ -188,7 +195,7 @@ function say(problem) {
 // --- the list of policies ---
 
 function showPolicies(answer) {
-  policies = answer.policies;
+  ({policies, judge} = answer);
   const select = byId("policy");
   const labels = policies.map((policy) => policy.label);
   select.replaceChildren(...policies.map((policy) => {
@@ -228,11 +235,10 @@ async function watchPolicies() {
       byId("announce").textContent = "The server is back.";
       refresh();
     }
-    const before = chosen()?.state;
     if (JSON.stringify(answer.policies) !== JSON.stringify(policies)) {
       showPolicies(answer);
       showControls();
-      if (chosen().state !== before) refresh();
+      refresh();
     }
     await pause(policies.some((policy) => policy.state === "loading") ? POLL_LOADING_MS : POLL_MS);
   }
@@ -252,6 +258,11 @@ async function choose(moves) {
   if (move) play(move);
 }
 
+/** What plays a listed move; null where the player has no move. */
+function listed() {
+  return squares.legal.length ? (uci) => squares.legal.filter((move) => move.uci === uci).forEach(play) : null;
+}
+
 function play(move) {
   if (replying || shownGame !== game()) return; // a second move before the first one is shown
   const moves = [...state.moves.slice(0, state.at), move.uci];
@@ -268,6 +279,12 @@ function listen() {
   for (const radio of document.querySelectorAll("[name=you]")) {
     radio.addEventListener("change", () => change({you: radio.value, turned: false}));
   }
+  for (const radio of document.querySelectorAll("[name=draw]")) {
+    radio.addEventListener("change", () => change({draw: radio.value === "1"}));
+  }
+  byId("open-help").addEventListener("click", () => byId("help").showModal());
+  byId("keys").addEventListener("change", (event) => change({keys: event.target.checked}));
+  document.addEventListener("keydown", pressed);
   byId("back").addEventListener("click", () => {
     // With the policy as the opponent its answer goes too, so that it is the player's turn again.
     const moverIsPolicy = shown?.position.turn === state.you && state.at === state.moves.length;
@@ -299,6 +316,17 @@ function listen() {
     training.showPolicies();
     refresh();
   });
+}
+
+/** A key does what its button does, except in a field or a dialog that uses it itself. */
+function pressed(event) {
+  const button = byId(KEYS[event.key]), single = event.key?.length === 1; // a browser that fills in a field names no key
+  const typing = "select, textarea, input:not([type=range], [type=radio], [type=checkbox])";
+  if (!button || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches(single ? typing : "select, textarea, input, .scroll") || document.querySelector("dialog[open]")) return;
+  if (single && !state.keys) return;
+  event.preventDefault();
+  button.click();
 }
 
 async function typed(event) {

@@ -18,8 +18,8 @@ function put(id, value, unit) {
   place.replaceChildren(value, small);
 }
 
-/** Shows a view; null empties the list. prefix: of the ids of the elements. */
-export function showNumbers(view, prefix = "") {
+/** Shows a view; null empties the list. play(uci): called for a listed move, or null. prefix: of the elements' ids. */
+export function showNumbers(view, play, prefix = "") {
   const moves = view ? view.moves : [];
   put(prefix + "entropy", view ? view.entropy.toFixed(2) : "–", "nats");
   put(prefix + "effective", view ? view.effective_moves.toFixed(1) : "–", `of ${moves.length} legal`);
@@ -31,10 +31,15 @@ export function showNumbers(view, prefix = "") {
   if (optimum !== null) put(prefix + "optimum", optimum.toFixed(2), "nats");
   const pulled = optimum !== null;
   document.querySelector(`#${prefix}moves .pulled`).hidden = !pulled;
-  document.querySelector(`#${prefix}moves tbody`).replaceChildren(...moves.map((move) => row(move, pulled)));
+  const body = document.querySelector(`#${prefix}moves tbody`);
+  const focused = body.contains(document.activeElement) && document.activeElement.closest("tr").dataset.uci;
+  body.replaceChildren(...moves.map((move) => row(move, pulled, play)));
+  if (!focused) return; // otherwise the keyboard would be back at the top of the page
+  const same = body.querySelector(`[data-uci="${focused}"] button`) || body.querySelector("button");
+  (same || body.closest(".scroll")).focus({preventScroll: true});
 }
 
-function row(move, pulled) {
+function row(move, pulled, play) {
   const line = document.createElement("tr"), bar = document.createElement("td"), filled = document.createElement("span");
   const texts = [
     move.san,
@@ -48,6 +53,13 @@ function row(move, pulled) {
     cell.textContent = text;
     return cell;
   });
+  if (play) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = move.san;
+    button.addEventListener("click", () => play(move.uci));
+    cells[0].replaceChildren(button);
+  }
   filled.style.width = `${100 * move.probability}%`;
   bar.className = "bar";
   bar.setAttribute("aria-hidden", "true");

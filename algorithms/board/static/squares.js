@@ -25,6 +25,7 @@ export class Squares {
     this.men = [];
     this.black = false;
     this.drag = null;
+    this.pointed = false; // at a square, not walked to it
     for (let row = 0; row < 8; row += 1) {
       const line = document.createElement("div");
       line.setAttribute("role", "row");
@@ -35,6 +36,7 @@ export class Squares {
     grid.addEventListener("pointerdown", (event) => this.#down(event));
     grid.addEventListener("pointermove", (event) => this.#drag(event));
     grid.addEventListener("pointerup", (event) => this.#up(event));
+    grid.addEventListener("focusout", (event) => { this.pointed &&= grid.contains(event.relatedTarget); });
     grid.addEventListener("pointercancel", () => this.#drop());
     this.#focusable();
   }
@@ -112,7 +114,8 @@ export class Squares {
       return;
     }
     const step = KEYS[event.key];
-    if (!step) return;
+    if (!step || (this.pointed && step[0])) return; // after a click, left and right go through the game
+    this.pointed = false;
     event.preventDefault();
     const inside = (number) => Math.min(7, Math.max(0, number));
     const {column, row} = event.target.dataset;
@@ -129,6 +132,7 @@ export class Squares {
   #down(event) {
     const button = event.target.closest("button");
     if (!button || event.button !== 0) return;
+    this.pointed = true;
     this.place = [Number(button.dataset.column), Number(button.dataset.row)];
     this.#focusable();
     const square = this.#square(...this.place);

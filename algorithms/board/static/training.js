@@ -6,21 +6,22 @@ import {drawn} from "./pictures.js";
 import {LostError, RefusedError, ask, pause} from "./server.js";
 
 const FOLLOW_MS = 2000, LIST_MS = 250, PLAY_MS = 8000, REDUCED_MS = 1500;
-const NOTHING = {tag: "", stops: [], row: "", health: "", notes: []};
+const NOTHING = {tag: "", stops: [], row: "", health: "", noise: "", notes: []};
 const byId = (id) => document.getElementById(id);
 
 export class Training {
   /**
-   * page: state() and policies() of the page, change(changes), question() for the server, refresh().
+   * page: state() and policies() of the page, change(changes), question() for the server, refresh(), and listed(),
+   * what plays a listed move.
    */
   constructor(page) {
     this.page = page;
     this.runs = {}; // name -> what the server told of it
     this.lists = {}; // what was asked -> positions
     this.curves = {}; // name -> its points
+    this.offered = ""; // for the place beside
     this.drawn = this.place = ""; // what the curves are of
     this.drawing = this.playing = this.listing = false;
-    this.other = null; // the view of the run beside
     this.#listen();
   }
 
@@ -40,8 +41,22 @@ export class Training {
   }
 
   #names() {
+    return [...new Set([this.page.state().policy, this.beside()])].filter(Boolean);
+  }
+
+  /** The run beside: what the address names, else another one that is offered, else the same run at its start; "" for none. */
+  beside() {
     const {policy, beside} = this.page.state();
-    return beside ? [policy, beside] : [policy];
+    if (beside !== null) return beside;
+    const other = this.page.policies().find((each) => each.name !== policy && each.state !== "failed");
+    if (other) return other.name;
+    return this.#run(policy).stops.length > 1 ? policy : "";
+  }
+
+  /** The policy beside: at the slider, or the first one of the run that is shown already; null where there is none. */
+  #stopBeside() {
+    const name = this.beside();
+    return name === this.page.state().policy ? this.#stops(name)[0] || null : this.#stop(name);
   }
 
   /** The scored moves at which a run of those shown has a policy. */
@@ -110,32 +125,39 @@ export class Training {
 
   /** Asks for the same place under the policy of the run beside. */
   async askBeside() {
-    const {beside} = this.page.state(), stop = beside && this.#stop(beside);
+    const beside = this.beside(), stop = this.#stopBeside();
     if (!beside) return null;
-    if (!stop && this.#stops(beside).length) return {none: true};
+    if (!stop && this.#stops(beside).length) return {problem: "This run has no policy yet at this point."};
+    if (beside === this.page.state().policy && (!stop || stop.update === this.update())) {
+      return {problem: "This is the policy that is shown already: move the slider, or choose another run beside."};
+    }
     return ask("/api/view", {...this.page.question(), policy: beside, update: stop ? stop.update : null});
   }
 
   /** Shows the answer to `askBeside`, beside a view of the page's own policy. */
   showBeside(answer, view) {
-    const {beside} = this.page.state();
+    const beside = this.beside();
     byId("beside-run").hidden = byId("main-name").hidden = !beside;
     document.querySelector("main").classList.toggle("two", Boolean(beside));
     if (!beside || !answer) return;
     byId("main-name").replaceChildren(...heading(this.#label(this.page.state().policy), view));
-    byId("beside-name").replaceChildren(...heading(this.#label(beside), answer.view));
-    const problem = answer.none ? "This run has no policy yet at this point." : answer.problem;
-    byId("beside-problem").textContent = problem;
-    byId("beside-problem").hidden = !problem;
+    byId("beside-name").replaceChildren(...heading(this.#labelBeside(), answer.view));
+    byId("beside-problem").textContent = answer.problem;
+    byId("beside-problem").hidden = !answer.problem;
     if (answer.picture) byId("beside-picture").replaceChildren(drawn(answer.picture));
-    byId("beside-picture").hidden = Boolean(answer.none);
-    showNumbers(answer.view || null, "beside-");
+    byId("beside-picture").hidden = !answer.picture;
+    showNumbers(answer.view || null, this.page.listed(), "beside-");
   }
 
   #label(name) {
     const policies = this.page.policies(), own = policies.find((policy) => policy.name === name);
     if (!own) return name;
     return policies.filter((policy) => policy.label === own.label).length > 1 ? name : own.label;
+  }
+
+  #labelBeside() {
+    const beside = this.beside(), label = this.#label(beside);
+    return beside === this.page.state().policy ? `${label} at its start` : label;
   }
 
   // --- curves ---
@@ -188,10 +210,12 @@ export class Training {
 
   /** Shows where the slider is, and what is known of the runs. */
   showControls() {
-    const frames = this.frames(), index = this.index(), names = this.#names(), {policy, beside} = this.page.state();
+    const frames = this.frames(), index = this.index(), names = this.#names();
+    const {policy} = this.page.state(), beside = this.beside();
     const known = names.some((name) => this.#run(name).tag && (this.#run(name).row || this.#run(name).stops.length));
     const notes = names.flatMap((name) => this.#run(name).notes);
-    byId("training").hidden = !known;
+    byId("training").hidden = !known && this.page.policies().length < 2;
+    byId("slider").hidden = !known;
     byId("curves").hidden = frames.length < 1;
     const slider = byId("cursor");
     slider.max = Math.max(0, frames.length - 1);
@@ -199,33 +223,42 @@ export class Training {
     slider.disabled = frames.length < 2;
     const stop = this.#stop(policy);
     const text = frames.length ? `${frames[index].toLocaleString("en")} scored moves` +
-      (stop ? `, update ${stop.update.toLocaleString("en")}` : ", no policy yet") : "no policies on disk";
+      (stop ? `, update ${stop.update.toLocaleString("en")}` : this.#stops(policy).length ? ", no policy yet" : "") : "no policies on disk";
     slider.setAttribute("aria-valuetext", text);
     byId("cursor-value").textContent = text;
     if (frames.length) moveCursor(byId("charts"), frames[index]);
     byId("play-training").disabled = frames.length < 2;
     byId("play-training").textContent = this.playing ? "Stop" : "Play through training";
     byId("save-animation").disabled = !names.every((name) => this.#run(name).stops.length);
-    byId("run-says").textContent = names.map((name) => {
-      const {row, health} = this.#run(name), said = [row, health].filter(Boolean).join(" · ");
-      return said && `${this.#label(name)}: ${said}`;
-    }).filter(Boolean).join("\n");
+    const boards = [[policy, this.#label(policy), stop]];
+    if (beside) boards.push([beside, this.#labelBeside(), this.#stopBeside()]);
+    const said = boards.map(([name, label, at], number) => {
+      const {row, health, noise} = this.#run(name), own = at ? at.row || `update ${at.update}` : row;
+      const parts = [own, names[number] && health].filter(Boolean);
+      return {line: parts.length && `${label}: ${parts.join(" · ")}`, noise: noise && `Of the held-out regret: ${noise}.`};
+    });
+    byId("run-says").textContent = [...said.map(({line}) => line), said.find(({noise}) => noise)?.noise].filter(Boolean).join("\n");
     byId("training-notes").textContent = notes.join("\n");
-    byId("beside").value = beside;
+    this.#offer();
     this.#showSet();
   }
 
   /** Offers the policies for the place beside. */
+  #offer() {
+    const {policy} = this.page.state(), beside = this.beside();
+    const offered = this.page.policies().filter((each) => each.name !== policy).map(({name}) => [name, this.#label(name)]);
+    if (beside === policy || this.#run(policy).stops.length > 1) offered.push([policy, `${this.#label(policy)} at its start`]);
+    if (this.offered !== JSON.stringify(offered)) {
+      this.offered = JSON.stringify(offered);
+      byId("beside").replaceChildren(...[["", "no other run"], ...offered].map(([value, label]) => new Option(label, value)));
+    }
+    byId("beside").disabled = !offered.length;
+    byId("beside").value = beside;
+  }
+
+  /** Says where the run that the address names beside is not offered. */
   showPolicies() {
     const {beside} = this.page.state(), policies = this.page.policies();
-    const offered = policies.map((policy) => [policy.name, this.#label(policy.name)]);
-    byId("beside").replaceChildren(...[["", "no other run"], ...offered].map(([value, label]) => {
-      const option = document.createElement("option");
-      option.value = value;
-      option.textContent = label;
-      return option;
-    }));
-    byId("beside").disabled = policies.length < 2;
     if (!beside || policies.some((policy) => policy.name === beside)) return;
     byId("training-says").textContent = `The address asks for “${beside}” beside, which is not offered here.`;
     this.page.state().beside = "";
@@ -350,7 +383,7 @@ export class Training {
   async #save() {
     byId("training-says").textContent = "";
     try {
-      const {svg} = await ask("/api/training/animation", {...this.page.question(), beside: this.page.state().beside});
+      const {svg} = await ask("/api/training/animation", {...this.page.question(), beside: this.#names()[1] || ""});
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([svg], {type: "image/svg+xml"}));
       link.download = "training.svg";

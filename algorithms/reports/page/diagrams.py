@@ -166,8 +166,9 @@ def position_elements(
         for x, y in [_middle(square, black_below)]
     ]  # fmt: skip
     names = f"#names-{'black' if black_below else 'white'}"
-    board = [element("use", href="#board-squares"), *marked, element("use", href=names)]
-    return Markup("").join([*board, *men])
+    # The names are above the men, which would cover half of a letter.
+    squares, named = element("use", href="#board-squares"), element("use", href=names)
+    return Markup("").join([squares, *marked, *men, named])
 
 
 def arrow_elements(moves: Sequence[MoveChance], black_below: bool = False) -> Markup:
@@ -189,7 +190,7 @@ def _square_names(below: str) -> Markup:
     """The letters of the files and the numbers of the ranks, for the side that is below."""
     files, ranks = ("abcdefgh", "87654321") if below == "white" else ("hgfedcba", "12345678")
     letters = [
-        element("text", name, class_="square", x=i * SQUARE + 41, y=SIDE - 3, text_anchor="end")
+        element("text", name, class_="square", x=i * SQUARE + 44, y=SIDE - 2, text_anchor="end")
         for i, name in enumerate(files)
     ]
     numbers = [
