@@ -21,8 +21,13 @@ from repository_files import LINK
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-CHILDREN = {"algorithms/README": "*", "tutorials/README": "*"}
-"""Page -> pattern of the pages below it."""
+CHILDREN = {
+    "algorithms/README": "*",
+    "tutorials/README": "*",
+    "causes": "causes/*",
+    "benchmarks": "benchmarks/*",
+}
+"""Page -> pattern of the pages below it, from its folder."""
 
 DOCSTRING = re.compile(r"^<!-- docstring (\S+) (\S+) -->$", re.MULTILINE)
 FILE = re.compile(r"^<!-- file (\S+) -->$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/causes.md: what each cause is, and what the matrices measured of it.
+"""Tables and figures of docs/causes.md and docs/causes: what each cause is, and what the matrices measured of it.
 
 The first matrix (benchmarks/results/causes.json) judges the causes, the second (causes_move_net.json) the causes on
 another network; `benchmarks.learning.causes` makes them.
@@ -85,20 +85,20 @@ def how_it_was_run(name: str) -> str:
 
 
 def overview() -> str:
-    """A row for each cause: what it does on either network, in words and numbers."""
+    """A row for each cause: what it does on either network, in words, then in numbers."""
     first, other = (matrix(name)["causes"] for name in ("causes", "causes_move_net"))
     networks = (FIRST, matrix("causes_move_net")["settings"]["network"])
     rows = [
-        (f"[{name}](#{name})", CAUSES[name].title, *does(first[name]), *does(other[name]))
+        (f"[{name}](causes/{name}.md)", *words, CAUSES[name].title, *nats, *regrets)
         for name in first
+        for words, nats, regrets in [zip(does(first[name]), does(other[name]), strict=True)]
     ]
-    what = ("what it does", "entropy, nats", "regret, cp (twin)")
-    columns = [f"{network}: {each}" for network in networks for each in what]
-    return table(["cause", "what is switched on", *columns], rows)
+    numbers = [f"{what}: {name}" for what in ("nats", "cp (twin)") for name in networks]
+    return table(["fault", *networks, "what is switched on", *numbers], rows)
 
 
 def counted() -> str:
-    """How many causes do what, on either network, as a sentence."""
+    """How many causes do what, on either network, and on how many their predicates hold, in two sentences."""
     said = []
     for name in ("causes", "causes_move_net"):
         found = matrix(name)
@@ -108,7 +108,14 @@ def counted() -> str:
             f"on `{network}` {words['collapses']} make entropy collapse, {words['harms']} more cost play and "
             f"{words['no harm']} do no harm"
         )
-    return f"Of the {len(CAUSES)} faults, {'; '.join(said)}."
+    pairs = [
+        each for name in ("causes", "causes_move_net") for each in matrix(name)["causes"].values()
+    ]
+    whole = sum(held_together(each) == len(each["curves"]["on"]) for each in pairs)
+    return (
+        f"**Of {len(CAUSES)} faults, {'; '.join(said)}.** What was expected of each was seen on every seed in "
+        f"{whole} of {len(pairs)} cases."
+    )
 
 
 def does(found: Found) -> tuple[str, str, str]:
@@ -134,20 +141,6 @@ def _outcome(run: Mapping[str, Sequence[float]]) -> RunOutcome:
         for step, (regret, entropy) in enumerate(zip(run["regret_cp"], run["entropy"], strict=True))
     ]
     return outcome_of(MetricRows(rows))
-
-
-def both_networks() -> str:
-    """A row for each cause: seeds on which its predicates hold, and regret, on either network."""
-    first, other = (matrix(name)["causes"] for name in ("causes", "causes_move_net"))
-    rows = []
-    for name in first:
-        own = [first[name], other[name]]
-        rows.append(
-            (f"[{name}](#{name})", *map(_held, own), *(f"{regret_gap(each):+.0f}" for each in own))
-        )
-    networks = (FIRST, matrix("causes_move_net")["settings"]["network"])
-    columns = ("held", "cp over the twin")
-    return table(["cause", *(f"{what}: {name}" for what in columns for name in networks)], rows)
 
 
 def regret_gap(found: Found) -> float:
@@ -183,21 +176,20 @@ def section(name: str) -> str:
     """All of a cause that is not in its heading: what it is, what was measured of it, remedy and commands."""
     cause, found = CAUSES[name], matrix("causes")["causes"][name]
     both = in_both(cause)
+    stopped = (
+        ", which `--preflight` stops before the first update" if cause.blocked_by_preflight else ""
+    )
     parts = [
-        f"{cause.title}. {cause.because}",
-        "Switched on, against the twin:",
+        f"{cause.title}{stopped}. {cause.because}",
+        f"**Remedy:** {cause.remedy}. The doctor calls it `{cause.doctor_class}`.",
+        f"```console\nchess-lab causes run {name}\nchess-lab causes run {name} --cured\n```",
+        f"![entropy and regret of {name} and its twin](../figures/causes/{name}.svg)",
+        "Switched on:",
         "\n".join(f"- {change}" for change in switched_on(cause)),
         f"Both runs: {', '.join(both)}." if both else "",
-        f"![entropy and regret of {name} and its twin](figures/causes/{name}.svg)",
         signature(cause, found),
         f"All predicates hold for {_held(found)} seeds.",
         published(cause, found),
-        f"**Doctor's class:** `{cause.doctor_class}`.",
-        f"**Remedy:** {cause.remedy}.",
-        f"```console\nchess-lab causes run {name}\nchess-lab causes run {name} --cured\n```",
-        "With `--preflight` the preflight stops it before the first update."
-        if cause.blocked_by_preflight
-        else "",
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -208,11 +200,11 @@ def composite(name: str) -> str:
     found = first["composites"][name]
     parts = [
         f"{cause.title}. {cause.because}",
+        f"**Remedy:** {cause.remedy}.",
+        f"```console\nchess-lab causes run {name}\n```",
         published(cause, found),
         f"Expected: {', '.join(cause.composite)}.",
         found_and_missed(cause, found, first["settings"]["composite_seeds"]),
-        f"**Remedy:** {cause.remedy}.",
-        f"```console\nchess-lab causes run {name}\n```",
     ]
     return "\n\n".join(filter(None, parts))
 

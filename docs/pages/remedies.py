@@ -52,7 +52,7 @@ def best(start: str) -> str:
         counts = {verdict: sum(each["verdict"] == verdict for each in effects) for verdict in ORDER}
         lines.append(
             (
-                f"[{fault}](causes.md#{fault})",
+                f"[{fault}](causes/{fault}.md)",
                 f"{ends[UNTREATED]:.0f}, {ends[TWIN]:.0f}",
                 "none" if first is None else f"`{first['remedy']}` {_change(first)}, {first['verdict']}",
                 ", ".join(f"`{each['remedy']}`" for each in effects if each["verdict"] == "cures") or "none",

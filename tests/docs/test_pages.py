@@ -46,6 +46,6 @@ def test_the_check_names_a_page_whose_table_says_something_else(
 
 def test_a_folder_means_its_pages_and_a_name_without_a_table_is_refused() -> None:
     assert {"algorithms/grpo", "algorithms/ppo"} <= set(chosen(["algorithms"]))
-    assert list(chosen(["causes"])) == ["causes"]
+    assert list(chosen(["corpus"])) == ["corpus"]
     with pytest.raises(ValueError, match="no page with a table is called finding: expected names"):
         chosen(["finding"])
