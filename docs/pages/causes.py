@@ -111,7 +111,7 @@ def counted() -> str:
     pairs = [
         each for name in ("causes", "causes_move_net") for each in matrix(name)["causes"].values()
     ]
-    whole = sum(held_together(each) == len(each["curves"]["on"]) for each in pairs)
+    whole = sum(map(_holds, pairs))
     return (
         f"**Of {len(CAUSES)} faults, {'; '.join(said)}.** What was expected of each was seen on every seed in "
         f"{whole} of {len(pairs)} cases."
@@ -176,19 +176,20 @@ def section(name: str) -> str:
     """All of a cause that is not in its heading: what it is, what was measured of it, remedy and commands."""
     cause, found = CAUSES[name], matrix("causes")["causes"][name]
     both = in_both(cause)
+    calls_it = f" The doctor calls it `{cause.doctor_class}`." if cause.doctor_class != name else ""
     stopped = (
         ", which `--preflight` stops before the first update" if cause.blocked_by_preflight else ""
     )
     parts = [
         f"{cause.title}{stopped}. {cause.because}",
-        f"**Remedy:** {cause.remedy}. The doctor calls it `{cause.doctor_class}`.",
+        f"**Remedy:** {cause.remedy}.{calls_it}",
         f"```console\nchess-lab causes run {name}\nchess-lab causes run {name} --cured\n```",
         f"![entropy and regret of {name} and its twin](../figures/causes/{name}.svg)",
         "Switched on:",
         "\n".join(f"- {change}" for change in switched_on(cause)),
         f"Both runs: {', '.join(both)}." if both else "",
         signature(cause, found),
-        f"All predicates hold for {_held(found)} seeds.",
+        "" if _holds(found) else f"All predicates hold for {_held(found)} seeds.",
         published(cause, found),
     ]
     return "\n\n".join(filter(None, parts))
@@ -268,6 +269,10 @@ def found_and_missed(cause: Cause, found: Found, seeds: list[int]) -> str:
         shown = [", ".join(each) or "–" for each in (right, missed, besides)]
         rows.append((str(seed), *(shown if said is not None else ["broken run"] * 3)))
     return table(["seed", "found", "missed", "besides"], rows)
+
+
+def _holds(found: Found) -> bool:
+    return held_together(found) == len(found["curves"]["on"])
 
 
 def _held(found: Found) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from algorithms.doctor import RULES
+from algorithms.commands.diagnose import written
+from algorithms.doctor import RULES, diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
-from docs.pages import result
+from benchmarks.corpus.chess import lines
+from docs.pages import ROOT, result
 from docs.pages.figures import links
 from docs.pages.markdown import table
 
@@ -41,6 +46,19 @@ def figures() -> dict[str, str]:
 
 def _stage(kind: str) -> str:
     return next(str(row["stage"]) for row in result("doctor_open")["rows"] if row["kind"] == kind)
+
+
+def example(run: str) -> str:
+    """What `chess-lab diagnose` says of a packed run of this project."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(ROOT / "benchmarks" / "data" / "corpus" / "chess_open.tar.xz") as packed:
+            for name in ("columns.json", "config.json"):
+                packed.extract(f"{run}/{name}", scratch, filter="data")
+        folder = Path(scratch) / run
+        record = lines((folder / "columns.json").read_bytes())
+        (folder / "metrics.jsonl").write_text(record, encoding="utf-8")
+        said = written(diagnose_run(folder), "RUN")
+    return "\n".join(["```text", *said, "```"])
 
 
 def stages() -> str:
