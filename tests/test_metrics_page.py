@@ -28,7 +28,7 @@ from tests.pretraining.runs import Quiet
 from tests.pretraining.runs import tiny as tiny_pretraining
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
-COLUMNS = ["name", "formula", "unit", "coefficient", "aggregated over"]
+COLUMNS = ["name", "formula", "unit", "aggregated over"]
 
 # Names that differ only in a part are defined once: what the page writes for that part.
 FAMILIES = {
@@ -105,8 +105,9 @@ class Silent:
 
 
 def table_rows() -> list[list[str]]:
-    """Cells of every table row of the page; a \\| inside a cell is part of it."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    """Cells of every row of the tables of definitions; a \\| inside a cell is part of it."""
+    tables = re.findall(r"^\| name \|.*\n(?:\|.*\n)+", PAGE.read_text(), re.MULTILINE)
+    lines = [line for table in tables for line in table.splitlines()]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
