@@ -122,7 +122,7 @@ format: $(INSTALLED)
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
-# Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks.md has their commands.
+# Benchmarks of learning take hours and name the folder of their runs: docs/benchmarks/learning.md has their commands.
 bench: setup
 	@for name in vector_env evaluators match_speed builtin_evaluator stockfish_pool memory diagnostics; do \
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m "benchmarks.speed.$$name" || exit 1; \

@@ -46,7 +46,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     )
 }
 
-# Bonuses chosen on seed 0 (the figures in docs/benchmarks.md are of other seeds), shared by all whose
+# Bonuses chosen on seed 0 (the figures in docs/benchmarks are of other seeds), shared by all whose
 # advantages have the same scale, so that they differ in the algorithm alone. The first is for
 # advantages in reward units, the second for those divided by a standard deviation.
 FADING_BONUS = RegularizerConfig(ent_coef=0.03, ent_coef_final=0.008)
@@ -58,7 +58,7 @@ PRESETS: dict[str, tuple[Algorithm, RegularizerConfig]] = {
     # The score function with one baseline for the whole batch: no ratio, no clip, no groups.
     "reinforce": (Reinforce(), FADING_BONUS),
     # A critic instead of a group: one sample per position, credit flows back from later plies. That is
-    # noisier, and the bonus of `grpo` drowned it (docs/benchmarks.md, "How far PPO looks").
+    # noisier, and the bonus of `grpo` drowned it (docs/benchmarks/learning.md).
     "ppo": (PPO(), FADING_BONUS),
     # PPO with the group algorithms' samples and credit horizon: r - V(s) for 8 moves of a position.
     "ppo_one_ply": (PPO(group_size=8, gamma=0.0), UNIT_SCALE_BONUS),

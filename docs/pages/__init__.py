@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
-    "benchmarks": "measured",
+    "benchmarks/learning": "measured",
     "causes": "causes",
     "corpus": "corpus",
     "doctor": "doctor",

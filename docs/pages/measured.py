@@ -18,7 +18,7 @@ STAGES = ("environment", "evaluator", "forward", "update", "rest", "evaluator_be
 
 
 def figures() -> dict[str, str]:
-    """{name: SVG} of the figures in docs/benchmarks.md."""
+    """{name: SVG} of the figures in docs/benchmarks."""
     return {
         "methods.svg": methods(result("methods")),
         "learning_curve.svg": learning_curve(result("learning")),
