@@ -7,7 +7,6 @@ another network; `benchmarks.learning.causes` makes them.
 from __future__ import annotations
 
 import functools
-import itertools
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -66,22 +65,23 @@ def how_it_was_run(name: str) -> str:
     found = matrix(name)
     settings, machine, wall = found["settings"], found["machine"], found["wall"]
     pairs = sum(len(each["diagnoses"]["on"]) for each in found["causes"].values())
-    origin = settings["seeds_from"]
-    seeds = ", ".join(map(str, settings["seeds"]))
-    seeds += (
-        f", the first different groups of four hexadecimal digits of `{origin}`" if origin else ""
-    )
-    again = sorted(settings.get("run_again", {}).items(), key=lambda item: item[1])
-    later = "".join(
-        f" Run again at `{commit}`: {', '.join(name for name, _ in own)}."
-        for commit, own in itertools.groupby(again, key=lambda item: item[1])
-    )
-    return (
-        f"{pairs} pairs of {len(found['causes'])} causes, seeds {seeds}; at commit `{settings['commit']}` on "
-        f"{machine['processor']}, {machine['cores']} cores, {settings['jobs']} runs at a time, one thread each: median "
-        f"{number(wall['median_s'])} s a run, {wall['elapsed_s'] / 60:.0f} minutes in all. Broken runs: "
-        f"{', '.join(found['failed']) or 'none'}.{later}"
-    )
+    origin, again = settings["seeds_from"], settings.get("run_again", {})
+    rows = [
+        ("pairs", f"{pairs} of {len(found['causes'])} faults"),
+        ("seeds", ", ".join(map(str, settings["seeds"]))),
+        (
+            "seeds from",
+            f"different groups of four hexadecimal digits of `{origin}`" if origin else "",
+        ),
+        ("commit", f"`{settings['commit']}`"),
+        *((f"{name}, run again", f"`{commit}`") for name, commit in again.items()),
+        ("machine", f"{machine['processor']}, {machine['cores']} cores"),
+        ("runs at a time", f"{settings['jobs']}, one thread each"),
+        ("a run, median", f"{number(wall['median_s'])} s"),
+        ("in all", f"{wall['elapsed_s'] / 60:.0f} minutes"),
+        ("broken runs", ", ".join(found["failed"]) or "none"),
+    ]
+    return table(["", ""], [row for row in rows if row[1]])
 
 
 def overview() -> str:
@@ -175,7 +175,6 @@ def other_bounds() -> str:
 def section(name: str) -> str:
     """All of a cause that is not in its heading: what it is, what was measured of it, remedy and commands."""
     cause, found = CAUSES[name], matrix("causes")["causes"][name]
-    both = in_both(cause)
     calls_it = f" The doctor calls it `{cause.doctor_class}`." if cause.doctor_class != name else ""
     stopped = (
         ", which `--preflight` stops before the first update" if cause.blocked_by_preflight else ""
@@ -185,9 +184,7 @@ def section(name: str) -> str:
         f"**Remedy:** {cause.remedy}.{calls_it}",
         f"```console\nchess-lab causes run {name}\nchess-lab causes run {name} --cured\n```",
         f"![entropy and regret of {name} and its twin](../figures/causes/{name}.svg)",
-        "Switched on:",
-        "\n".join(f"- {change}" for change in switched_on(cause)),
-        f"Both runs: {', '.join(both)}." if both else "",
+        settings(cause),
         signature(cause, found),
         "" if _holds(found) else f"All predicates hold for {_held(found)} seeds.",
         published(cause, found),
@@ -210,22 +207,18 @@ def composite(name: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def switched_on(cause: Cause) -> list[str]:
-    """What the cause changes against its twin."""
+def settings(cause: Cause) -> str:
+    """What the cause changes against its twin, and what both runs have besides."""
     with_it, without = (cause.config(cured=cured, seed=0) for cured in (False, True))
-    found = [
-        f"`{name}`: {was} → {now}"
+    rows = [
+        (f"`{name}`", was, now)
         for name, (was, now) in differences(without, with_it).items()
         if name not in ("cause", "seed")
     ]
-    by_code = cause.fault is not None and not cause.fault_in_twin
-    return [*found, f"by code: {cause.fault_says}"] if by_code else found
-
-
-def in_both(cause: Cause) -> list[str]:
-    """What both runs of a pair have besides."""
-    both = [f"`{name}` {value}" for name, value in cause.shared.items()]
-    return [*both, cause.fault_says] if cause.fault is not None and cause.fault_in_twin else both
+    if cause.fault is not None:
+        rows.append(("by code", cause.fault_says if cause.fault_in_twin else "", cause.fault_says))
+    rows += [(f"`{name}`", value, value) for name, value in cause.shared.items()]
+    return table(["setting", "cured twin", "with the fault"], rows)
 
 
 def signature(cause: Cause, found: Found) -> str:

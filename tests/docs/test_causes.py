@@ -103,8 +103,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("made_up")
 def test_the_page_says_what_failed_and_what_was_missed() -> None:
     said = page.how_it_was_run("causes")
-    assert "34 pairs of 17 causes, seeds 1, 2;" in said
-    assert "Broken runs: xkbkwo4s-on-2." in said
+    assert "| pairs | 34 of 17 faults |\n| seeds | 1, 2 |\n| commit | `abc` |" in said
+    assert "| broken runs | xkbkwo4s-on-2 |" in said
     assert "| 2 | broken run | broken run | broken run |" in page.composite("xkbkwo4s")
     assert "All predicates hold for 0 of 2 seeds." in page.section("kl_trap")
 
