@@ -79,7 +79,9 @@ def make_parser() -> argparse.ArgumentParser:
         description="A trained policy as a UCI engine: give this command to a chess GUI. It plays "
         "the policy's most probable move; the UCI option Temperature draws moves instead (100: with "
         "the policy's own probabilities). A move is one forward pass on the CPU; limits of time, "
-        "depth and nodes are ignored.",
+        "depth and nodes are ignored. The UCI option Search looks at the policy's first moves two "
+        "plies ahead. That is stronger and no longer the policy alone: `chess-lab eval` and the board "
+        "stay without it.",
         epilog="options, GUIs and what is ignored: docs/play.md",
     )
     parser.add_argument(
@@ -133,6 +135,6 @@ def _load(source: str, trust: bool) -> Thinker:
     torch.set_num_threads(1)  # one position at a time: a second thread only costs
     thinker = PolicyMoves(load_policy(source, Trust(trust)), make_evaluator("builtin"))
     # Before `readyok`: what the first moves would take longer, from compiling to torch's first calls.
-    for moves in ((), ("e2e4",)):
-        thinker(Request(reached(None, moves), 1.0, 0, None, None))
+    for moves, search in (((), 0), (("e2e4",), 0), ((), 1)):
+        thinker(Request(reached(None, moves), 1.0, 0, None, None, search))
     return thinker

@@ -234,7 +234,13 @@ MULTI_PV = Spin(
     "1: the move that is played is shown; more: so many of the most probable moves.",
 )  # fmt: skip
 
-SPINS = (TEMPERATURE, TOP_K, SEED, MULTI_PV)
+SEARCH = Spin(
+    "Search", 0, 0, MOST_MOVES,
+    "0: no search. Above: the so many most probable moves are looked at two plies ahead, and the one with the best "
+    "score is played; Temperature, TopK and Seed then choose nothing. This is no longer the policy's own play.",
+)  # fmt: skip
+
+SPINS = (TEMPERATURE, TOP_K, SEED, MULTI_PV, SEARCH)
 
 
 class OptionError(ValueError):
@@ -284,6 +290,7 @@ class Request:
         top_k: number of most probable moves to choose from; 0 for all.
         seed: of the choice; None gives another choice every time.
         searchmoves: legal moves to choose from; None for all.
+        search: number of most probable moves that are looked at two plies ahead; 0 for none.
     """
 
     position: GamePosition
@@ -291,6 +298,20 @@ class Request:
     top_k: int
     seed: int | None
     searchmoves: tuple[chess.Move, ...] | None
+    search: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A move that was looked at two plies ahead.
+
+    Attributes:
+        moves: it and the best reply; it alone where it ends the game.
+        score_cp: after them, the mover's view, mating being 10000.
+    """
+
+    moves: tuple[chess.Move, ...]
+    score_cp: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,12 +324,14 @@ class Answer:
             temperature 1 where that is 0.
         best: the chosen move; None where no move is legal.
         scores_cp: of each move by an evaluator, the mover's view, mating being 10000; None where it cannot say.
+        lines: of the moves that were looked at, best first; None without a search.
     """
 
     moves: tuple[chess.Move, ...]
     probs: tuple[float, ...]
     best: chess.Move | None
     scores_cp: tuple[int, ...] | None = None
+    lines: tuple[Line, ...] | None = None
 
 
 AUTHOR = "The chess-selfplay-lab maintainers"
@@ -319,6 +342,7 @@ class _Search:
     """One `go` that has not got its `bestmove` yet."""
 
     multipv: int
+    search: int
     held_by_stop: bool
     held_by_ponder: bool
     answer: Answer | None = None
@@ -377,7 +401,10 @@ class Conversation:
         """Lines to answer with when the oldest open request has its answer."""
         search = next(search for search in self._searches if search.answer is None)
         search.answer = answer
-        return [*_described(answer, search.multipv), *self._best_moves()]
+        said = []
+        if search.search and answer.best and answer.lines is None:
+            said = [info_string("Search is left out: no game can reach this board")]
+        return [*said, *_described(answer, search.multipv), *self._best_moves()]
 
     def _must_wait(self, command: Command) -> bool:
         if self._loaded or command is Word.UCI:
@@ -442,13 +469,14 @@ class Conversation:
         said = self._stop()
         if go.limits and not self._limits_said:
             self._limits_said = True
+            what = "one forward pass" + (" and two plies" if self._options[SEARCH] else "")
             said.append(
-                info_string(
-                    f"limits are ignored ({', '.join(go.limits)}): a move takes one forward pass"
-                )
+                info_string(f"limits are ignored ({', '.join(go.limits)}): a move takes {what}")
             )
         if self._refused:
-            self._searches.append(_Search(1, go.infinite, go.ponder, answer=Answer((), (), None)))
+            self._searches.append(
+                _Search(1, 0, go.infinite, go.ponder, answer=Answer((), (), None))
+            )
             return said + self._best_moves()
         if self._position is None:
             self._position = reached(None, ())
@@ -460,8 +488,11 @@ class Conversation:
             top_k=self._options[TOP_K],
             seed=None if seed == SEED.default else seed,
             searchmoves=searchmoves,
+            search=self._options[SEARCH],
         )
-        self._searches.append(_Search(self._options[MULTI_PV], go.infinite, go.ponder))
+        self._searches.append(
+            _Search(self._options[MULTI_PV], request.search, go.infinite, go.ponder)
+        )
         self._submit(request)
         return said + complaint
 
@@ -499,16 +530,27 @@ def _allowed(
 
 
 def _described(answer: Answer, multipv: int) -> list[str]:
-    """The info lines of an answer: the chosen move; or it and then a list of the most probable ones."""
+    """The info lines of an answer: the chosen move; or it and then a list of the most probable ones.
+
+    With a search the moves that were looked at, of which the first is chosen.
+    """
     if answer.best is None:
         return [info_string("no legal move: the game is over")]
-    place = answer.moves.index(answer.best)
-    chosen = f"p={answer.probs[place]:.4f}, rank {place + 1} of {len(answer.moves)}"
-    best = answer.best.uci()
+    if answer.lines is not None:
+        return [
+            f"info depth 2 multipv {number} score {_score(line.score_cp)} pv "
+            f"{' '.join(move.uci() for move in line.moves)} string {_place(answer, line.moves[0])}"
+            for number, line in enumerate(answer.lines[:multipv], 1)
+        ]
+    chosen, best = _place(answer, answer.best), answer.best.uci()
+    scores = ["" for _ in answer.moves]
+    if answer.scores_cp is not None:
+        scores = [f" score {_score(score_cp)}" for score_cp in answer.scores_cp]
     if multipv == 1:  # a GUI takes this line for the move that is played
-        return [f"info depth 1 multipv 1{_score(answer, place)} pv {best} string {chosen}"]
+        score = scores[answer.moves.index(answer.best)]
+        return [f"info depth 1 multipv 1{score} pv {best} string {chosen}"]
     lines = [
-        f"info depth 1 multipv {slot + 1}{_score(answer, slot)} pv {answer.moves[slot].uci()} "
+        f"info depth 1 multipv {slot + 1}{scores[slot]} pv {answer.moves[slot].uci()} "
         f"string p={answer.probs[slot]:.4f}"
         for slot in range(min(multipv, len(answer.moves)))
     ]
@@ -516,16 +558,19 @@ def _described(answer: Answer, multipv: int) -> list[str]:
     return [info_string(f"chosen {best}: {chosen}"), *lines]
 
 
+def _place(answer: Answer, move: chess.Move) -> str:
+    """Such as `p=0.1336, rank 1 of 29`."""
+    slot = answer.moves.index(move)
+    return f"p={answer.probs[slot]:.4f}, rank {slot + 1} of {len(answer.moves)}"
+
+
 _MATE_CP, _LEAST_MATE_CP = 10_000, 9_001  # see `chess_env.evaluators.protocol.Evaluator.evaluate`
 
 
-def _score(answer: Answer, slot: int) -> str:
-    """The `score` of a move with a space before it; nothing where there is none."""
-    if answer.scores_cp is None:
-        return ""
-    score = answer.scores_cp[slot]
-    if abs(score) < _LEAST_MATE_CP:
-        return f" score cp {score}"
+def _score(score_cp: int) -> str:
+    """What UCI says of a move's score: `cp 30` or `mate 2`."""
+    if abs(score_cp) < _LEAST_MATE_CP:
+        return f"cp {score_cp}"
     # Of the position after the move: n moves until the opponent is mated, to which this move comes; or
     # until the opponent mates.
-    return f" score mate {_MATE_CP - score + 1 if score > 0 else -(_MATE_CP + score)}"
+    return f"mate {_MATE_CP - score_cp + 1 if score_cp > 0 else -(_MATE_CP + score_cp)}"

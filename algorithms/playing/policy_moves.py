@@ -22,6 +22,7 @@ from algorithms.networks.build import usual_torch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import Answer, Request
 from algorithms.playing.position import GamePosition, facts_of, is_ordinary, reached
+from algorithms.playing.two_plies import look_ahead
 from chess_env.evaluators.protocol import Evaluator
 from chess_env.games.reference_game import observation
 from chess_env.moves import action_to_move, legal_actions
@@ -114,7 +115,7 @@ class PolicyMoves:
 
     Args:
         policy: in evaluation mode, on the CPU.
-        evaluator: of the moves' scores; None leaves them out.
+        evaluator: of the moves' scores, and of the search where one is asked for; None leaves both out.
     """
 
     def __init__(self, policy: PolicyNet, evaluator: Evaluator | None = None) -> None:
@@ -128,15 +129,18 @@ class PolicyMoves:
         moves, ranked = seen.moves, seen.ranked
         if request.searchmoves is not None:
             ranked = [slot for slot in ranked if moves[slot] in request.searchmoves]
-        slot = _choose(seen.dist.logprobs[0], ranked, request)
         probs = seen.dist.probs[0].tolist()
+        shown = tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked)
         board, scores = request.position.board, None
         if self._evaluator is not None and is_ordinary(board):
+            if request.search:
+                first = [int(seen.actions[i]) for i in ranked[: request.search]]
+                lines = look_ahead(request.position, first, self._evaluator)
+                return Answer(*shown, lines[0].moves[0], lines=lines)
             every = self._evaluator.score_moves(pack_board(board)[None])[0].tolist()
             scores = tuple(every[i] for i in ranked)
-        return Answer(
-            tuple(moves[i] for i in ranked), tuple(probs[i] for i in ranked), moves[slot], scores
-        )
+        slot = _choose(seen.dist.logprobs[0], ranked, request)
+        return Answer(*shown, moves[slot], scores)
 
 
 def _choose(logprobs: Tensor, ranked: list[int], request: Request) -> int:
