@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ from chess_env.custom_objects import explained
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
+    from algorithms.reports.elo import JointElo
     from chess_env.matches.drawn_when_winning import DrawnWhenWinning
     from chess_env.matches.match_result import MatchResult
 
@@ -38,6 +41,7 @@ EXAMPLES = (
 )
 DEFAULT_GAMES = 200
 DEFAULT_OPENINGS = "openings"
+_WIDTH = 79
 _NO_GAMES = {
     "--positions": "plays none",
     "--endings": "plays its own",
@@ -109,7 +113,9 @@ def _parser() -> tuple[Parser, argparse._ArgumentGroup]:
         "With --positions no games: single moves on the held-out table, in seconds. With --endings won "
         "endings alone. With --puzzles or --epd the puzzles or the test suite of a file.",
         epilog="OPPONENT: random, material, builtin, engine:nodes=N (Stockfish), any of them with "
-        "@random=SHARE of random moves, or policy:CHECKPOINT. docs/eval.md says what the figures mean.",
+        "@random=SHARE of random moves, policy:CHECKPOINT, or Stockfish held back by its options: "
+        "engine:nodes=1,skill_level=0 or engine:movetime_ms=50,uci_elo=1350. docs/eval.md says what the "
+        "figures mean.",
     )
     add = parser.add_argument
     add(
@@ -316,6 +322,22 @@ def _print(
     print(f"{evaluated}, openings {options.openings}, seed {options.seed}\n")
     order = [name for name in options.opponents or LADDER if name in found]
     print("\n".join(table({name: found[name] for name in order}, drawn)))
+    rating = _joint_elo(found)
+    if rating is not None:
+        from algorithms.evaluation.limited_stockfish import SCALE
+
+        said = f"Elo by {2 * rating.pairs} games against players with uci_elo: {rating}, {SCALE}."
+        print("\n" + "\n".join(textwrap.wrap(said, _WIDTH)))
+
+
+def _joint_elo(found: dict[str, MatchResult]) -> JointElo | None:
+    """By the matches against opponents whose name gives them an Elo; None without one."""
+    from algorithms.evaluation.limited_stockfish import label_of
+    from algorithms.reports.elo import count_pairs, joint_elo
+
+    labels = {name: label for name in found if (label := label_of(name)) is not None}
+    counts = [count_pairs(found[name].pair_points()) for name in labels]
+    return joint_elo(list(labels.values()), counts) if labels else None
 
 
 def _write_files(
@@ -348,9 +370,11 @@ def _values(
     drawn: dict[str, DrawnWhenWinning],
     failed: str,
 ) -> dict[str, Any]:
+    from algorithms.evaluation.limited_stockfish import SCALE
     from algorithms.evaluation.strength import to_dict
     from chess_env.matches.arena import MATCH_PLIES
 
+    rating = _joint_elo(found)
     return {
         "checkpoint": options.checkpoint,
         "temperature": _temperature(options),
@@ -359,6 +383,7 @@ def _values(
         "max_plies": MATCH_PLIES,
         "error": failed,
         "opponents": [to_dict(name, match, drawn[name]) for name, match in found.items()],
+        "joint_elo": None if rating is None else {**dataclasses.asdict(rating), "scale": SCALE},
     }
 
 

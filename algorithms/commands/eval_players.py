@@ -39,15 +39,17 @@ class EvalPlayers:
 
     def named(self, name: str) -> Player:
         """The player of that name, made once."""
+        if name not in self._others:
+            self._others[name] = self._made(name)
+        return self._others[name]
+
+    def _made(self, name: str) -> Player:
+        from algorithms.evaluation.limited_stockfish import is_limited_stockfish, limited_stockfish
         from chess_env.games.players import make_player
 
-        if name not in self._others:
-            self._others[name] = (
-                self._policy(name.removeprefix(POLICY))
-                if name.startswith(POLICY)
-                else make_player(name)
-            )
-        return self._others[name]
+        if name.startswith(POLICY):
+            return self._policy(name.removeprefix(POLICY))
+        return limited_stockfish(name) if is_limited_stockfish(name) else make_player(name)
 
     def engine(self, command: str, limit: str) -> Player:
         """A UCI engine by its command line, started once."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHIPPED = Path(__file__).parents[1] / "networks" / "shipped"
 _HOW = "give `chess-lab uci CHECKPOINT` to a chess GUI, which writes UCI commands to it"
+_THREE_MEN = "8/8/8/4k3/8/3K4/4P3/8 w - - 0 1"
 EXAMPLES = (
     "chess-lab uci warm",
     "chess-lab uci runs/mine/checkpoints/best",
@@ -134,7 +135,8 @@ def _load(source: str, trust: bool) -> Thinker:
 
     torch.set_num_threads(1)  # one position at a time: a second thread only costs
     thinker = PolicyMoves(load_policy(source, Trust(trust)), make_evaluator("builtin"))
-    # Before `readyok`: what the first moves would take longer, from compiling to torch's first calls.
-    for moves, search in (((), 0), (("e2e4",), 0), ((), 1)):
-        thinker(Request(reached(None, moves), 1.0, 0, None, None, search))
+    # Before `readyok`: what the first moves would take longer, from compiling to torch's first calls, and in an
+    # ending the tables of three men.
+    for fen, moves, search in ((None, (), 0), (None, ("e2e4",), 0), (_THREE_MEN, (), 1)):
+        thinker(Request(reached(fen, moves), 1.0, 0, None, None, search))
     return thinker

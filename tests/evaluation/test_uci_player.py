@@ -72,6 +72,13 @@ def test_a_command_line_that_is_none_is_refused(text: str, message: str) -> None
         UciPlayer(text, "nodes=1")
 
 
+def test_an_option_that_the_engine_does_not_offer_is_an_error_that_names_both() -> None:
+    with pytest.raises(
+        EngineError, match=r"uci_script.py.* does not take Skill Level=0: .*support"
+    ):
+        UciPlayer(command(), "nodes=1", {"Skill Level": 0})
+
+
 @pytest.mark.parametrize("limit", ["", "nodes", "nodes=0", "nodes=-1", "time=3", "depth=1.5"])
 def test_other_limits_are_refused(limit: str) -> None:
     with pytest.raises(ValueError, match="expected nodes=N, depth=N or movetime_ms=N"):

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.reports.elo import PAIR_POINTS, PairScore, count_pairs, elo_of, judge_pairs
+from algorithms.reports.elo import (
+    PAIR_POINTS,
+    PairScore,
+    count_pairs,
+    elo_of,
+    joint_elo,
+    judge_pairs,
+)
 
 # What fastchess printed for these pentanomials: (counts, Elo, +/-, nElo, +/-, LOS in percent, decimals).
 # Its own unit tests, https://github.com/Disservin/fastchess/blob/master/app/tests/elo_test.cpp ("EloPentanomial 1"
@@ -215,3 +222,59 @@ def test_the_bound_for_pairs_that_are_alike_is_missed_in_at_most_five_percent() 
         for counts in rng.multinomial(100, truth, size=2000):
             missed += judge_pairs(counts).interval.excludes(float(truth @ np.arange(5)) / 4)
         assert missed / 2000 <= 0.06
+
+
+@settings(max_examples=50, deadline=None)
+@given(COUNTS, st.integers(500, 3000))
+def test_the_joint_elo_of_one_match_is_the_label_and_its_difference(
+    counts: list[int], label: int
+) -> None:
+    joint, alone = joint_elo([label], [counts]), judge_pairs(counts).elo
+    for found, difference in zip(
+        (joint.point, joint.low, joint.high), (alone.point, alone.low, alone.high), strict=True
+    ):
+        assert (found is None) == (difference is None)
+        if found is not None and difference is not None:
+            assert found == pytest.approx(label + difference, abs=1e-4)
+
+
+def test_the_joint_elo_expects_the_points_that_were_made() -> None:
+    # 40 % against 1350 and 20 % against 1500, as many pairs of each: by hand, and between the two alone.
+    counts = [(20, 20, 20, 20, 0), (60, 0, 10, 0, 10)]
+    points = [judge_pairs(each).score for each in counts]
+    joint = joint_elo([1350, 1500], counts)
+    assert joint.point is not None and joint.low is not None and joint.high is not None
+    expected = [1 / (1 + 10 ** ((label - joint.point) / 400)) for label in (1350, 1500)]
+    assert sum(expected) == pytest.approx(sum(points), abs=1e-9)
+    alone = [joint_elo([label], [each]) for label, each in zip((1350, 1500), counts, strict=True)]
+    ends = sorted(each.point for each in alone if each.point is not None)
+    assert ends[0] < joint.point < ends[1]
+    assert joint.high - joint.low < min(e.high - e.low for e in alone if e.high and e.low)
+    assert str(joint) == f"{joint.point:.0f} ({joint.low:.0f} to {joint.high:.0f})"
+
+
+def test_a_player_without_a_point_has_a_bound_alone_and_no_match_is_refused() -> None:
+    none, every = (20, 0, 0, 0, 0), (0, 0, 0, 0, 20)
+    assert str(joint_elo([1350, 1500], [none, none])).startswith("below ")
+    assert str(joint_elo([1350, 1500], [every, every])).startswith("above ")
+    both = joint_elo([1000, 2000], [every, none])
+    assert both.point == pytest.approx(1500)
+    with pytest.raises(ValueError, match="play at least one"):
+        joint_elo([], [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("elo", [900, 1100, 1400])
+def test_the_joint_interval_holds_the_truth_in_about_95_percent(elo: int) -> None:
+    rng, labels, held = np.random.default_rng(elo), (1350, 1700, 2200), 0
+    for _ in range(400):
+        counts = []
+        for label in labels:
+            win = 1 / (1 + 10 ** ((label - elo) / 400))
+            draw = min(0.2, 2 * min(win, 1 - win))
+            shares = [win - draw / 2, draw, 1 - win - draw / 2]
+            points = rng.choice([1.0, 0.5, 0.0], size=(50, 2), p=shares)
+            counts.append(count_pairs(points.sum(1).tolist()))
+        joint = joint_elo(labels, counts)
+        held += (joint.low or -math.inf) <= elo <= (joint.high or math.inf)
+    assert 0.92 <= held / 400 <= 0.99
