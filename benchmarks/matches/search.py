@@ -27,8 +27,8 @@ OPENINGS = "openings"
 
 def measured(
     policy: str, options: dict[str, int | bool], opponent: str, games: int, seed: int
-) -> dict[str, Any]:
-    """One match: its options, results and Elo difference."""
+) -> tuple[str, dict[str, Any]]:
+    """(the opponent's program, one match: its options, results and Elo difference)."""
     command = shlex.join([sys.executable, "-P", "-m", "algorithms.cli", "uci", policy])
     first, second = UciPlayer(command, "nodes=1", options), limited_stockfish(opponent)
     try:
@@ -45,10 +45,8 @@ def measured(
         first.close()
         second.close()
     counts, judged = match.counts(), judge_pairs(count_pairs(match.pair_points()))
-    return {
+    return program, {
         **{"Search": 0, "Temperature": 0, **options},
-        "opponent": opponent,
-        "program": program,
         "games": games,
         "wins": counts["wins"],
         "draws": counts["draws"],
@@ -57,7 +55,6 @@ def measured(
         "low": round(100 * judged.interval.low, 2),
         "high": round(100 * judged.interval.high, 2),
         "elo": str(judged.elo),
-        "draw_causes": counts["draw_causes"],
     }
 
 
@@ -82,14 +79,24 @@ def main() -> None:
     arguments = parser.parse_args()
     settings: list[dict[str, int | bool]] = [{"Search": each} for each in arguments.search]
     settings += [{"Temperature": each} for each in arguments.temperature]
-    rows = []
+    rows, program = [], ""
     for each in settings:
-        rows.append(
-            measured(arguments.policy, each, arguments.opponent, arguments.games, arguments.seed)
+        program, row = measured(
+            arguments.policy, each, arguments.opponent, arguments.games, arguments.seed
         )
-        print(rows[-1], flush=True)
+        rows.append(row)
+        print(row, flush=True)
     print_table(rows)
-    save(arguments.json, "match_search", rows, policy=arguments.policy, openings=OPENINGS)
+    save(
+        arguments.json,
+        "match_search",
+        rows,
+        policy=arguments.policy,
+        opponent=arguments.opponent,
+        program=program,
+        openings=OPENINGS,
+        seed=arguments.seed,
+    )
 
 
 if __name__ == "__main__":
