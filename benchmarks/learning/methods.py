@@ -6,7 +6,8 @@ The default network from random weights, one ply of credit, the built-in evaluat
 rollout is 8 moves of each of 32 positions and one minibatch, as in `chess-lab compare`, so that one pass is strictly
 on-policy. No run has an entropy bonus, except where a bonus is the method. Methods that bound the ratio also make four
 passes over each batch, where ratios leave 1. Methods that learn from success and failure are compared among
-themselves. `ppo`, `exact`, `gspo` and `aepo` are left out. What is in OUT is not run again.
+themselves. `ppo`, `exact`, `gspo` and `aepo` need rollouts of their own: each has those of its preset, and is compared
+with `dr_grpo` with those of its preset. What is in OUT is not run again.
 """
 
 from __future__ import annotations
@@ -98,15 +99,23 @@ FOUR_PASSES: dict[str, tuple[str, Settings]] = {
     )
 }
 
+OWN_ROLLOUT: dict[str, tuple[str, Settings]] = {
+    f"{name}, own rollout": (name, NO_BONUS) for name in ("dr_grpo", "ppo", "exact", "gspo", "aepo")
+}
+
 
 def run_one(label: str, seed: int, folder: Path) -> tuple[RunSummary, dict[str, float]]:
     """The readings of one run and what its signal chain keeps; it is made where its folder is not there yet."""
-    preset, settings = (ONE_PASS | ON_SUCCESS | FOUR_PASSES)[label]
+    own = label in OWN_ROLLOUT
+    preset, settings = (ONE_PASS | ON_SUCCESS | FOUR_PASSES | OWN_ROLLOUT)[label]
     if not folder.exists():
-        config = changed(named_run(preset), ROLLOUT | dict(settings))
+        config = changed(named_run(preset), ({} if own else ROLLOUT) | dict(settings))
         env = dataclasses.replace(config.env, evaluator="builtin", num_threads=1)
         config = dataclasses.replace(config, env=env, total_moves=TOTAL_MOVES, seed=seed)
-        looks: dict[str, Any] = {"diagnostics_interval_updates": 16, "eval_interval_updates": 8}
+        every = 1 if own and preset != "ppo" else 8  # its rollouts are as small as the others'
+        looks: dict[str, Any] = {
+            "diagnostics_interval_updates": 2 * every, "eval_interval_updates": every,
+        }  # fmt: skip
         config = dataclasses.replace(config, device="cpu", run_dir=folder, **looks)
         train(config, display=Quiet())
     rows = read_metrics(folder)
@@ -159,13 +168,14 @@ def main() -> None:
     options = parser.parse_args()
     cells = [
         (label, seed, options.out / label.replace(", ", "+").replace(" ", "_") / f"seed-{seed}")
-        for label in (*ONE_PASS, *ON_SUCCESS, *FOUR_PASSES)
+        for label in (*ONE_PASS, *ON_SUCCESS, *FOUR_PASSES, *OWN_ROLLOUT)
         for seed in SEEDS
     ]
     with get_context("spawn").Pool(options.jobs) as pool:
         found = pool.starmap(run_one, cells, chunksize=1)
     rows, gaps = [], []
-    for table, labels in (("1", ONE_PASS), ("success", ON_SUCCESS), ("4", FOUR_PASSES)):
+    tables = {"1": ONE_PASS, "success": ON_SUCCESS, "4": FOUR_PASSES, "own": OWN_ROLLOUT}
+    for table, labels in tables.items():
         base = next(iter(labels))
         of = {label: [run for run, _ in found if run.column == label] for label in labels}
         for label, ours in of.items():
