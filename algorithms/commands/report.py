@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="chess-lab report",
         description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
-        "one HTML file that needs neither network nor script.",
+        "one HTML file that needs no network.",
     )
     parser.add_argument("dir", type=Path, metavar="DIR", help="a run folder, or a folder of them")
     parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: DIR/{DEFAULT_NAME}")

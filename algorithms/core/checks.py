@@ -81,6 +81,11 @@ def _folded(name: str) -> str:
     return re.sub(r"[-_. ]", "", name.casefold())
 
 
+def times(size: float) -> str:
+    """A factor in plain figures: "1.3", "680"."""
+    return f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
+
+
 _SHOWN = 200
 LARGEST = 1e18
 """Finite numbers of settings are not above it: a float32 holds 3.4e38."""

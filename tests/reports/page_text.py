@@ -35,7 +35,7 @@ class Tags(HTMLParser):
 
 def text_of(page: str) -> str:
     """What a reader sees: no markup, entities resolved, white space as single spaces."""
-    body = page[page.index("</style>") :]
+    body = page[page.index("</style>") :].partition("<script>")[0]
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
 
 

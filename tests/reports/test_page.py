@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
+from algorithms.comparison.analysis import analyse
+from algorithms.comparison.readings import summary_of
 from algorithms.reports.page import (
     MoveChance,
     PageNotes,
@@ -42,22 +47,29 @@ def four_runs(tmp_path: Path) -> list[RunRecord]:
     return runs
 
 
-def test_the_page_asks_for_nothing_and_runs_nothing(four_runs: list[RunRecord]) -> None:
+def test_the_page_asks_for_nothing_and_runs_its_own_script_alone(
+    four_runs: list[RunRecord],
+) -> None:
     page = build_page("runs", four_runs)
     tags = Tags(page)
     assert tags.open == []
-    assert {"script", "link", "img", "iframe", "object", "embed", "base", "form"}.isdisjoint(
+    assert tags.count("script") == 1
+    assert {"link", "img", "iframe", "object", "embed", "base", "form"}.isdisjoint(
         tag for tag, _ in tags.found
     )
     attributes = [(name, value) for _, found in tags.found for name, value in found.items()]
     assert [
         name for name, _ in attributes if name.startswith("on") or name in ("src", "style")
     ] == []
-    assert all(value.startswith("#") for name, value in attributes if name == "href")
+    addresses = {value.partition(",")[0] for name, value in attributes if name == "href"}
+    assert addresses <= {"#board-squares", "data:text/csv;charset=utf-8"}
     assert re.findall(r"(?:https?:)?//|url\(|@import", page) == []
-    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = "default-src 'none'; "
+    for tag in ("style", "script"):
+        text = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        policy += f"{tag}-src 'sha256-{digest}'; "
+    policy += "base-uri 'none'; form-action 'none'"
     assert f'content="{policy}"' in page
 
 
@@ -67,8 +79,9 @@ def test_the_headline_says_who_ended_where_and_how_many_seeds_there_are(
     text = text_of(build_page("runs", four_runs))
     assert "4 runs in 2 columns. Lowest held-out regret at the end: rloo, 100 centipawns" in text
     assert "With 2 seeds in a column, a difference between columns may be chance" in text
-    assert "400 → 100 25% of the start" in text
-    assert "3.00 → 2.00" in text
+    assert "400 → 100 25.0 % of the start [25.0, 25.0]" in text
+    assert "3.00 → 2.00 [2.00, 2.00]" in text
+    assert "2 runs, seeds 1, 2 Interquartile means over the seeds [95 % intervals]." in text
 
 
 def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
@@ -82,6 +95,64 @@ def test_one_run_is_told_by_itself_beside_its_preset(tmp_path: Path) -> None:
     assert "No diagnosis was made" in text
     assert "5c299d56d63d with changes the built-in evaluator (v1) (builtin-v1) cpu" in text
     assert "chess-lab train grpo --seed 1" in text
+
+
+def test_a_figure_s_numbers_can_be_saved_and_no_name_becomes_a_formula(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "a", learning_rows(), config("=1+1")))
+    page = build_page("a", [run])
+    address = re.search(r'download="Held-out regret.csv" href="([^"]*)"', page)[1]
+    rows = list(csv.reader(io.StringIO(unquote(address.partition(",")[2]))))
+    assert rows[0] == ["name", "moves", "eval/regret_cp", "low", "high"]
+    assert {name for name, *_ in rows[1:]} == {"'=1+1"}
+    looks = [
+        (one["scored_moves"], one["eval/regret_cp"]) for one in run.rows if "eval/regret_cp" in one
+    ]
+    assert [(float(x), float(y)) for _, x, y, *_ in rows[1:]] == looks
+
+
+def test_averages_over_seeds_are_those_that_compare_prints(tmp_path: Path) -> None:
+    ends = (40.0, 100.0, 120.0, 140.0, 400.0)  # of 400, in percent: 10, 25, 30, 35, 100
+    runs = [
+        read_run(write_run(tmp_path / f"{seed}", learning_rows(end), config(seed=seed)))
+        for seed, end in enumerate(ends)
+    ]
+    column = analyse(
+        ["grpo"],
+        {"grpo": {s: summary_of(r.rows, "grpo", s, "") for s, r in enumerate(runs)}},
+        range(5),
+    )
+    told = column["columns"][0]["percent_of_start"]
+    assert told["iqm"] == pytest.approx(0.3 * 25 + 0.4 * 30 + 0.3 * 35)
+    page = build_page("a", runs)
+    text = text_of(page)
+    assert f"400 → 120 30.0 % of the start [{told['low']:.1f}, {told['high']:.1f}]" in text
+    assert text.index("At the end") < text.index("Learning")
+    address = re.search(r'download="Held-out regret at the end.csv" href="([^"]*)"', page)[1]
+    _, _, middle, low, high = unquote(address).splitlines()[1].split(",")
+    assert (float(middle), float(low), float(high)) == pytest.approx(
+        (told["iqm"], told["low"], told["high"]), rel=1e-5
+    )
+
+
+def test_figures_with_nothing_to_say_are_sentences_or_left_out(tmp_path: Path) -> None:
+    rows = [
+        row(i, clip__up_p_01_10=0.0, grad_share__policy=1.0, entropy__measured=(-1) ** i * 0.01,
+            entropy__dh_tabular=1e-6, policy__clip_fraction_low=0.0)
+        for i in range(4)
+    ]  # fmt: skip
+    run = read_run(write_run(tmp_path / "a", rows, config()))
+    policy = PolicyPicture(0, 0.0, [MoveChance(0, 8, "a1a2", 1.0)])
+    forced = Probe("forced", "8/8/8/8/8/8/8/R7 w", 1, policy, policy)
+    page = build_page("a", [run], PageNotes(probes={str(run.path): [forced]}))
+    text = text_of(page)
+    assert "Rises that meet the upper clip (clip/up_…): 0 throughout, in every run." in text
+    assert "(policy/clip_fraction_low): 0 throughout, in every run." in text
+    assert (
+        "From the advantages alone (entropy/dh_tabular): at most 1e−6 nats × advantage, next to nothing"
+        in text
+    )
+    assert "no term beside the policy's is on record" in text
+    assert "forced" not in text and '<svg class="chart"' not in page[page.index("More figures") :]
 
 
 def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
@@ -113,7 +184,7 @@ def test_html_in_any_name_or_value_is_inert(tmp_path: Path) -> None:
     )
     tags = Tags(build_page(EVIL, [run, run_of(tmp_path / "b")], page_notes))
     assert tags.open == []
-    assert tags.count("script") == tags.count("img") == 0
+    assert (tags.count("script"), tags.count("img")) == (1, 0)
     assert not any("onerror" in found for _, found in tags.found)
 
 
@@ -133,7 +204,7 @@ def test_a_metric_nobody_has_is_a_sentence_and_no_empty_chart(tmp_path: Path) ->
     text = text_of(page)
     assert "Held-out regret (eval/regret_cp): not on record in any run." in text
     assert "eval/entropy and eval/regret_cp are not both on record" in text
-    assert "Share of the gradient (grad_share/…): not on record" in text
+    assert "Share of the gradient (grad_share/…): no term beside the policy's is on record" in text
     assert "neither regret nor entropy can be told" in text
 
 

@@ -43,14 +43,14 @@ def unlike(tmp_path: Path) -> list[RunRecord]:
 def test_no_winner_is_named_across_tasks_and_each_has_its_own(unlike: list[RunRecord]) -> None:
     page = build_page("x", unlike)
     text = text_of(page)
-    head = text[: text.index("RunGroup A ")]
+    head = text[: text.index("Group A ")]
     assert (
         "6 runs in 2 groups that cannot be compared: they differ in start weights. A has “grpo” "
         "and “rloo” (4 runs); B has “grpo” (2 runs). So no winner is named across the groups"
     ) in head
     assert "Lowest" not in head
     assert "group runs columns start weights A 4 grpo; rloo random B 2 grpo warm" in head
-    first, second = re.split("RunGroup B start weights: warm", text[len(head) :])
+    first, second = re.split("Group B start weights: warm", text[len(head) :])
     assert "4 runs in 2 columns. Lowest held-out regret at the end: rloo, 102 centipawns" in first
     assert "Held-out regret fell from 400 to 22 centipawns per move." in second
     assert "Lowest" not in second
@@ -65,7 +65,7 @@ def test_charts_do_not_mix_tasks_and_a_page_of_one_task_has_no_groups(
     titles = re.findall(r"<h4>(Held-out regret)</h4>", page)
     assert len(titles) == 2
     one = build_page("x", unlike[:4])
-    assert "RunGroup A" not in one
+    assert "Group A" not in one
     assert "4 runs in 2 columns. Lowest held-out regret at the end: rloo" in text_of(one)
 
 

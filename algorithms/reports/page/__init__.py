@@ -1,4 +1,4 @@
-"""A page of run folders: one self-contained, offline HTML file. No torch, no chess, no script."""
+"""A page of run folders: one self-contained, offline HTML file. No torch, no chess."""
 
 from algorithms.reports.page.claims import Claims, comparison_file, family_claims, read_claims
 from algorithms.reports.page.columns import Column, RunGroup, group_columns, group_runs

@@ -1,13 +1,14 @@
-"""The charts of the page as inline SVG: lines with bands, paths, scatters, stacked bars, dots by category.
+"""The charts of the page as inline SVG: lines with bands, paths, scatters, dots by category.
 
-Colours are CSS classes (`c0` .. `c7`), so that one drawing serves light and dark; hovering over a point
-tells its values. Every chart is 560 x 320 and scales with its column of the page.
+Colours are CSS classes (`c0` .. `c7`), so that one drawing serves light and dark, and a class `k0`, `k1`, ... says
+whose an element is; hovering over a point tells its values. Every chart is 560 x 320 and scales with its column of
+the page. What is plotted is an SVG of its own within the chart, which cuts off what a zoom moves outside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +32,8 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 
 
 def colour(index: int) -> str:
-    """Classes of the index-th colour; from the ninth on the colours come again, dashed."""
-    return f"c{index % NUM_COLOURS}" + (" dashed" if index >= NUM_COLOURS else "")
+    """Classes of the index-th column: its colour, which from the ninth on comes again, dashed; and its own."""
+    return f"c{index % NUM_COLOURS}" + (" dashed" if index >= NUM_COLOURS else "") + f" k{index}"
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,14 @@ def line_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
         ValueError: no line has a finite value.
     """
     x_scale, y_scale = _scales(axes, lines)
-    parts = [*_frame(axes, x_scale, y_scale)]
+    parts: list[Markup] = []
     for line in lines:
         parts += _band(line, x_scale, y_scale)
     for line in lines:
         parts += _strokes(line, x_scale, y_scale)
     for line in lines:
         parts += _tips(line, x_scale, y_scale, visible=len(line.x) <= 16)
-    return _svg(axes, parts)
+    return _svg(axes, _frame(axes, x_scale, y_scale), parts, zoomed=x_scale)
 
 
 def path_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
@@ -190,7 +191,7 @@ def path_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
         ValueError: no line has a finite value.
     """
     x_scale, y_scale = _scales(axes, lines)
-    parts = [*_frame(axes, x_scale, y_scale)]
+    parts: list[Markup] = []
     for line in lines:
         parts += _strokes(line, x_scale, y_scale)
     for line in (line for line in lines if not line.thin):
@@ -202,7 +203,7 @@ def path_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
                         cy=y_scale(line.y[i]), r=6)
                 for i in at
             ]  # fmt: skip
-    return _svg(axes, parts)
+    return _svg(axes, _frame(axes, x_scale, y_scale), parts)
 
 
 def scatter_chart(axes: Axes, clouds: Sequence[Line], identity: bool) -> Markup:
@@ -217,42 +218,14 @@ def scatter_chart(axes: Axes, clouds: Sequence[Line], identity: bool) -> Markup:
         x_scale, y_scale = Scale(low, high, LEFT, RIGHT), Scale(low, high, BOTTOM, TOP)
     else:
         x_scale, y_scale = _scales(axes, clouds)
-    parts = [*_frame(axes, x_scale, y_scale)]
+    parts: list[Markup] = []
     if identity:
         parts.append(element("line", class_="guide", x1=LEFT, y1=BOTTOM, x2=RIGHT, y2=TOP))
     for cloud in clouds:
         for x, y, tip in zip(cloud.x, cloud.y, _tip_texts(cloud), strict=True):
             if np.isfinite(x) and np.isfinite(y):
                 parts.append(_dot(cloud, x_scale(x), y_scale(y), tip, visible=True))
-    return _svg(axes, parts)
-
-
-def stack_chart(axes: Axes, layers: Sequence[Line]) -> Markup:
-    """SVG: at each x of the layers (the same in all) their shares stacked to a bar; nan counts as absent.
-
-    Raises:
-        ValueError: the layers are empty or hold nothing finite.
-    """
-    x = layers[0].x
-    bounds(np.concatenate([layer.y for layer in layers]))
-    x_low, x_high = _x_bounds(axes, x)
-    x_scale, y_scale = Scale(x_low, x_high, LEFT, RIGHT), Scale(0.0, 1.0, BOTTOM, TOP)
-    centres = np.array([x_scale(value) for value in x])
-    width = min(26.0, max(2.0, 0.8 * float(np.diff(centres).min()))) if len(x) > 1 else 26.0
-    parts = [*_frame(axes, x_scale, y_scale)]
-    floor = np.zeros(len(x))
-    for layer in layers:
-        for i, tip in enumerate(_tip_texts(layer)):
-            share = layer.y[i]
-            if np.isfinite(share) and share > 0:
-                top, foot = y_scale(min(1.0, floor[i] + share)), y_scale(floor[i])
-                left = min(max(centres[i] - width / 2, LEFT), RIGHT - width)
-                parts.append(
-                    element("rect", element("title", tip), class_=f"area {colour(layer.index)}",
-                            x=left, y=top, width=width, height=max(foot - top, 0.1))
-                )  # fmt: skip
-                floor[i] += share
-    return _svg(axes, parts)
+    return _svg(axes, _frame(axes, x_scale, y_scale), parts)
 
 
 def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line]) -> Markup:
@@ -267,7 +240,7 @@ def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line])
     low, high = bounds(np.concatenate(values))
     y_scale = Scale(low, high, BOTTOM, TOP)
     x_scale = Scale(-0.5, len(categories) - 0.5, LEFT, RIGHT)
-    parts = [*_frame(axes, x_scale, y_scale, categories)]
+    parts: list[Markup] = []
     apart = min(14.0, 0.8 * (RIGHT - LEFT) / len(categories) / max(len(lines), 1))
     for place, line in enumerate(lines):
         shift = (place - (len(lines) - 1) / 2) * apart
@@ -281,26 +254,28 @@ def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line])
                             y1=y_scale(line.low[i]), y2=y_scale(line.high[i]))
                 )  # fmt: skip
             parts.append(_dot(line, x, y_scale(line.y[i]), tip, visible=True))
-    return _svg(axes, parts)
+    return _svg(axes, _frame(axes, x_scale, y_scale, categories), parts)
 
 
 def _scales(axes: Axes, lines: Sequence[Line]) -> tuple[Scale, Scale]:
     edges = [edge for line in lines for edge in (line.y, line.low, line.high) if edge is not None]
     # Where y is a gap, x has nothing to show either.
     drawn = np.concatenate([line.x[np.isfinite(line.y)] for line in lines])
-    x_low, x_high = _x_bounds(axes, drawn)
+    x_low, x_high = bounds(np.concatenate([drawn, [axes.x_reach] if axes.x_reach else []]))
     y_low, y_high = bounds(np.concatenate(edges))
     return Scale(x_low, x_high, LEFT, RIGHT), Scale(y_low, y_high, BOTTOM, TOP)
 
 
-def _x_bounds(axes: Axes, x: NDArray[np.float64]) -> tuple[float, float]:
-    reach = [axes.x_reach] if axes.x_reach else []
-    return bounds(np.concatenate([x, reach]))
-
-
-def _svg(axes: Axes, parts: Sequence[Markup]) -> Markup:
-    return element("svg", *parts, class_="chart", viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
-                   role="img", aria_label=f"{axes.title}: {axes.y_label} over {axes.x_label}")  # fmt: skip
+def _svg(
+    axes: Axes, frame: Iterable[Markup], plotted: Sequence[Markup], zoomed: Scale | None = None
+) -> Markup:
+    """The chart; `zoomed` is the scale of an x axis that the page's script may zoom."""
+    # A margin beside the axes, so that no dot at the end of a line is cut.
+    inside = element("svg", *plotted, class_="plot", x=LEFT - 8, y=0, width=RIGHT - LEFT + 16, height=HEIGHT,
+                     viewBox=f"{LEFT - 8:.0f} 0 {RIGHT - LEFT + 16:.0f} {HEIGHT:.0f}")  # fmt: skip
+    reach = {} if zoomed is None else {"data_x": f"{zoomed.low:.9g} {zoomed.high:.9g}"}
+    return element("svg", *frame, inside, class_="chart", viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", role="img",
+                   aria_label=f"{axes.title}: {axes.y_label} over {axes.x_label}", **reach)  # fmt: skip
 
 
 def _frame(
@@ -316,10 +291,10 @@ def _frame(
     texts = tick_texts(places) if categories is None else categories
     for value, text in zip(places, texts, strict=True):
         x = x_scale(value)
-        yield element("line", class_="tick", x1=x, y1=BOTTOM, x2=x, y2=BOTTOM + 5)
+        yield element("line", class_="tick over", x1=x, y1=BOTTOM, x2=x, y2=BOTTOM + 5)
         anchor = "end" if categories is None and x > RIGHT - 12 else "middle"
         place = min(x, RIGHT + 8) if anchor == "end" else x
-        yield element("text", text, x=place, y=BOTTOM + 22, text_anchor=anchor)
+        yield element("text", text, class_="over", x=place, y=BOTTOM + 22, text_anchor=anchor)
     zero_inside = y_scale.low < 0 < y_scale.high
     if zero_inside:
         yield element("line", class_="axis", x1=LEFT, y1=y_scale(0), x2=RIGHT, y2=y_scale(0))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.statistics import interquartile_mean
 from algorithms.reports.tasks import flatten, group_by_task
 
 # Settings that name a run or say where it computes, and so set no two columns apart.
@@ -54,6 +55,13 @@ class Column:
     def seeds(self) -> str:
         """The runs' seeds, as text."""
         return ", ".join("?" if run.seed is None else str(run.seed) for run in self.runs)
+
+    def name_of(self, run: RunRecord) -> str:
+        """What the page calls one of its runs: the column's name, with the seed where it has several runs."""
+        if len(self.runs) == 1:
+            return self.name
+        seed = "?" if run.seed is None else str(run.seed)
+        return f"{self.name}, seed {seed}" + (f" ({run.name})" if self.repeated_seeds else "")
 
     @property
     def repeated_seeds(self) -> bool:
@@ -195,7 +203,7 @@ class Spread:
 
     Attributes:
         x: float64 [K], scored moves (updates where the record has none), mean over the runs.
-        mean: float64 [K], mean over the runs; nan where one of them holds null.
+        mean: float64 [K], interquartile mean over the runs; nan where one of them holds null.
         low: float64 [K], the lowest run, or the lowest update of several drawn as one point.
         high: float64 [K], the highest.
         runs: how many runs there are.
@@ -211,10 +219,10 @@ class Spread:
         return len(self.x)
 
 
-def spread(runs: Sequence[RunRecord], metric: str, max_points: int = MAX_POINTS) -> Spread:
+def spread(runs: Sequence[RunRecord], metric: str) -> Spread:
     """The metric over `runs`; of length 0 where a run lacks it or no update is common to all.
 
-    Longer records are drawn as `max_points` points, each the mean of neighbouring updates, with the
+    Longer records are drawn as `MAX_POINTS` points, each the mean of neighbouring updates, with the
     lowest and highest of them as the band: a peak widens the band instead of vanishing.
     """
     series = [run.series(metric) for run in runs]
@@ -228,7 +236,7 @@ def spread(runs: Sequence[RunRecord], metric: str, max_points: int = MAX_POINTS)
     values = np.stack([one.value[at] for one, at in zip(series, rows, strict=True)])
     moves = np.stack([one.scored_moves[at] for one, at in zip(series, rows, strict=True)])
     x = common.astype(float) if np.isnan(moves).any() else moves.mean(0)
-    return _thinned(x, values, max_points)
+    return _thinned(x, values)
 
 
 def run_mean(run: RunRecord, metric: str) -> float:
@@ -237,15 +245,24 @@ def run_mean(run: RunRecord, metric: str) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _thinned(x: NDArray[np.float64], values: NDArray[np.float64], max_points: int) -> Spread:
-    """The spread of `values` [runs, K], neighbouring updates joined where K is above `max_points`."""
-    points = min(len(x), max_points)
+def average(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64 [K]: interquartile mean of `values` [runs, K] over the runs; nan where one of them is not finite."""
+    known = np.isfinite(values).all(0)
+    found = np.full(values.shape[1], np.nan)
+    if known.any():
+        found[known] = interquartile_mean(values[:, known].T)
+    return found
+
+
+def _thinned(x: NDArray[np.float64], values: NDArray[np.float64]) -> Spread:
+    """The spread of `values` [runs, K], neighbouring updates joined where K is above `MAX_POINTS`."""
+    points = min(len(x), MAX_POINTS)
     starts = np.arange(points) * len(x) // points
     joined = np.diff(np.append(starts, len(x)))
     # A null makes its whole point a gap: to leave it out would draw a line where none was measured.
     return Spread(
         np.add.reduceat(x, starts) / joined,
-        np.add.reduceat(values.mean(0), starts) / joined,
+        np.add.reduceat(average(values), starts) / joined,
         np.minimum.reduceat(values.min(0), starts),
         np.maximum.reduceat(values.max(0), starts),
         len(values),

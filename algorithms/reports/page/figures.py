@@ -1,7 +1,7 @@
 """The page's figures; a missing metric is a sentence.
 
 Metrics over time, entropy against regret, and what moved the policy: gradient shares, predicted entropy change,
-clips by the move's probability.
+clips by the move's probability. A figure whose values are all the same, or next to nothing, is a sentence too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from algorithms.reports.page.charts import (
     path_chart,
     scatter_chart,
     short,
-    stack_chart,
 )
-from algorithms.reports.page.columns import Column, Spread, run_mean, spread
+from algorithms.reports.page.columns import Column, Spread, average, run_mean, spread
+from algorithms.reports.page.csv_link import csv_link
 from algorithms.reports.run_files import RunRecord
+from algorithms.reports.statistics import Interval, difference_interval, interquartile_mean
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,21 @@ class Curve:
         metric: its name in metrics.jsonl.
         title: what people call it.
         unit: for the axis.
-        flat_is_text: a value that never changes and is the same in all columns is a sentence.
     """
 
     metric: str
     title: str
     unit: str
-    flat_is_text: bool = False
 
 
 LEARNING = (
     Curve("eval/regret_cp", "Held-out regret", "centipawns lost per move"),
     Curve("eval/entropy", "Held-out entropy", "nats"),
-    Curve("eval/effective_moves", "Effective moves, held out", "moves"),
     Curve("rollout/reward_mean", "Reward of the moves played", "reward"),
-    Curve("policy/entropy", "Entropy while playing", "nats"),
+)
+PLAYING = (
+    Curve("eval/effective_moves", "Effective moves, held out", "moves"),
+    Curve("policy/entropy", "Entropy of the rollout, while playing", "nats"),
 )
 STEP_SIZE = (
     Curve("reg/kl_old", "KL of the new policy from the one that played", "nats"),
@@ -60,10 +61,10 @@ STEP_SIZE = (
     Curve("policy/clip_fraction_low", "Gradients cut by the lower clip", "share of samples"),
 )
 COEFFICIENTS = (
-    Curve("reg/ent_coef", "Entropy bonus", "advantage per nat", flat_is_text=True),
-    Curve("reg/kl_old_coef", "Weight of the KL to the old policy", "advantage per nat", True),
-    Curve("reg/kl_ref_coef", "Weight of the KL to the reference", "advantage per nat", True),
-    Curve("rollout/temperature", "Sampling temperature", "T", flat_is_text=True),
+    Curve("reg/ent_coef", "Entropy bonus", "advantage per nat"),
+    Curve("reg/kl_old_coef", "Weight of the KL to the old policy", "advantage per nat"),
+    Curve("reg/kl_ref_coef", "Weight of the KL to the reference", "advantage per nat"),
+    Curve("rollout/temperature", "Sampling temperature", "T"),
 )
 
 
@@ -75,6 +76,7 @@ class Figure:
         title: above the chart.
         metric: the names of the metrics shown.
         svg: the chart.
+        csv: address of its numbers as CSV.
         names: (classes of the colour, name) for each line; empty where there is one only.
         notes: sentences below.
     """
@@ -82,6 +84,7 @@ class Figure:
     title: str
     metric: str
     svg: Markup
+    csv: str
     names: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = field(default=())
 
@@ -107,11 +110,7 @@ def curve_figure(columns: Sequence[Column], curve: Curve) -> Figure | str:
     if not lines:
         return f"{curve.title} ({curve.metric}): not on record in any run."
     values = np.concatenate([line.y for line in lines])
-    if (
-        curve.flat_is_text
-        and len(lines) == len(columns)
-        and np.ptp(values[np.isfinite(values)]) == 0
-    ):
+    if len(lines) == len(columns) and len(values) > len(lines) and np.ptp(values) == 0:
         return (
             f"{curve.title} ({curve.metric}): {short(float(values[0]))} throughout, in every run."
         )
@@ -120,7 +119,8 @@ def curve_figure(columns: Sequence[Column], curve: Curve) -> Figure | str:
     notes = [f"Not on record in: {'; '.join(lacking)}."] if lacking else []
     if any(np.isnan(line.y).any() for line in lines):
         notes.append("A gap is a value that was not finite.")
-    return Figure(curve.title, curve.metric, line_chart(axes, lines), legend(columns), notes)
+    svg, csv = line_chart(axes, lines), csv_link(lines, ("moves", curve.metric))
+    return Figure(curve.title, curve.metric, svg, csv, legend(columns), notes)
 
 
 def phase_figure(columns: Sequence[Column]) -> Figure | str:
@@ -138,9 +138,54 @@ def phase_figure(columns: Sequence[Column]) -> Figure | str:
     axes = Axes("Entropy against regret", "held-out entropy, nats", "held-out regret, centipawns")
     notes = ["Ring: start. Disc: end. Down is better play, left is a narrower policy."]
     if any(line.thin for line in lines):
-        notes.append("Strong lines are means over the seeds, fine lines single runs.")
-    return Figure("Entropy against regret", "eval/entropy, eval/regret_cp",
-                  path_chart(axes, lines), legend(columns), notes)  # fmt: skip
+        notes.append("Strong lines are interquartile means over the seeds, fine lines single runs.")
+    svg, csv = path_chart(axes, lines), csv_link(lines, _PLANE)
+    return Figure("Entropy against regret", ", ".join(_PLANE), svg, csv, legend(columns), notes)
+
+
+@dataclass(frozen=True)
+class AtEnd:
+    """A figure at the end of the runs of a column, over its seeds.
+
+    Attributes:
+        middle: interquartile mean.
+        interval: 95 %, for it; None of one run.
+    """
+
+    middle: float
+    interval: Interval | None
+
+
+def at_end(column: Column, metric: str, *, share_of_start: bool = False) -> AtEnd | None:
+    """The last finite value of each run, or its percentage of the first; None where a run has none."""
+    found = [run.series(metric).finite for run in column.runs]
+    if not all(len(values) and (values[0] > 0 or not share_of_start) for values in found):
+        return None
+    ends = np.array([100 * v[-1] / v[0] if share_of_start else v[-1] for v in found])
+    interval = difference_interval(ends) if len(ends) > 1 else None
+    return AtEnd(float(interquartile_mean(ends)), interval)
+
+
+def end_figures(columns: Sequence[Column]) -> list[Figure | str]:
+    """Regret and entropy at the end of each column's runs, with their intervals; nothing where each is one run."""
+    figures: list[Figure | str] = []
+    for title, metric, unit, share in (
+        ("Held-out regret at the end", "eval/regret_cp", "percent of the start", True),
+        ("Held-out entropy at the end", "eval/entropy", "nats", False),
+    ):
+        lines = []
+        for column in columns:
+            end = at_end(column, metric, share_of_start=share)
+            if end is not None and end.interval is not None:
+                low, high = np.array([end.interval.low]), np.array([end.interval.high])
+                lines.append(
+                    Line(column.name, column.index, np.zeros(1), np.array([end.middle]), low, high)
+                )
+        if lines:
+            svg = category_chart(Axes(title, "", unit), [""], lines)
+            csv = csv_link(lines, ("end", f"{metric}, {unit}"))
+            figures.append(Figure(title, metric, svg, csv, legend(columns)))
+    return figures
 
 
 CHAIN = ("ratio", "reward", "credit", "objective", "step")
@@ -157,7 +202,7 @@ def chain_figure(columns: Sequence[Column]) -> Figure | str:
         known = np.where(np.isfinite(kept).all(0), kept, np.nan)
         if np.isfinite(known).any():
             low, high = known.min(0), known.max(0)
-            lines.append(Line(column.name, column.index, places, known.mean(0), low, high))
+            lines.append(Line(column.name, column.index, places, average(known), low, high))
     if not lines:
         return "The learning signal (signal/...): not on record in any run."
     axes = Axes("What each stage of an update keeps", "stage of the update", "share that it keeps")
@@ -165,8 +210,11 @@ def chain_figure(columns: Sequence[Column]) -> Figure | str:
         "1 is all of it, and below 0 the stage turns the signal round.",
         "A sound run keeps 1 at ratio, reward and step; credit and objective lose some in every run.",
     ]
-    return Figure("What each stage of an update keeps", "signal/" + ", signal/".join(CHAIN),
-                  category_chart(axes, CHAIN, lines), legend(columns), notes)  # fmt: skip
+    svg = category_chart(axes, CHAIN, lines)
+    csv = csv_link(lines, ("stage", "share that it keeps"), CHAIN)
+    return Figure(
+        "What each stage of an update keeps", "signal/…", svg, csv, legend(columns), notes
+    )
 
 
 def _later(run: RunRecord, metric: str) -> float:
@@ -230,10 +278,14 @@ def _path(column: Column, pair: tuple[Spread, Spread], thin: bool = False) -> Li
     return Line(column.name, column.index, across.mean, up.mean, thin=thin, tips=tips)
 
 
-# The loss terms in the order of their layers; a term unknown here comes after them.
-TERMS = ("policy", "entropy", "kl_old", "kl_ref", "kl_cov", "value")
-SHARES = (("grad_share", "Share of the gradient"), ("loss_share", "Share of the loss' value"))
-MAX_BARS = 24
+TERMS = {
+    "entropy": "the entropy bonus", "kl_old": "the KL to the old policy", "kl_ref": "the KL to the reference",
+    "kl_cov": "the KL of the covariant moves", "value": "the value loss",
+}  # fmt: skip
+"""Terms of the loss beside the policy's, in the order of their layers; an unknown one comes after them."""
+
+NOTHING = 1e-3
+"""Share of the measured change below which a prediction of it is next to nothing."""
 
 BINS = {
     "p_below_01": "p < .01",
@@ -271,29 +323,18 @@ PREDICTIONS = (
 )
 
 
-def share_figures(column: Column) -> list[Figure | str]:
-    """Gradient shares over time and, beside them, the shares of the loss' value; sentences where absent."""
-    figures: list[Figure | str] = []
-    for family, title in SHARES:
-        terms = _terms(column, family)
-        found = {term: spread(column.runs, f"{family}/{term}", MAX_BARS) for term in terms}
-        found = {term: values for term, values in found.items() if np.isfinite(values.mean).any()}
-        if not found:
-            figures.append(f"{title} ({family}/…): not on record in {column.name}.")
-            continue
-        x = np.unique(np.concatenate([values.x for values in found.values()]))
-        layers = [
-            Line(term, _term_index(term), x, _at(x, values.x, values.mean))
-            for term, values in found.items()
-        ]
-        axes = Axes(
-            f"{title}, {column.name}", x_label([column]), "share", x_reach=x_reach([column])
-        )
-        names = [(colour(_term_index(term)), term) for term in found]
-        figures.append(
-            Figure(f"{title}: {column.name}", f"{family}/…", stack_chart(axes, layers), names)
-        )
-    return figures
+def share_figures(columns: Sequence[Column]) -> list[Figure | str]:
+    """The share that each term beside the policy's has in the gradient: what is left is the policy's own."""
+    names = {name.partition("/")[2] for column in columns for run in column.runs
+             for name in run.metrics("grad_share/")}  # fmt: skip
+    terms = {name for name in names if not name.endswith("_norm")} - {"policy"}
+    if not terms:
+        return ["Share of the gradient (grad_share/…): no term beside the policy's is on record."]
+    known = [term for term in TERMS if term in terms] + sorted(terms - set(TERMS))
+    return [
+        curve_figure(columns, Curve(f"grad_share/{term}", f"Share of {TERMS.get(term, term)} in the gradient", "share"))
+        for term in known
+    ]  # fmt: skip
 
 
 def prediction_figures(columns: Sequence[Column]) -> list[Figure | str]:
@@ -305,14 +346,25 @@ def prediction_figures(columns: Sequence[Column]) -> list[Figure | str]:
         if not clouds:
             figures.append(f"{title}: {metric} and entropy/measured are not both on record.")
             continue
+        measured, predicted = (
+            max(float(np.abs(getattr(c, axis)).max()) for c in clouds) for axis in "xy"
+        )
+        if predicted < NOTHING * measured:
+            figures.append(
+                f"{title} ({metric}): at most {short(predicted)} {unit}, next to nothing beside the "
+                f"{short(measured)} nats that were measured."
+            )
+            continue
         axes = Axes(f"{title} ({metric})", "measured change, nats", f"predicted, {unit}")
         notes = [
             "The line is: predicted = measured." if identity
             else "Adam takes other steps than the theory: look at sign and correlation, not at size."
         ]  # fmt: skip
         notes.append("Correlation: " + "; ".join(map(_correlation, clouds)) + ".")
-        svg = scatter_chart(axes, clouds, identity)
-        figures.append(Figure(title, f"entropy/measured, {metric}", svg, legend(columns), notes))
+        svg, names = scatter_chart(axes, clouds, identity), ("entropy/measured", metric)
+        figures.append(
+            Figure(title, ", ".join(names), svg, csv_link(clouds, names), legend(columns), notes)
+        )
     return figures
 
 
@@ -324,35 +376,22 @@ def probability_figures(columns: Sequence[Column]) -> list[Figure | str]:
         if not lines:
             figures.append(f"{family.title} ({family.prefix}…): not on record in any run.")
             continue
+        if all(not np.nan_to_num(line.y).any() for line in lines):
+            figures.append(f"{family.title} ({family.prefix}…): 0 throughout, in every run.")
+            continue
         axes = Axes(family.title, "probability of the move before the update", family.unit)
         notes = ["Mean over the updates."]
         if any(len(column.runs) > 1 for column in columns):
             notes = [
                 "Mean over the updates and seeds; bars reach from the lowest to the highest seed."
             ]
-        svg = category_chart(axes, list(BINS.values()), lines)
-        figures.append(Figure(family.title, f"{family.prefix}…", svg, legend(columns), notes))
+        places = list(BINS.values())
+        svg, csv = (
+            category_chart(axes, places, lines),
+            csv_link(lines, ("probability", family.unit), places),
+        )
+        figures.append(Figure(family.title, f"{family.prefix}…", svg, csv, legend(columns), notes))
     return figures
-
-
-def _terms(column: Column, family: str) -> list[str]:
-    """The loss terms on record, known ones first; norms of gradients are no shares."""
-    names = {name.partition("/")[2] for run in column.runs for name in run.metrics(f"{family}/")}
-    terms = {name for name in names if not name.endswith("_norm")}
-    return [term for term in TERMS if term in terms] + sorted(terms - set(TERMS))
-
-
-def _term_index(term: str) -> int:
-    return TERMS.index(term) if term in TERMS else len(TERMS)
-
-
-def _at(
-    wanted: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """float64 [len(wanted)]: y where x is wanted, nan elsewhere."""
-    values = np.full(len(wanted), np.nan)
-    values[np.searchsorted(wanted, x)] = y
-    return values
 
 
 def _cloud(column: Column, metric: str) -> Line:

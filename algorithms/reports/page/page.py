@@ -1,4 +1,4 @@
-"""The whole page: one HTML file that loads nothing, runs nothing and escapes all text."""
+"""The whole page: one HTML file that loads nothing, runs its own script alone and escapes all text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -23,10 +23,30 @@ from algorithms.reports.page.columns import Column, RunGroup, group_columns
 from algorithms.reports.page.diagrams import Probe
 from algorithms.reports.page.tables import Diagnoses, verdict
 from algorithms.reports.run_files import RunRecord, printable
+from algorithms.reports.statistics import Interval, interquartile_mean
 from algorithms.reports.tasks import differing_parts
 
 FEW_GROUPS = 4  # up to here a sentence lists what is in each
 FEW_SEEDS = 8  # below this, no claim about columns is made on this page
+UNTOLD = ("cannot tell", "too short", tables.NO_VERDICT)  # verdicts that are neither good nor bad
+INTERVALS = "Interquartile means over the seeds with their 95 % intervals, as chess-lab compare prints them."
+
+
+@dataclass(frozen=True)
+class CauseOnCard:
+    """A harmful cause that the doctor names in runs of a column.
+
+    Attributes:
+        name: of the cause.
+        sure: the doctor's confidence, and in how many of the runs it is named.
+        remedy: what would help.
+        confirm: the command that would confirm it, in the run that is surest of it.
+    """
+
+    name: str
+    sure: str
+    remedy: str
+    confirm: str
 
 
 @dataclass(frozen=True)
@@ -37,25 +57,31 @@ class Card:
         name: the column's.
         classes: of its colour.
         seeds: its runs, in words.
+        average: what the figures are where there are several runs; "" of one.
         regret: held-out regret, start to end; None where it is not on record.
         regret_share: the end as a share of the start, in words.
         regret_noise: what the judge itself and the teacher lose; "" where that is not known.
-        entropy: held-out entropy, start to end.
-        verdicts: the doctor's verdicts, with their counts.
+        entropy: held-out entropy, start to end; None where it is not on record.
+        entropy_interval: of its end; "" of one run.
+        verdicts: (kind, verdict with its count): the kind is "bad", "good" or "".
+        causes: what is named, the one in most runs first.
     """
 
     name: str
     classes: str
     seeds: str
+    average: str
     regret: tuple[str, str] | None
     regret_share: str
     regret_noise: str
     entropy: tuple[str, str] | None
-    verdicts: Sequence[str]
+    entropy_interval: str
+    verdicts: Sequence[tuple[str, str]]
+    causes: Sequence[CauseOnCard]
 
 
 def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
-    """A headline for each column: means over its runs' first and last evaluation."""
+    """A headline for each column: interquartile means over its runs' first and last evaluation."""
     return [_card(column, diagnoses) for column in columns]
 
 
@@ -123,22 +149,49 @@ def _card(column: Column, diagnoses: Diagnoses) -> Card:
     regret, entropy = (_ends(column.runs, f"eval/{name}") for name in ("regret_cp", "entropy"))
     verdicts = Counter(verdict(diagnoses.get(str(run.path))) for run in column.runs)
     total = len(column.runs)
-    share = ""
-    if regret is not None and regret[0] > 0:
-        share = f"{regret[1] / regret[0]:.0%} of the start"
+    share = figures.at_end(column, "eval/regret_cp", share_of_start=True)
+    nats = figures.at_end(column, "eval/entropy")
     return Card(
         name=column.name,
         classes=colour(column.index),
         seeds=f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
+        average="" if total == 1 else "Interquartile means over the seeds [95 % intervals].",
         regret=None if regret is None else (f"{regret[0]:.0f}", f"{regret[1]:.0f}"),
-        regret_share=share,
+        regret_share="" if share is None else f"{share.middle:.1f} % of the start{_interval(share.interval, 1)}",
         regret_noise=noise_of_runs() or "",
         entropy=None if entropy is None else (f"{entropy[0]:.2f}", f"{entropy[1]:.2f}"),
+        entropy_interval="" if nats is None else _interval(nats.interval, 2),
         verdicts=[
-            text if total == 1 else f"{text} ({count} of {total})"
+            (_kind(text), text if total == 1 else f"{text} ({count} of {total})")
             for text, count in verdicts.most_common()
         ],
-    )
+        causes=_causes(column.runs, diagnoses),
+    )  # fmt: skip
+
+
+def _interval(interval: Interval | None, digits: int) -> str:
+    return "" if interval is None else f" [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def _kind(text: str) -> str:
+    """How a verdict is coloured."""
+    return "good" if text.startswith("learning") else "" if text in UNTOLD else "bad"
+
+
+def _causes(runs: Sequence[RunRecord], diagnoses: Diagnoses) -> list[CauseOnCard]:
+    """The harmful causes of a column's runs, the one in most runs first."""
+    named: dict[str, list[tuple[RunRecord, Mapping[str, Any]]]] = {}
+    for run in runs:
+        for cause in diagnoses.get(str(run.path), {}).get("causes", ()):
+            if cause["harmful"]:
+                named.setdefault(cause["name"], []).append((run, cause))
+    found = []
+    for name, causes in sorted(named.items(), key=lambda each: -len(each[1])):
+        run, surest = max(causes, key=lambda each: each[1]["confidence"])
+        sure = f"{surest['confidence']:.0%}"
+        sure = sure if len(runs) == 1 else f"up to {sure}, in {len(causes)} of {len(runs)} runs"
+        found.append(CauseOnCard(name, sure, surest["remedy"], tables.confirming(surest, run)))
+    return found
 
 
 def _one_column(
@@ -161,11 +214,12 @@ def _verb(start: float, end: float) -> str:
 
 
 def _ends(runs: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
-    """(first, last) finite value, means over the runs; None where a run has none."""
+    """(first, last) finite value, interquartile means over the runs; None where a run has none."""
     values = [run.series(metric).finite for run in runs]
     if not all(len(found) for found in values):
         return None
-    return float(np.mean([v[0] for v in values])), float(np.mean([v[-1] for v in values]))
+    first, last = interquartile_mean([[v[0] for v in values], [v[-1] for v in values]])
+    return float(first), float(last)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -177,7 +231,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 _HERE = Path(__file__).parent
-_TEMPLATE, _STYLE = "page.html.j2", "page.css"
+_TEMPLATE, _STYLE, _SCRIPT = "page.html.j2", "page.css", "page.js"
 
 
 @dataclass(frozen=True)
@@ -220,8 +274,10 @@ class _View:
         headline: sentences.
         cards: one for each column.
         claims: of the group.
-        curves: learning first, then the others.
-        mechanism: sections.
+        at_end: regret and entropy at the end, with intervals; without figures where no column has two runs.
+        learning: what became of the policy.
+        signal: what each stage keeps of the learning signal, and who spends the gradient.
+        more: sections behind a switch.
         boards: of the probe positions.
         settings: that differ between the columns, or from the preset.
         common: the settings that do not differ.
@@ -233,8 +289,10 @@ class _View:
     headline: Sequence[str]
     cards: Sequence[Card]
     claims: Sequence[Claims]
-    curves: Sequence[_Section]
-    mechanism: Sequence[_Section]
+    at_end: _Section
+    learning: _Section
+    signal: _Section
+    more: Sequence[_Section]
     boards: Sequence[dict]
     settings: tables.Table
     common: tables.Table
@@ -256,19 +314,21 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
     page_notes = PageNotes() if page_notes is None else page_notes
     groups = group_columns(runs)
     columns = [column for group in groups for column in group.columns]
-    template, style = _sources()
+    template, style, script = _sources()
     several = len(groups) > 1
     parts = differing_parts([group.task for group in groups])
     views = [_view(group, parts, page_notes) for group in groups]
     return template.render(
         title=printable(title),
         style=Markup(style),  # our own file
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        script=Markup(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
         headline=headline_of_groups(groups) if several else views[0].headline,
         groups=views,
         groups_table=tables.groups_table(groups),
         claims=[one for one in page_notes.claims if not one.group],
-        told=tables.told(columns, page_notes.diagnoses),
+        told=tables.told(groups, page_notes.diagnoses),
         definitions=diagrams.definitions() if page_notes.probes else "",
         provenance=tables.provenance_table(columns),
         machine=tables.machine_table(columns),
@@ -286,8 +346,14 @@ def _view(group: RunGroup, parts: Sequence[str], page_notes: PageNotes) -> _View
         headline=headline(columns, claims),
         cards=cards(columns, page_notes.diagnoses),
         claims=claims,
-        curves=_curves(columns),
-        mechanism=_mechanism(columns),
+        at_end=_section("At the end", INTERVALS, figures.end_figures(columns)),
+        learning=_learning(columns),
+        signal=_section(
+            "Where the learning signal is lost, and who spends the gradient",
+            "",
+            [figures.chain_figure(columns), *figures.share_figures(columns)],
+        ),
+        more=_more(columns),
         boards=_boards(columns, page_notes.probes),
         settings=_settings(columns, page_notes),
         common=tables.common_table(columns),
@@ -295,8 +361,8 @@ def _view(group: RunGroup, parts: Sequence[str], page_notes: PageNotes) -> _View
 
 
 @lru_cache(maxsize=1)
-def _sources() -> tuple[Template, str]:
-    """(template, style sheet) of the page."""
+def _sources() -> tuple[Template, str, str]:
+    """(template, style sheet, script) of the page."""
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -307,7 +373,13 @@ def _sources() -> tuple[Template, str]:
     )
     environment.globals["swatch"] = figures.swatch
     environment.filters["breakable"] = _breakable
-    return environment.get_template(_TEMPLATE), (_HERE / _STYLE).read_text(encoding="utf-8")
+    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in (_STYLE, _SCRIPT))
+    return environment.get_template(_TEMPLATE), style, script
+
+
+def _hash(text: str) -> str:
+    """By which the page's policy knows its own style sheet and script."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _breakable(name: str) -> Markup:
@@ -315,34 +387,26 @@ def _breakable(name: str) -> Markup:
     return Markup("_<wbr>").join(name.split("_"))
 
 
-def _curves(columns: Sequence[Column]) -> list[_Section]:
+def _learning(columns: Sequence[Column]) -> _Section:
     learning, lacking = figures.curve_figures(columns, figures.LEARNING)
     phase = figures.phase_figure(columns)
     if isinstance(phase, str):
         lacking.append(phase)
     else:
-        learning.insert(1, phase)
+        learning.append(phase)
     several = any(len(column.runs) > 1 for column in columns)
-    how = "Lines are means over the seeds, bands reach from the lowest to the highest seed. "
-    return [
-        _Section("Learning", (how if several else "") + "Hover over a point for its numbers.",
-                 learning, lacking),
-        _section("Where the learning signal is lost", "", [figures.chain_figure(columns)]),
-        _Section("How far an update moves the policy", "",
-                 *figures.curve_figures(columns, figures.STEP_SIZE)),
-        _Section("Coefficients", "", *figures.curve_figures(columns, figures.COEFFICIENTS)),
-    ]  # fmt: skip
+    how = "Lines are interquartile means over the seeds, bands reach from the lowest to the highest seed. "
+    return _Section("Learning", how if several else "", learning, lacking)
 
 
-def _mechanism(columns: Sequence[Column]) -> list[_Section]:
-    shares = [figure for column in columns for figure in figures.share_figures(column)]
+def _more(columns: Sequence[Column]) -> list[_Section]:
+    curves = {
+        "The policy while it learns": figures.PLAYING,
+        "How far an update moves the policy": figures.STEP_SIZE,
+        "Coefficients": figures.COEFFICIENTS,
+    }
     return [
-        _section(
-            "Who spends the gradient",
-            "Share of each loss term in the gradient, beside its share of the loss' value. The value says "
-            "nothing about who pulls: centred advantages make the policy's loss 0.",
-            shares,
-        ),
+        *(_Section(title, "", *figures.curve_figures(columns, each)) for title, each in curves.items()),
         _section(
             "Entropy change: predicted and measured",
             "On the fixed probe positions; a dot is one look at one update.",
@@ -353,7 +417,7 @@ def _mechanism(columns: Sequence[Column]) -> list[_Section]:
             "A move that the policy rarely plays and one that it nearly always plays meet the clips differently.",
             figures.probability_figures(columns),
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _section(title: str, lead: str, found: Sequence[figures.Figure | str]) -> _Section:
@@ -378,11 +442,12 @@ def _boards(columns: Sequence[Column], probes: Mapping[str, Sequence[Probe]]) ->
                     ],
                 }
                 for probe in found
+                if probe.num_legal > 1  # of one legal move every policy plays it
             ]
             viewer = printable(shlex.join(["chess-lab", "board", str(run.path)]))
             shown.append(
-                {"name": column.name, "run": run.name, "pictures": pictures, "viewer": viewer}
-            )
+                {"name": column.name_of(run), "classes": colour(column.index), "pictures": pictures, "viewer": viewer}
+            )  # fmt: skip
     return shown
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from algorithms.core.checks import times
 from algorithms.reports.judges import judge_in_words
+from algorithms.reports.page.charts import colour
 from algorithms.reports.page.columns import (
     BOOKKEEPING,
     MISSING,
@@ -99,22 +101,23 @@ def groups_table(groups: Sequence[RunGroup]) -> Table:
 
 
 def provenance_table(columns: Sequence[Column]) -> Table:
-    """A row per run: seed, code, evaluator, machine, start and command."""
+    """A row per run: its folder, code, evaluator, machine, start and command."""
     rows = []
     for column in columns:
         for run in column.runs:
-            seed = "?" if run.seed is None else str(run.seed)
             texts = [
+                run.name,
+                "?" if run.seed is None else str(run.seed),
                 _commit(run),
                 _rewarded_by(run),
                 _said(run, "device"),
                 _said(run, "started"),
                 _command(run),
             ]
-            rows.append(
-                [TableCell(run.name), TableCell(seed, is_number=True), *map(TableCell, texts)]
-            )
-    return Table(["run", "seed", "commit", "evaluator", "device", "started", "command"], rows)
+            rows.append([*map(TableCell, (column.name_of(run), *texts))])
+    return Table(
+        ["run", "folder", "seed", "commit", "evaluator", "device", "started", "command"], rows
+    )
 
 
 def machine_table(columns: Sequence[Column]) -> Table:
@@ -239,7 +242,8 @@ class Told:
     """What the doctor says of one run.
 
     Attributes:
-        run: its name and seed.
+        run: what the page calls it.
+        classes: of its colour.
         verdict: of the doctor.
         outcome: whether it learned, and what became of its entropy.
         regret: held-out, start to end, with the interval of its change; "" where unknown.
@@ -253,6 +257,7 @@ class Told:
     """
 
     run: str
+    classes: str
     verdict: str
     outcome: str
     regret: str
@@ -265,15 +270,17 @@ class Told:
     notes: Sequence[str]
 
 
-def told(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Told]:
+def told(groups: Sequence[RunGroup], diagnoses: Diagnoses) -> list[Told]:
     """What the doctor says, run by run; runs without a diagnosis are absent."""
     found = []
-    for column in columns:
-        for run in column.runs:
-            diagnosis = diagnoses.get(str(run.path))
-            if diagnosis is not None:
-                seed = "" if run.seed is None else f", seed {run.seed}"
-                found.append(_told(f"{run.name}{seed}", diagnosis))
+    for group in groups:
+        where = f"{group.letter}: " if len(groups) > 1 else ""
+        for column in group.columns:
+            for run in column.runs:
+                diagnosis = diagnoses.get(str(run.path))
+                if diagnosis is not None:
+                    name = where + column.name_of(run)
+                    found.append(_told(name, colour(column.index), diagnosis, run))
     return found
 
 
@@ -282,12 +289,13 @@ def verdict(diagnosis: Mapping[str, Any] | None) -> str:
     return NO_VERDICT if diagnosis is None else str(diagnosis["verdict"])
 
 
-def _told(run: str, diagnosis: Mapping[str, Any]) -> Told:
+def _told(name: str, classes: str, diagnosis: Mapping[str, Any], run: RunRecord) -> Told:
     outcome = diagnosis["outcome"]
     unknown = "cannot tell"
     learning, entropy = outcome["learning"], outcome["entropy"]
     return Told(
-        run=run,
+        run=name,
+        classes=classes,
         verdict=diagnosis["verdict"],
         outcome=", ".join(
             [
@@ -301,7 +309,7 @@ def _told(run: str, diagnosis: Mapping[str, Any]) -> Told:
         entropy=_from_to(outcome["entropy_nats"], 2),
         stages=_stages(diagnosis["stages"]),
         costs=outcome["notes"],
-        causes=[_cause(cause) for cause in diagnosis["causes"]],
+        causes=[_cause(cause, run) for cause in diagnosis["causes"]],
         untold=_not_told(diagnosis["cannot_tell"]),
         ruled_out=[(each["name"], each["because"]) for each in diagnosis["ruled_out"]],
         notes=diagnosis["notes"],
@@ -317,8 +325,8 @@ def _stages(stages: Mapping[str, Any]) -> list[str]:
     return ["at no stage" if stages["measured"] else "not measured"]
 
 
-def _cause(cause: Mapping[str, Any]) -> CauseRow:
-    harm = f"{cause['size']:.2g} × the least harmful"
+def _cause(cause: Mapping[str, Any], run: RunRecord) -> CauseRow:
+    harm = f"{times(cause['size'])} × the least harmful"
     return CauseRow(
         name=cause["name"],
         harm=harm if cause["harmful"] else "harmless at this size",
@@ -326,8 +334,13 @@ def _cause(cause: Mapping[str, Any]) -> CauseRow:
         confidence=f"{cause['confidence']:.0%}",
         evidence=cause["evidence"],
         remedy=cause["remedy"],
-        confirm=cause["confirm"],
+        confirm=confirming(cause, run),
     )
+
+
+def confirming(cause: Mapping[str, Any], run: RunRecord) -> str:
+    """The command that would confirm a cause of a run, to be copied."""
+    return str(cause["confirm"]).replace("RUN", printable(shlex.quote(str(run.path))))
 
 
 def _not_told(causes: Sequence[Mapping[str, Any]]) -> list[NotTold]:
