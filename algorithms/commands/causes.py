@@ -142,7 +142,7 @@ def listed() -> list[str]:
 
     lines = [f"{'cause':<23}what is switched on"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in CAUSES.values()]
-    lines += ["", "several at once (the runs of the post-mortems):"]
+    lines += ["", "several at once, as in four runs that failed (docs/causes.md):"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in COMPOSITES.values()]
     lines += ["", "one name of the doctor's for causes that no record tells apart:"]
     for name, members in _members(CAUSES.values()).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         given = {"budget_moves": SMOKE_MOVES, "num_seeds": SMOKE_SEEDS, **given}
     if options.network is not None:
         given["cause_network"] = options.network
+    given |= options.seeds or {}
     try:
         given |= {
             "presets": tuple(
@@ -65,12 +67,15 @@ def run(arguments: Sequence[str]) -> int:
             if name in given:
                 given[name] = tuple(given[name])
         plan = Plan(**given)
+        out = options.out or Path(
+            "runs", "-".join(["compare", *map(_in_a_name, (*plan.presets, *plan.causes))])
+        )
         _check_used(plan, given)
         write_json(options.json, {})  # a path that cannot be written should fail before the runs
         say = functools.partial(print, flush=True)
         result = compare(
             plan,
-            options.out,
+            out,
             jobs=options.jobs,
             ray=options.ray,
             cell_cpus=options.cell_cpus,
@@ -96,6 +101,23 @@ def run(arguments: Sequence[str]) -> int:
     print("\n".join(result.lines()))
     write_json(options.json, result.values)
     return 1 if result.broken else 0
+
+
+def _seeds(text: str) -> dict[str, int]:
+    """The settings that a text means: a number of seeds, or 1,2,3."""
+    if "," not in text:
+        return {"num_seeds": whole(text)}
+    first, *others = (whole(part) for part in text.split(","))
+    if others != list(range(first + 1, first + 1 + len(others))):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no row of seeds that follow each other: give how many (3), or 1,2,3"
+        )
+    return {"num_seeds": 1 + len(others), "first_seed": first}
+
+
+def _in_a_name(name: str) -> str:
+    """A preset, a cause or module:Name as part of a folder's name."""
+    return re.sub(r"[^\w.]+", "_", name)
 
 
 def _check_used(plan: Plan, given: Mapping[str, Any]) -> None:
@@ -133,8 +155,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--out",
         type=Path,
-        required=True,
-        help="folder of the comparison; the same call continues it",
+        help="folder of the comparison; the same call continues it (runs/compare-NAMES)",
     )
     add(
         "--causes",
@@ -149,7 +170,12 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="KEY=V1,V2",
         help="settings to vary, such as group_size=4,8",
     )
-    add("--seeds", dest="num_seeds", type=whole, help="seeds of every column (8)")
+    add(
+        "--seeds",
+        type=_seeds,
+        metavar="N",
+        help="how many seeds every column has, or which: 8, or 1,2,3 (8)",
+    )
     add("--first-seed", type=whole, help="the seeds follow on this one (1)")
     add("--budget-moves", type=whole, help="scored moves of each run (150000)")
     add_options(parser, jobs=1)

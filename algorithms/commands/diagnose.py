@@ -10,12 +10,14 @@ import itertools
 import json
 import math
 import shlex
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from algorithms.commands.parser import Parser
+from algorithms.core.checks import times
 from algorithms.run_folder.atomic_files import CONFIG_FILE, METRICS_FILE
 from algorithms.run_folder.terminal import complain
 
@@ -31,6 +33,7 @@ EXAMPLES = (
     "chess-lab diagnose outputs/checkpoint-500/trainer_state.json",
 )
 SOURCES = ("trl", "verl", "openrlhf", "prime-rl", "sb3")
+RUNS = Path("runs")
 _WIDTH = 79  # and the end of the line
 
 
@@ -40,6 +43,18 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     if options.json and options.ruled_out:
         parser.error("--json has all reasons already: leave --ruled-out out")
+    below = _runs_below(options.run_dir or RUNS)
+    if options.run_dir is None:
+        if not below:
+            parser.error("RUN is missing: give a run folder, or the log of another trainer")
+        options.run_dir = max(below, key=lambda run: (run / METRICS_FILE).stat().st_mtime)
+        print(f"the newest run below {RUNS}: {options.run_dir}", file=sys.stderr)
+    elif (
+        below
+        and options.run_dir not in below
+        and not (options.source or options.map or options.twin)
+    ):
+        return _each(below, as_json=options.json)
 
     is_foreign = options.source or options.map or options.config or not _is_ours(options.run_dir)
     if is_foreign and options.twin:
@@ -66,6 +81,34 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     print(json.dumps(diagnosis.to_dict(), indent=2) if options.json else "\n".join(lines))
     return diagnosis.exit_code
+
+
+def _runs_below(root: Path) -> list[Path]:
+    """Run folders at `root` or below."""
+    from algorithms.reports.run_files import find_run_folders
+
+    return find_run_folders(root)[0] if root.is_dir() else []
+
+
+def _each(runs: Sequence[Path], *, as_json: bool) -> int:
+    """Exit code, the worst of all: 2, 1, 3, 0; prints a paragraph on each run."""
+    from algorithms.doctor import diagnose_run
+
+    codes, found = set(), {}
+    for run in runs:
+        try:
+            diagnosis = diagnose_run(run, None)
+        except (ValueError, OSError) as error:
+            complain("chess-lab diagnose", error)
+            codes.add(2)
+            continue
+        codes.add(diagnosis.exit_code)
+        found[str(run)] = diagnosis.to_dict()
+        if not as_json:
+            print("\n".join([str(run), *_wrapped(diagnosis.line(), "   ", "   ")]))
+    if as_json:
+        print(json.dumps(found, indent=2))
+    return next(code for code in (2, 1, 3, 0) if code in codes)
 
 
 def _is_ours(path: Path) -> bool:
@@ -109,7 +152,11 @@ def make_parser() -> argparse.ArgumentParser:
         "  3  nothing was found, and the record does not tell enough to say more",
     )
     parser.add_argument(
-        "run_dir", metavar="RUN", type=Path, help="a run folder, or the log of another trainer"
+        "run_dir",
+        metavar="RUN",
+        nargs="?",
+        type=Path,
+        help=f"a run folder, a folder of them, or the log of another trainer (the newest below {RUNS})",
     )
     parser.add_argument(
         "--twin",
@@ -263,7 +310,7 @@ def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> lis
     assert isinstance(found, Named)
     since = f"from {counted} {found.since} on"
     if cause.is_harmful and counted == "update":
-        since = f"{found.size:.2g} times the least that did harm; {since}"
+        since = f"{times(found.size)} x the least that did harm; {since}"
     sure = "" if math.isnan(cause.confidence) else f" (confidence {cause.confidence:.0%})"
     return [
         f"{place}. {cause.name}{sure}",

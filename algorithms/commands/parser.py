@@ -74,9 +74,8 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = NEGATIVE
 
     def error(self, message: str) -> NoReturn:
-        """Prints the usage and the error, and ends the process with code 2."""
-        self.print_usage(sys.stderr)
-        complain(f"{self.prog}: error", message)
+        """Prints the error, and ends the process with code 2."""
+        complain(self.prog, f"{message}\n`{self.prog} --help` lists the options.")
         self.exit(2)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,14 @@ def make_parser() -> argparse.ArgumentParser:
     for each in (start, show):
         each.add_argument("--json", type=Path, help="also write rows and verdicts to this file")
     trial = commands.add_parser("trial", help="one fault under one remedy; `run` starts them")
-    trial.add_argument("fault", metavar="FAULT")
-    trial.add_argument("remedy", metavar="REMEDY")
+    trial.add_argument(
+        "fault", metavar="FAULT", help="a cause, as `causes list` names it, or sound"
+    )
+    trial.add_argument(
+        "remedy",
+        metavar="REMEDY",
+        help="one that `remedies list` names, or module:Name of an algorithm of your own",
+    )
     _add_where(trial)
     trial.add_argument(
         "--run-dir", type=Path, required=True, help="for the runs, which are removed"
@@ -160,8 +167,8 @@ def _shown(found: Mapping[str, Any]) -> list[str]:
     order = ("cures", "helps", "cannot tell", "nothing", "harms")
     lines = [
         "",
-        f"{plan['network']}, {plan['start']} start, {len(found['seeds'])} seeds: held-out regret at the end against "
-        "the untreated run, cp",
+        f"{plan['network']}, {plan['start']} start, {len(found['seeds'])} seeds:",
+        "held-out regret at the end, against the untreated run, cp",
     ]
     for fault, trials in found["trials"].items():
         lines += ["", fault]
@@ -175,7 +182,10 @@ def _shown(found: Mapping[str, Any]) -> list[str]:
             )
             lines.append(f"  {each.verdict:<12}{each.remedy:<16}{each.change_cp:+6.0f}{ends}")
         for remedy, why in found["skipped"].get(fault, {}).items():
-            lines.append(f"  {'not run':<12}{remedy:<16}{why.partition(': ')[2] or why}"[:110])
+            lines += textwrap.wrap(
+                why.partition(": ")[2] or why, 80,
+                initial_indent=f"  {'not run':<12}{remedy:<16}", subsequent_indent=" " * 30,
+            )  # fmt: skip
     lines += [
         "",
         f"cures: better than untreated, and at most {MARGIN_CP:g} cp above the run without the fault",

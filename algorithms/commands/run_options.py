@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -50,18 +50,22 @@ def _option(setting: Setting) -> RunOption:
 def add_settings(
     parser: argparse.ArgumentParser,
     configs: Iterable[Any],
-    shown: Collection[str] | None = None,
+    shown: Sequence[str] | None = None,
 ) -> None:
     """Adds an option for every setting; a parsed namespace has those that were given, by their dotted names.
 
     Args:
         parser: of the command.
         configs: runs, with the defaults that the help names; the first that has a setting decides.
-        shown: the settings that the help shows; None: all.
+        shown: the settings that the help shows, in this order; None: all.
     """
     options = {each.flag: each for config in reversed([*configs]) for each in options_of(config)}
     groups = {"": parser.add_argument_group("settings")}
-    for flag, section, setting in options.values():
+    first = list(shown or ())
+    for flag, section, setting in sorted(
+        options.values(),
+        key=lambda o: first.index(o.setting.name) if o.setting.name in first else len(first),
+    ):
         told = argparse.SUPPRESS
         if shown is None or setting.name in shown:
             told = help_of(setting).replace("%", "%%")

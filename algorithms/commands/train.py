@@ -33,19 +33,19 @@ USAGE = """chess-lab train NAME [options]
        chess-lab train [NAME] --like RUN_DIR [changes]"""
 CHANGED_MOST = (
     "total_moves",
+    "optimizer.learning_rate",
+    "regularizer.ent_coef",
     "seed",
     "run_dir",
-    "init_from",
-    "device",
-    "track",
     "algorithm.group_size",
     "policy.network",
     "rollout.form",
     "env.evaluator",
-    "optimizer.learning_rate",
-    "regularizer.ent_coef",
+    "init_from",
+    "device",
+    "track",
 )
-"""Settings that --help shows; --help-all shows all."""
+"""Settings that --help shows, in this order; --help-all shows all."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -60,6 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     # Which run is meant decides which settings there are, so its options are taken out first.
     options, words = which_run().parse_known_args(list(arguments))
     name = words.pop(0) if words and not words[0].startswith("-") else None
+    if name == "help":
+        name, options.help = None, True
 
     from algorithms.commands.run_options import given, with_settings
     from algorithms.config.compatibility import check_settings

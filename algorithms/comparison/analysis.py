@@ -157,7 +157,7 @@ def _matched(runs: Mapping[str, Sequence[RunSummary]]) -> dict[str, Any]:
             _add(columns, label, runs[name], [run.entropy_at(level) for run in runs[name]])
         pairs.append((names[0], names[1]))
     quantity = f"{MATCHED} at matched held-out regret"
-    return _compared(quantity, MATCHED, columns, pairs, higher=True) | {
+    return _compared(quantity, MATCHED, columns, pairs, runs, higher=True) | {
         "level_percent": levels,
         "not_compared": notes,
     }
@@ -169,7 +169,7 @@ def _final(runs: Mapping[str, Sequence[RunSummary]]) -> dict[str, Any]:
     for name, own in runs.items():
         _add(columns, name, own, [run.percent_of_start for run in own])
     pairs = list(itertools.combinations(columns, 2))
-    return _compared(FINAL, FINAL, columns, pairs, higher=False) | {"not_compared": []}
+    return _compared(FINAL, FINAL, columns, pairs, runs, higher=False) | {"not_compared": []}
 
 
 def _add(
@@ -189,16 +189,19 @@ def _compared(
     quantity: str,
     columns: Mapping[str, Scores],
     pairs: Sequence[tuple[str, str]],
+    runs: Mapping[str, Sequence[RunSummary]],
     *,
     higher: bool,
 ) -> dict[str, Any]:
     """The comparisons of one quantity, corrected together, and what they allow one to say."""
     found: tuple[Comparison, ...] = ()
     if len(columns) < 2:
-        said: tuple[str, ...] = (
-            "nothing: a comparison needs two columns, and two seeds that both ran and that reach a "
-            "common level.",
-        )
+        why = "no two columns reach a common level of regret; more moves may (--budget-moves)"
+        if len(runs) < 2:
+            why = "a comparison needs two columns"
+        elif any(len(each) < 2 for each in runs.values()):
+            why = "a comparison needs two seeds that ran in both columns"
+        said: tuple[str, ...] = (f"nothing: {why}.",)
     else:
         found = compare(list(columns.values()), higher_is_better=higher, pairs=pairs)
         said = claims(found, quantity=quantity)

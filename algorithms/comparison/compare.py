@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +21,12 @@ from algorithms.comparison.executors import Executor, open_executor
 from algorithms.comparison.grid import lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
+from algorithms.comparison.outlook import outlook
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
 from algorithms.comparison.readings import RunSummary, mixed_readings
 from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
+from algorithms.core.checks import message_lines
 from algorithms.run_folder import environment
 from algorithms.run_folder.atomic_files import replace_json
 from chess_env.evaluators import make_evaluator
@@ -119,7 +122,12 @@ def compare(
     where = open_executor(out, jobs=jobs, ray=ray, cell_cpus=cell_cpus, evaluator=needed)
     with lock_grid(out):
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
+        columns = Counter(variant.family for variant in variants)
+        columns.update({f"cause {cause}": 2 for cause in plan.causes})
         with where as executor:
+            for sentence in outlook(plan, columns, executor.at_a_time):
+                for line in message_lines(sentence):
+                    say(line)
             return _Comparison(plan, out, executor, say, retry_failed).run(variants, extra, pairs)
 
 

@@ -88,6 +88,7 @@ class _Grid:
         self._waiting: list[GridRun] = []
         self._given: dict[str, GridRun] = {}  # to the executor
         self._began: dict[str, float] = {}
+        self._took: list[float] = []  # seconds of each cell that ended
         for grid_run in grid_runs:
             self._admit(grid_run, retry_failed)
         self._save()
@@ -190,9 +191,18 @@ class _Grid:
         tail = last_lines(grid_run.log) if state == "failed" else []
         self._record(event.name, state=state, exit_code=event.exit_code, log_tail=tail)
         seconds = time.monotonic() - self._began.pop(event.name, time.monotonic())
-        self.say(f"{event.name}: {state} after {seconds:.0f} s; {self._counts()}")
+        self._took.append(seconds)
+        self.say(f"{event.name}: {state} after {seconds:.0f} s; {self._counts()}{self._left()}")
         for line in tail:
             self.say(f"    {line}")
+
+    def _left(self) -> str:
+        """How long the rest takes if it goes on so, where the executor says how many run at a time."""
+        rest, at_a_time = len(self._waiting) + len(self._given), self.executor.at_a_time
+        if not rest or at_a_time is None:
+            return ""
+        seconds = sum(self._took) / len(self._took) * rest / min(at_a_time, rest)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 60 else ""
 
     def _lose(self, event: Lost) -> None:
         del self._given[event.name]

@@ -426,6 +426,6 @@ def _lucky_peak(record: MetricRows, outcome: RunOutcome) -> list[str]:
     if not peak.is_noise or peak.cannot_be_judged:
         return []
     return [
-        f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is noise: the "
-        f"best of {peak.evaluations} is that far from the trend with probability {peak.p_value:.2g}"
+        f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is expected by chance: in "
+        f"{peak.p_value:.0%} of such runs without progress the best of {peak.evaluations} is that far from the trend"
     ]

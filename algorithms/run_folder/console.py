@@ -188,11 +188,13 @@ class PlainDisplay:
             f"{row['scored_moves']:9,.0f}/{self._clock.total_moves:,}",
         ]
         if evaluated:
-            parts.append(f"regret {number(row['eval/regret_cp'], 1)} cp")
+            # Both on the held-out positions: the rollout's entropy is of others, and has its name below.
+            regret, entropy = row["eval/regret_cp"], row.get("eval/entropy")
+            parts.append(f"regret {number(regret, 1)} cp, entropy {number(entropy, 2)}")
+        elif "policy/entropy" in row:
+            parts.append(f"rollout entropy {number(row['policy/entropy'], 2)}")
+            parts.append(f"kl {number(row.get('policy/approx_kl'), 4)}")
         if "policy/entropy" in row:
-            parts.append(f"entropy {number(row['policy/entropy'], 2)}")
-            if not evaluated:
-                parts.append(f"kl {number(row.get('policy/approx_kl'), 4)}")
             parts.append(f"left {self._clock.left()}")
         self._print("  ".join(parts))
         if status and status != self._status:
@@ -272,7 +274,7 @@ class LiveDisplay:
     def _figures(self) -> RenderableType:
         value = self._row.get
         columns = (
-            ("policy", 22, [
+            ("rollout", 22, [
                 ("entropy", f"{number(value('policy/entropy'), 2)} nats"),
                 ("normalized", number(value("policy/entropy_normalized"), 2)),
                 ("kl", number(value("policy/approx_kl"), 4)),

@@ -15,6 +15,7 @@ from algorithms.config import files as config_file
 from algorithms.config.custom import custom_names
 from algorithms.core.checks import message_lines
 from algorithms.evaluation.regret import MAIN_SLICE, Regret
+from algorithms.reports.judges import judge_in_words
 from algorithms.reports.statistics import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display, duration, policy_fact
@@ -92,8 +93,8 @@ class TrainResult:
             f"{self.entropy_min:.2f} nats",
             f"{self.scored_moves:,} scored moves in {self.updates:,} updates, "
             f"CPU time {duration(self.cpu_s)}, clock {duration(self.wall_s)}",
-            f"rewards, {self.engine_queries:,} positions scored by",
-            f"  {self.evaluator}",
+            f"rewards: {self.engine_queries:,} positions scored by",
+            f"  {judge_in_words(self.evaluator)}",
             f"run folder: {self.run_dir}",
         ]
 
@@ -158,7 +159,7 @@ def describe(
         f"{config.label} on chess self-play, seed {config.seed}"
         + (f", resumed at update {session.progress.update}" if resumed else ""),
         {
-            "rewards": session.evaluator.id,
+            "rewards": judge_in_words(session.evaluator.id),
             "policy": policy_fact(
                 config.policy.label,
                 session.policy.num_parameters,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_outcome_causes_what_cannot_be_told_and_what_is_ruled_out_come_in_that_o
             "\n\nstages: the signal is lost at `ratio` from update 1 on (0.60 of it is kept)\n   means       the",
             "   look at     the temperatures", "\n\ncauses:\n1. temperature_mismatch (confidence ",
             "   measured    ", "   without it  a factor of 1",
-            "   effect      4.4 times the least that did harm; from update 1 on", "   remedy      ",
+            "   effect      4.4 x the least that did harm; from update 1 on", "   remedy      ",
             "   to confirm  chess-lab train --like ", "2. fixed_positions (confidence ",
             "\n\ncannot tell:\n- no_signal\n   missing     rollout/reward_zero_std_fraction\n   logged by   every run",
             "- clip_asymmetry: temperature_mismatch shows the same", "\n\nruled out: 8 of 12 causes (--ruled-out",
@@ -180,3 +181,27 @@ ODD: dict[str, Callable[[Rows], Rows]] = {
         {k: v if k == "step" else 1e300 for k, v in row.items()} for row in rows
     ],
 }
+
+
+def test_without_a_run_the_newest_is_diagnosed_and_a_folder_of_runs_run_by_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = chess_lab("diagnose")
+    assert code == 2 and out == "" and "RUN is missing" in err
+    for age, (name, verdict) in enumerate((("well", LEARNS), ("ill", "impaired"))):
+        write(tmp_path / "runs" / name, ROWS[verdict][0])
+        os.utime(tmp_path / "runs" / name / "metrics.jsonl", (age, age))
+    code, out, err = chess_lab("diagnose")
+    assert code == 1 and out.startswith("verdict: impaired") and "runs/ill" in err
+    code, out, _ = chess_lab("diagnose", "runs")
+    lines = out.splitlines()
+    assert (
+        code == 1 and lines[0] == "runs/ill" and lines[1].startswith("   impaired: stale_behaviour")
+    )
+    assert "runs/well" in lines and max(map(len, lines)) <= 80
+    found = json.loads(chess_lab("diagnose", "runs", "--json").out)
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "runs/ill": "impaired",
+        "runs/well": LEARNS,
+    }

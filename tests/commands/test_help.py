@@ -13,6 +13,7 @@ import pytest
 from algorithms.commands import COMMANDS
 from algorithms.commands.run_options import descriptions, options_of
 from algorithms.config.names import named_run
+from algorithms.core.checks import times
 from algorithms.pretraining import loop
 from algorithms.pretraining.config import PretrainConfig
 from tests.commands.lab import chess_lab
@@ -90,3 +91,36 @@ def test_an_example_is_understood(
     code, _, err = chess_lab(command, *arguments)
     assert code == 1 and err.startswith(f"chess-lab {command}: nothing is run here")
     assert len(asked) == 1
+
+
+def test_the_help_of_train_begins_with_what_people_change_most() -> None:
+    for words in (["train", "--help"], ["train", "grpo", "--help"], ["train", "help"]):
+        shown = chess_lab(*words).out
+        settings = shown[shown.index("settings:") :]
+        first = re.findall(r"^  (--\S+)", settings, re.MULTILINE)[:3]
+        assert first == ["--total-moves", "--optimizer.learning-rate", "--regularizer.ent-coef"]
+        assert shown[: shown.index("--optimizer.learning-rate")].count("\n") < 45
+
+
+@pytest.mark.parametrize(
+    "command", [["train", "grpo"], ["compare", "grpo"], ["causes"], ["report"]]
+)
+def test_a_wrong_option_is_answered_in_a_few_lines_without_the_usage(command: list[str]) -> None:
+    code, out, err = chess_lab(*command, "--no-such-option")
+    assert code == 2 and out == "" and len(err.splitlines()) <= 3
+    assert "usage" not in err and "--help` lists the options." in err
+
+
+def test_seeds_are_a_number_or_a_row_of_them() -> None:
+    parser = module_of("compare").make_parser()
+    assert parser.parse_args(["--seeds", "3"]).seeds == {"num_seeds": 3}
+    assert parser.parse_args(["--seeds", "4,5,6"]).seeds == {"num_seeds": 3, "first_seed": 4}
+    code, _, err = chess_lab("compare", "grpo", "--seeds", "1,3")
+    assert code == 2 and "'1,3' is no row of seeds that follow each other" in err
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(1.234, "1.2"), (9.96, "10"), (680.4, "680"), (12345.0, "12,345")]
+)
+def test_a_factor_is_written_in_plain_figures(size: float, text: str) -> None:
+    assert times(size) == text

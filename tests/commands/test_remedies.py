@@ -14,7 +14,9 @@ import pytest
 
 from algorithms.collapse.remedies import REMEDIES
 from algorithms.collapse.trial import TWIN, UNTREATED
+from algorithms.commands.remedies import _shown
 from tests.commands.lab import ENV, chess_lab
+from tests.comparison.test_remedy_verdicts import fault
 from tests.test_extending_page import FILE, PAGE
 
 
@@ -86,3 +88,15 @@ def test_a_matrix_that_was_stopped_goes_on_and_takes_an_algorithm_from_outside(
     }
     shown = chess_lab("remedies", "show", str(tmp_path / "m"))
     assert shown.code == 0 and "my_algorithm:SignPG" in shown.out
+
+
+def test_a_matrix_is_shown_within_80_columns() -> None:
+    found = {
+        "plan": {"network": "move_net", "start": "warm"}, "seeds": [1] * 12, "broken": [],
+        "trials": {"stale_behaviour": fault(truncated_ratio=80.0)},
+        "skipped": {"stale_behaviour": {"off_policy": "x: " + "a reason that is long " * 8}},
+    }  # fmt: skip
+    lines = _shown(found)
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("  cures       truncated_ratio") for line in lines)
+    assert " ".join("\n".join(lines).split()).count("a reason that is long") == 8

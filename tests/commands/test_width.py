@@ -50,7 +50,6 @@ def test_the_outcome_of_a_cause_s_run_fits_80_columns(case: str) -> None:
         "causes run kl_trap --network transformer",
         "eval example --games 3",
         "completion tcsh",
-        "compare grpo",
     ],
 )
 def test_a_common_mistake_is_answered_in_lines_of_80_columns(line: str) -> None:

@@ -231,7 +231,8 @@ def test_an_entropy_above_that_of_the_legal_moves_is_called_impossible_once() ->
 def test_the_peak_of_a_flat_run_is_noise_and_that_of_a_learning_one_is_not_looked_at() -> None:
     flat: dict[str, Any] = {"regret_cp": (300.0, 299.0)}
     assert any(
-        "is noise" in note and "0.12 at update 2" in note for note in diagnose(record(**flat)).notes
+        "is expected by chance" in note and "0.12 at update 2" in note
+        for note in diagnose(record(**flat)).notes
     )
     assert diagnose(record()).notes == ()
     lone = [0.1, 0.12] * (UPDATES // 2 - 1) + [0.1, 9.0]

@@ -69,7 +69,9 @@ def test_a_pipe_gets_plain_lines_and_a_terminal_the_table() -> None:
     display.show(ROW, "")
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4 and "\x1b" not in stream.getvalue()
-    assert "regret 362.0 cp" in lines[2] and "regret 1,362.5 cp" in lines[3]
+    assert "regret 362.0 cp, entropy -" in lines[2]
+    held_out = f"regret 1,362.5 cp, entropy {ROW['eval/entropy']:.2f}"
+    assert held_out in lines[3] and ROW["eval/entropy"] != ROW["policy/entropy"]
     assert isinstance(make_display(10, _console(terminal=True)[0]), LiveDisplay)
 
 
