@@ -234,12 +234,12 @@ def test_claims_of_a_comparison_are_shown_and_a_damaged_one_is_named(tmp_path: P
     assert comparison_file(tmp_path) == path
     claims = read_claims(path)
     assert [(c.subject, list(c.sentences)) for c in claims] == [
-        ("final regret (2 seeds)", ["nothing: <b>", "a | b"]),
+        ("Nothing", ["final regret (2 seeds): <b> a | b"]),
         ("Broken runs", ["c: r"]),
         ("Learning rates", ["not tuned"]),
     ]
     page = build_page("a", [run_of(tmp_path / "a")], PageNotes(claims=claims))
-    assert "nothing: &lt;b&gt;" in page
+    assert "final regret (2 seeds): &lt;b&gt; a | b" in page
     for damaged in ("{", '{"families": 3}', "[]"):
         path.write_text(damaged)
         with pytest.raises(RunFileError, match=r"comparison\.json"):

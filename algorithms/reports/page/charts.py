@@ -241,7 +241,10 @@ def category_chart(axes: Axes, categories: Sequence[str], lines: Sequence[Line])
     y_scale = Scale(low, high, BOTTOM, TOP)
     x_scale = Scale(-0.5, len(categories) - 0.5, LEFT, RIGHT)
     parts: list[Markup] = []
-    apart = min(14.0, 0.8 * (RIGHT - LEFT) / len(categories) / max(len(lines), 1))
+    apart = min(
+        14.0 if len(categories) > 1 else 60.0,
+        0.8 * (RIGHT - LEFT) / len(categories) / max(len(lines), 1),
+    )
     for place, line in enumerate(lines):
         shift = (place - (len(lines) - 1) / 2) * apart
         for i, tip in enumerate(_tip_texts(line)):

@@ -56,6 +56,11 @@ class Matrix:
     header: Sequence[str]
     rows: Sequence[tuple[str, Sequence[MatrixCell | None]]]
 
+    @property
+    def any_claimed(self) -> bool:
+        """Whether a difference may be claimed at all."""
+        return any(cell is not None and cell.claimed for _, cells in self.rows for cell in cells)
+
     def pairs_of(self, name: str) -> list[MatrixCell]:
         """The cells in which the column is one of the two."""
         return [
@@ -269,23 +274,25 @@ class _OwnNames:
 
 def _families(families: Mapping[str, Any], own: _OwnNames) -> list[Claims]:
     several = len(families) > 1
-    found = []
+    found: list[Claims] = []
+    nothing: dict[str, list[str]] = {}  # group -> subjects without a pair to compare, and why
     for name, family in families.items():
         seeds = _seeds(family) + (f", {printable(name)}" if several else "")
         columns = [column["name"] for column in family.get("columns", [])]
         names, letter = own.names(columns), own.group_of(columns)
         for quantity in family["quantities"]:
-            found.append(
-                Claims(
-                    printable(f"{quantity['quantity']} ({seeds})"),
-                    [_renamed(sentence, names) for sentence in _sentences(quantity)],
-                    make_matrix(quantity, names, own.mixed),
-                    letter,
-                )
-            )
+            subject = printable(f"{quantity['quantity']} ({seeds})")
+            said = [_renamed(sentence, names) for sentence in _sentences(quantity)]
+            matrix = make_matrix(quantity, names, own.mixed)
+            if matrix is None:
+                why = " ".join(said).removeprefix("nothing: ")
+                nothing.setdefault(letter, []).append(f"{subject}: {why}")
+            else:
+                found.append(Claims(subject, said, matrix, letter))
         if family["left_out"]:
             sentences = [_renamed(sentence, names) for sentence in family["left_out"]]
             found.append(Claims(f"Left out ({seeds})", sentences, group=letter))
+    found += [Claims("Nothing", sentences, group=letter) for letter, sentences in nothing.items()]
     return found
 
 

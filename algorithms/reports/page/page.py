@@ -274,6 +274,7 @@ class _View:
         headline: sentences.
         cards: one for each column.
         claims: of the group.
+        claimed: whether one of them claims a difference; otherwise the page shows what was learned first.
         at_end: regret and entropy at the end, with intervals; without figures where no column has two runs.
         learning: what became of the policy.
         signal: what each stage keeps of the learning signal, and who spends the gradient.
@@ -289,6 +290,7 @@ class _View:
     headline: Sequence[str]
     cards: Sequence[Card]
     claims: Sequence[Claims]
+    claimed: bool
     at_end: _Section
     learning: _Section
     signal: _Section
@@ -346,6 +348,7 @@ def _view(group: RunGroup, parts: Sequence[str], page_notes: PageNotes) -> _View
         headline=headline(columns, claims),
         cards=cards(columns, page_notes.diagnoses),
         claims=claims,
+        claimed=any(one.matrix is not None and one.matrix.any_claimed for one in claims),
         at_end=_section("At the end", INTERVALS, figures.end_figures(columns)),
         learning=_learning(columns),
         signal=_section(
