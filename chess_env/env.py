@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import chess
@@ -98,7 +98,8 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     * `fifty_move`, `threefold`: if False, only 75 moves, or only the fifth occurrence, end the game.
     * `num_engines`: Stockfish processes.
     * `move_facts`: if True, `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
-      `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding.
+      `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding. A list adds groups of
+      `FURTHER_FACTS` by name, `move_facts=["exchange", "replies"]`.
 
     ## Version History
     * v0: initial version.
@@ -120,7 +121,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         fifty_move: bool = True,
         threefold: bool = True,
         num_engines: int = 1,
-        move_facts: bool = False,
+        move_facts: bool | Sequence[str] = False,
     ) -> None:
         self.render_mode = checked_render_mode(render_mode)
         arguments = EnvArguments(

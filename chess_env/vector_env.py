@@ -50,7 +50,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     `info` holds arrays only, of the board that the next action is for: `action_mask` int8 [N, 1858],
     `legal_ids` int16 [N, 218] (ascending, padded with -1), `num_legal` int16, `ply` int32, `turn` int8
     (1 = White), `phase` int8, `status` int8, `score_cp` int32 (with an evaluator), `learner_turn` int8
-    (with an opponent), `move_facts` uint8 [N, L, F] (with `move_facts=True`), `repetitions` uint8 (with
+    (with an opponent), `move_facts` uint8 [N, L, F] (with `move_facts`), `repetitions` uint8 (with
     `observation="positions"`); and of the step just made: `reward_TERM` float32 for each
     term of the reward, `illegal_action` bool, `action_played` int16 (`illegal_action="resample"`),
     `opponent_action` int16 (on a restarted board: the opening reply of the new game, -1 for none). With
@@ -91,7 +91,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         threefold: bool = True,
         num_engines: int = 1,
         num_threads: int | None = None,
-        move_facts: bool = False,
+        move_facts: bool | Sequence[str] = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         observation: str = "planes",
         mask: str = "dense",

@@ -15,7 +15,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.probe_set import ProbeSet
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.move_facts import move_facts_batch
+from chess_env.move_facts import FactsAsked, move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rewards.rewards import MATE_SCORE_CP, SUCCESS, make_reward
 from chess_env.rules.rules import CHECKMATE, ONGOING
@@ -216,7 +216,7 @@ def probe_states(
     rewards: NDArray[np.float64],
     device: torch.device,
     *,
-    move_facts: bool = False,
+    move_facts: FactsAsked = False,
 ) -> ProbeStates:
     """The fixed positions as states; those with a choice of moves are counted.
 
@@ -224,11 +224,11 @@ def probe_states(
         probes: the set.
         rewards: float64 `[M, L]` of every legal move, from `exact_rewards`.
         device: where the network runs.
-        move_facts: whether it reads the facts of each move; nothing occurred before a fixed position.
+        move_facts: which facts of each move it reads; nothing occurred before a fixed position.
     """
     obs, facts = encode_batch(probes.positions), None
     if move_facts:
-        found = move_facts_batch(probes.positions, probes.legal_ids)
+        found = move_facts_batch(probes.positions, probes.legal_ids, asked=move_facts)
         facts = torch.from_numpy(found).to(device)
     return ProbeStates(
         obs=torch.from_numpy(obs).to(device),

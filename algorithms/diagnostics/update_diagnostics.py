@@ -47,6 +47,7 @@ from algorithms.reports.probe_files import (
 from algorithms.updates.learner import Learner, WholePasses
 from algorithms.updates.training_batch import Targets, TrainingBatch, make_training_batch
 from algorithms.updates.update import loss_of
+from chess_env.move_facts import FactsAsked
 
 
 class PolicyProbe:
@@ -57,7 +58,7 @@ class PolicyProbe:
         temperature: softmax temperature of every figure. It stays the same when a controller moves
             that of the rollouts, so that a run's figures can be compared.
         device: where the network runs.
-        move_facts: whether the run's network reads the facts of each move.
+        move_facts: which facts of each move the run's network reads.
 
     Attributes:
         probes: the positions.
@@ -72,7 +73,7 @@ class PolicyProbe:
         temperature: float,
         device: torch.device,
         *,
-        move_facts: bool = False,
+        move_facts: FactsAsked = False,
     ) -> None:
         self.probes = load_probe_set()
         self.temperature = temperature

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.move_facts import MOVE_FACTS, NUM_MOVE_FACTS, move_facts_batch
+from chess_env.move_facts import facts_asked, move_facts_batch
 from chess_env.observation import NUM_PLANES, encode_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
@@ -40,7 +40,7 @@ class PolicyPlayer:
         label: name of the policy; the temperature is added to it.
 
     Attributes:
-        reads_move_facts: whether the policy does; an arena then asks by `choose_with_facts`.
+        reads_move_facts: which the policy reads; an arena then asks by `choose_with_facts`.
 
     Raises:
         ValueError: the temperature is negative or not finite.
@@ -87,7 +87,7 @@ class PolicyPlayer:
     ) -> NDArray[np.int64]:
         """int64 [N], as `choose_with_history`; `move_facts` uint8 [N, L, F] are those of each game's moves."""
         # On as many slots as `_pass` works on (see there).
-        facts = np.zeros((len(move_facts), MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
+        facts = np.zeros((len(move_facts), MAX_LEGAL, move_facts.shape[2]), np.uint8)
         facts[:, : move_facts.shape[1]] = move_facts
         return self._choose(positions, repetitions, facts, rngs)
 
@@ -101,7 +101,7 @@ class PolicyPlayer:
         """int64 [N]; move facts that are read and not given are computed as of games without a past."""
         legal_ids, _ = legal_actions_batch(positions)
         if self.reads_move_facts and move_facts is None:
-            move_facts = move_facts_batch(positions, legal_ids)
+            move_facts = move_facts_batch(positions, legal_ids, asked=self.reads_move_facts)
         planes = encode_batch(positions, repetitions.astype(np.uint8))
         probs = self._probs(planes, legal_ids, move_facts)
         if self._temperature == GREEDY:
@@ -172,8 +172,8 @@ class PolicyPlayer:
         legal_ids = np.tile(np.arange(MAX_LEGAL, dtype=np.int16), (most, 1))
         facts: NDArray[np.uint8] | None = None
         if self.reads_move_facts:
-            highest = np.array([fact.high for fact in MOVE_FACTS], np.uint8)
-            facts = rng.integers(0, highest + 1, (most, MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
+            highest = np.array([fact.high for fact in facts_asked(self.reads_move_facts)], np.uint8)
+            facts = rng.integers(0, highest + 1, (most, MAX_LEGAL, len(highest)), np.uint8)
 
         def in_passes_of(size: int) -> NDArray[np.float32]:
             found = []

@@ -13,7 +13,7 @@ from algorithms.evaluation.side_by_side import share_cell, side_by_side
 from algorithms.reports.statistics import wilson_interval
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, reads_move_facts
+from chess_env.games.players import Player, ask
 from chess_env.matches.game_lines import GameLines
 from chess_env.positions.puzzles import MAX_RATING, PuzzleBatch
 from chess_env.rules.fen import to_fen
@@ -55,7 +55,7 @@ def solve(player: Player, puzzles: PuzzleBatch, *, seed: int) -> NDArray[np.bool
                 boards.positions[active],
                 boards.repetitions[active],
                 [rngs[row] for row in active.tolist()],
-                boards.move_facts(active, True) if reads_move_facts(player) else None,
+                boards.facts_for(player, active),
                 lines.so_far(active),
             )
             _check(player, boards, active, chosen)

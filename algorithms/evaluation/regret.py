@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.move_facts import move_facts_batch
+from chess_env.move_facts import move_facts_batch, with_further_facts
 from chess_env.observation import encode_batch
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
@@ -60,6 +60,13 @@ class HeldoutSlice:
         """uint8 `[M, L, F]`: the facts of each legal move, made when they are first asked for."""
         return move_facts_batch(self.positions, self.legal_ids)
 
+    def facts_for(self, policy: PolicyNet) -> NDArray[np.uint8] | None:
+        """uint8 `[M, L, F]`: the facts that the policy reads; None where it reads none."""
+        asked = policy.reads_move_facts
+        if not asked:
+            return None
+        return with_further_facts(self.move_facts, self.positions, self.legal_ids, asked)
+
     def inputs(
         self, policy: PolicyNet, device: torch.device, minibatch_size: int
     ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
@@ -70,7 +77,7 @@ class HeldoutSlice:
             device: where it runs.
             minibatch_size: n, but for the last part.
         """
-        facts = self.move_facts if policy.reads_move_facts else None
+        facts = self.facts_for(policy)
         for start in range(0, len(self.obs), minibatch_size):
             rows = slice(start, start + minibatch_size)
             yield (

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from algorithms.networks.build import build_policy, initialise, trained_parameters
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig, PrecisionConfig
-from chess_env.move_facts import MOVE_FACTS
+from chess_env.move_facts import FactsAsked, facts_asked
 from chess_env.moves import NUM_ACTIONS
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -46,7 +46,7 @@ class BoardsVecEnv(VecEnv):
     old one's last is `terminal_observation` in the infos, `TimeLimit.truncated` is True where only the
     ply limit ended it. All arrays are copies. `seed` s starts board i from s + i, as everywhere here.
 
-    An observation is the planes, uint8 `[C, 8, 8]`. With `legal_ids`, or boards made with `move_facts=True`, it
+    An observation is the planes, uint8 `[C, 8, 8]`. With `legal_ids`, or boards made with `move_facts`, it
     is a dictionary: `planes`, `legal_ids` int16 `[218]` (ascending, padded with -1), and of such boards
     `move_facts` uint8 `[218, F]`. SB3's buffers keep each in its dtype.
 
@@ -82,9 +82,9 @@ class BoardsVecEnv(VecEnv):
         self._actions: NDArray[np.int64] | None = None
         facts = vec.settings.move_facts
         # What an observation takes from the info.
-        self._named = ("legal_ids",) * (legal_ids or facts) + ("move_facts",) * facts
+        self._named = ("legal_ids",) * (legal_ids or bool(facts)) + ("move_facts",) * bool(facts)
         planes = vec.single_observation_space
-        space = _with_moves(planes, self._named) if self._named else planes
+        space = _with_moves(planes, self._named, facts) if self._named else planes
         rows = vec.num_envs * (moves_per_position or 1)
         super().__init__(rows, space, vec.single_action_space)
 
@@ -205,9 +205,11 @@ class BoardsVecEnv(VecEnv):
         return self.vec.action_masks()[row // (self.moves_per_position or 1)]
 
 
-def _with_moves(planes: gym.Space[Any], named: tuple[str, ...]) -> gym.spaces.Dict:
+def _with_moves(
+    planes: gym.Space[Any], named: tuple[str, ...], asked: FactsAsked
+) -> gym.spaces.Dict:
     """Space of an observation that has the arrays `named` beside the planes."""
-    high = np.array([fact.high for fact in MOVE_FACTS], np.uint8)
+    high = np.array([fact.high for fact in facts_asked(asked)], np.uint8)
     spaces: dict[str, gym.Space[Any]] = {
         "legal_ids": gym.spaces.Box(-1, NUM_ACTIONS - 1, (MAX_LEGAL,), np.int16),
         "move_facts": gym.spaces.Box(np.uint8(0), np.tile(high, (MAX_LEGAL, 1)), dtype=np.uint8),

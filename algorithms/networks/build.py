@@ -28,6 +28,7 @@ from algorithms.networks.settings import (
 )
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import cut, read_file
+from chess_env.move_facts import FactsAsked, groups_of_columns
 from chess_env.observation import NUM_PLANES
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -150,15 +151,15 @@ def make_policy(
     return make(config, critic=critic, precision=precision)
 
 
-def reads_move_facts(config: NetworkConfig) -> bool:
-    """Whether the network that the settings name is given the facts of each legal move; nothing is built.
+def reads_move_facts(config: NetworkConfig) -> FactsAsked:
+    """Which facts of each legal move the network that the settings name is given; nothing is built.
 
     Raises:
         ValueError: `config.network` names nothing.
     """
     if config.is_custom:
-        return asks_for_move_facts(config.network)
-    return NETWORKS[config.network].reads_move_facts
+        return asks_for_move_facts(config.network) and (config.facts or True)
+    return NETWORKS[config.network].reads_move_facts and (config.facts or True)
 
 
 def compile_trunk(policy: PolicyNet, *, num_boards: int) -> None:
@@ -256,6 +257,10 @@ _TOLD = {
         "embedding.planes.weight", "head.from_features.weight", ".across_squares.0.weight"
     ),
 }
+
+
+_FACTS = "head.fact_features.weight"
+"""Its columns are facts of moves."""
 
 
 def initialise(policy: PolicyNet, source: str) -> None:
@@ -359,8 +364,12 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
             squares = blocks + any(name.startswith(_CRITIC) for name in weights)
             if held < channels * max(squares * channels, head_dim):
                 break
+            read = weights.get(_FACTS)
+            groups = () if read is None or read.dim() < 2 else groups_of_columns(read.shape[1])
+            if groups is None:
+                break
             return NetworkConfig(
-                network=network, channels=channels, blocks=blocks, head_dim=head_dim
+                network=network, channels=channels, blocks=blocks, head_dim=head_dim, facts=groups
             )
     raise ValueError(
         f"{shown(source)} holds no policy of this project; a network of your own is read from its run "
@@ -394,13 +403,18 @@ def _what_differs(weights: dict[str, Tensor], source: str, own: NetworkConfig) -
         theirs = config_of(weights, source)
     except ValueError:
         return ""
-    if (theirs.network, theirs.dimensions) == (own.network, own.dimensions):
+    if _what_it_is(theirs) == _what_it_is(own):
         return ""
     return f"({_described(theirs)}, not {_described(own)}): give {options_of(theirs, own)}"
 
 
+def _what_it_is(config: NetworkConfig) -> tuple[Any, ...]:
+    return config.network, config.dimensions, config.facts
+
+
 def _described(config: NetworkConfig) -> str:
-    return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}"
+    facts = f", facts {' and '.join(config.facts)}" if config.facts else ""
+    return f"{config.network} of {', '.join(f'{k} {n}' for k, n in config.dimensions._asdict().items())}{facts}"
 
 
 def options_of(config: NetworkConfig, instead_of: NetworkConfig) -> str:
@@ -418,7 +432,8 @@ def options_of(config: NetworkConfig, instead_of: NetworkConfig) -> str:
         sized = "".join(f" --policy.{name.replace('_', '-')} {n}" for name, n in numbers)
     else:
         sized = "" if sizes[0] == instead_of.size else f" --policy.size {sizes[0]}"
-    return f"--policy.network {config.network}{sized}"
+    facts = f" --policy.facts {' '.join(config.facts)}" if config.facts else ""
+    return f"--policy.network {config.network}{sized}{facts}"
 
 
 def shipped_names() -> list[str]:

@@ -19,7 +19,7 @@ from algorithms.networks.policy_net import (
     require_move_facts,
 )
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
-from chess_env.move_facts import MOVE_FACTS, NUM_MOVE_FACTS
+from chess_env.move_facts import FactsAsked, facts_asked
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 
@@ -76,15 +76,17 @@ class MoveHead(nn.Module):
     Args:
         channels: features of a square.
         width: features of a move; the from and to vectors are half as long.
+        asked: the facts that it reads.
     """
 
-    def __init__(self, channels: int, width: int) -> None:
+    def __init__(self, channels: int, width: int, asked: FactsAsked = True) -> None:
         super().__init__()
+        facts = facts_asked(asked)
         self.from_features = nn.Linear(channels, width, bias=False)
         self.to_features = nn.Linear(channels, width, bias=False)
         self.board_features = nn.Linear(channels, width)
         self.action_features = nn.Parameter(torch.zeros(NUM_ACTIONS, width))
-        self.fact_features = nn.Linear(NUM_MOVE_FACTS, width, bias=False)
+        self.fact_features = nn.Linear(len(facts), width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
         self.from_vector = nn.Linear(channels, max(1, width // 2))
         self.to_vector = nn.Linear(channels, max(1, width // 2))
@@ -105,7 +107,7 @@ class MoveHead(nn.Module):
             ("promotion", ACTION_PROMOTION),
         ):
             self.register_buffer(name, torch.from_numpy(table.astype(np.int64)), persistent=False)
-        scale = torch.tensor([1.0 / fact.high for fact in MOVE_FACTS])
+        scale = torch.tensor([1.0 / fact.high for fact in facts])
         self.register_buffer("fact_scale", scale, persistent=False)
         self.from_square: Tensor
         self.to_square: Tensor
@@ -199,7 +201,7 @@ class MoveNet(PolicyNet):
         block: makes one block of the trunk, `[N, 64, channels]` to the same, from `channels`.
     """
 
-    reads_move_facts = True
+    reads_move_facts: FactsAsked = True
 
     def __init__(
         self,
@@ -215,7 +217,8 @@ class MoveNet(PolicyNet):
         self.body = nn.Sequential(*(block(channels) for _ in range(blocks)))
         self.dropout = nn.Dropout(config.dropout) if config.dropout > 0 else nn.Identity()
         self.norm = nn.LayerNorm(channels)
-        self.head = MoveHead(channels, width)
+        self.reads_move_facts = config.facts or True
+        self.head = MoveHead(channels, width, self.reads_move_facts)
         # Last, so that the weights above are the same with and without a critic.
         self.value_head: nn.Sequential | None = None
         if critic:
@@ -233,7 +236,7 @@ class MoveNet(PolicyNet):
         Raises:
             ValueError: the facts of the moves are missing, or of another shape.
         """
-        require_move_facts(legal_ids, move_facts)
+        require_move_facts(legal_ids, move_facts, self.reads_move_facts)
         assert move_facts is not None
         squares = self.squares(obs)
         with torch.autocast(obs.device.type, enabled=False):

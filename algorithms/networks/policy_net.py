@@ -15,7 +15,7 @@ from algorithms.core.checks import shown
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.networks.settings import DEFAULT_PRECISION, DTYPES, NetworkConfig, PrecisionConfig
 from chess_env.custom_objects import CustomObjectError, load_object
-from chess_env.move_facts import NUM_MOVE_FACTS
+from chess_env.move_facts import FactsAsked, facts_asked
 from chess_env.observation import PLANES
 
 INITIAL_LOGIT_STD = 0.2
@@ -70,10 +70,10 @@ class PolicyNet(nn.Module, abc.ABC):
     Attributes:
         config: its size.
         precision: where it computes below float32.
-        reads_move_facts: whether it is given the facts of each legal move (`chess_env.move_facts`).
+        reads_move_facts: which facts of each legal move it is given (`chess_env.move_facts.FactsAsked`).
     """
 
-    reads_move_facts = False
+    reads_move_facts: FactsAsked = False
 
     def __init__(
         self, config: NetworkConfig, precision: PrecisionConfig = DEFAULT_PRECISION
@@ -150,7 +150,7 @@ class PolicyNet(nn.Module, abc.ABC):
             ValueError: it reads move facts and is given none, or of another shape.
         """
         if self.reads_move_facts:
-            require_move_facts(legal_ids, move_facts)
+            require_move_facts(legal_ids, move_facts, self.reads_move_facts)
         logits, values = self.logits_and_values(obs, legal_ids, move_facts)
         return Outputs(self.dist_of(logits, legal_ids >= 0, temperature), values)
 
@@ -180,19 +180,21 @@ class PolicyNet(nn.Module, abc.ABC):
         return coarse or (device.type == "cuda" and rounds and not double)
 
 
-def require_move_facts(legal_ids: Tensor, move_facts: Tensor | None) -> None:
-    """Raises ValueError where the facts of the moves `legal_ids` `[N, L]` are not there, or of another shape."""
-    wanted = (*legal_ids.shape, NUM_MOVE_FACTS)
+def require_move_facts(legal_ids: Tensor, move_facts: Tensor | None, asked: FactsAsked) -> None:
+    """Raises ValueError where the facts of the moves `legal_ids` `[N, L]` are not there, or not those asked for."""
+    wanted = (*legal_ids.shape, len(facts_asked(asked)))
+    request = "True" if asked is True else f"{asked}"
     if move_facts is None:
         raise ValueError(
             "this network reads the facts of each move and is given none: make the environment with "
-            "move_facts=True and hand on info['move_facts'], or compute them by "
+            f"move_facts={request} and hand on info['move_facts'], or compute them by "
             "chess_env.move_facts.move_facts_batch"
         )
     if tuple(move_facts.shape) != wanted:
         raise ValueError(
             f"move_facts has shape {tuple(move_facts.shape)}: expected {wanted}, one row for each entry "
-            "of legal_ids and one column for each of chess_env.move_facts.MOVE_FACTS"
+            f"of legal_ids and one column for each fact that the network reads; make the environment with "
+            f"move_facts={request}"
         )
 
 
@@ -222,7 +224,8 @@ class Network(Protocol):
 
     A class with the attribute `reads_move_facts = True` is given the facts of each legal move too:
     `forward(obs, legal_ids, move_facts)`, uint8 `[N, L, F]`, one column for each row of
-    `chess_env.move_facts.MOVE_FACTS`, whose largest value is there; they are 0 on padding.
+    `chess_env.move_facts.MOVE_FACTS`, whose largest value is there; they are 0 on padding. With groups in
+    `config.facts` there are more columns, those of `chess_env.move_facts.facts_asked(config.facts or True)`.
 
     It computes in the dtype of its parameters (float64 where the diagnostics made a float64 copy), a row of the
     answer depends on that row of the input alone (no batch statistics), a legal move's logit does not depend on
@@ -267,9 +270,14 @@ class CustomPolicy(PolicyNet):
     ) -> None:
         super().__init__(config, precision)
         self.has_critic = critic
-        self.reads_move_facts = asks_for_move_facts(config.network)
         self.network = _made(config.network, config, critic)
-        self.reads_move_facts = bool(getattr(self.network, "reads_move_facts", False))
+        reads = bool(getattr(self.network, "reads_move_facts", False))
+        self.reads_move_facts = reads and (config.facts or True)
+        if config.facts and not reads:
+            raise CustomObjectError(
+                f"policy.facts is {', '.join(config.facts)}: policy.network {config.network} reads no facts of moves; "
+                "leave it out, or set reads_move_facts = True on the class"
+            )
 
     def trunk(self) -> nn.Module:
         """The user's whole module."""

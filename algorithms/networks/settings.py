@@ -68,6 +68,9 @@ LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3}
 WITHOUT_BLOCKS = ("move_net",)
 """Networks that may have 0 blocks."""
 
+WITHOUT_FACTS = ("resnet",)
+"""Networks that read no facts of moves."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -86,6 +89,9 @@ class NetworkConfig:
         dropout: share of the trunk's features that training mode drops, in [0, 1). Reinforcement
             learning always runs the policy in evaluation mode, where it has no effect: dropout
             would make every ratio wrong.
+        facts: groups of facts of each move that the network reads beyond the usual ones, out of "exchange", "lines",
+            "threats", "replies" and "kings" (`chess_env.move_facts.FURTHER_FACTS`). docs/networks.md says what each
+            costs.
     """
 
     network: str = DEFAULT_NETWORK
@@ -96,6 +102,7 @@ class NetworkConfig:
     dropout: Annotated[
         float, Rule(lambda share: 0 <= share < 1, "the dropped share must be in [0, 1)")
     ] = 0.0
+    facts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, str):
@@ -107,6 +114,15 @@ class NetworkConfig:
             self.blocks != 0 or self.network in WITHOUT_BLOCKS,
             f"blocks is 0: {self.network} needs a trunk; set blocks >= 1, or network to "
             f"{WITHOUT_BLOCKS[0]}, which works without one",
+        )
+        if self.facts:
+            from chess_env.move_facts import checked_groups  # with their kernels: heavy
+
+            object.__setattr__(self, "facts", checked_groups(self.facts, "policy.facts"))
+        require(
+            not self.facts or self.network not in WITHOUT_FACTS,
+            f"policy.facts is {', '.join(self.facts)}: {self.network} reads no facts of moves; leave it out, or set "
+            f"network to {DEFAULT_NETWORK}",
         )
 
     @property
@@ -125,6 +141,8 @@ class NetworkConfig:
             name = self.network
         numbers = {field: getattr(self, field) for field in Dimensions._fields}
         given = ", ".join(f"{field} {n}" for field, n in numbers.items() if n is not None)
+        if self.facts:
+            given = ", ".join(filter(None, (given, f"facts {'+'.join(self.facts)}")))
         return f"{name} ({given})" if given else name
 
     @property

@@ -21,7 +21,7 @@ from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.build import usual_torch
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import Answer, Request
-from algorithms.playing.position import GamePosition, facts_of, is_ordinary, reached
+from algorithms.playing.position import GamePosition, facts_of, is_ordinary, reached, read_by
 from algorithms.playing.two_plies import look_ahead
 from chess_env.evaluators.protocol import Evaluator
 from chess_env.games.reference_game import observation
@@ -62,11 +62,14 @@ def seen_by(policy: PolicyNet, position: GamePosition, temperature: float) -> Se
     """
     board = position.board
     actions = legal_actions(board)
+    facts = None
+    if policy.reads_move_facts:
+        facts = read_by(policy, facts_of(position, actions), pack_board(board)[None], actions[None])
     outputs = policy.outputs(
         torch.from_numpy(observation(board, position.repetitions))[None],
         torch.from_numpy(actions)[None],
         temperature,
-        torch.from_numpy(facts_of(position, actions)) if policy.reads_move_facts else None,
+        facts,
     )
     moves = tuple(action_to_move(int(action), board) for action in actions)
     value = None if outputs.values is None else float(outputs.values[0])

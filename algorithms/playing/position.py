@@ -22,7 +22,7 @@ from algorithms.evaluation.regret import HeldoutSlice, move_regret_cp, prepare_s
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import shown
 from chess_env.games.reference_game import identity, observation
-from chess_env.move_facts import move_facts_batch
+from chess_env.move_facts import move_facts_batch, with_further_facts
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
@@ -150,7 +150,7 @@ class PositionSet:
         positions: uint64 `[M, 8]`, packed.
         obs: uint8 `[M, C, 8, 8]`.
         legal_ids: int16 `[M, L]` action ids, ascending, padded with -1.
-        move_facts: uint8 `[M, L, F]` of each legal move.
+        move_facts: uint8 `[M, L, F]` of each legal move, those of `MOVE_FACTS`.
         regret_cp: float64 `[M, L]` regret of each legal move, centipawns, as of `move_regret_cp`; 0 on padding, NaN
             where no score is known.
     """
@@ -197,7 +197,7 @@ class PositionSet:
             yield (
                 torch.from_numpy(self.obs[rows]),
                 torch.from_numpy(self.legal_ids[rows]),
-                torch.from_numpy(self.move_facts[rows]) if policy.reads_move_facts else None,
+                read_by(policy, self.move_facts[rows], self.positions[rows], self.legal_ids[rows]),
             )
 
 
@@ -237,6 +237,26 @@ def facts_of(position: GamePosition, actions: NDArray[np.integer]) -> NDArray[np
             line[-1:], actions.astype(np.int16)[None], before[None], np.array([len(line)])
         )
     return np.array([[_facts_of(position.board, int(action), before) for action in actions]])
+
+
+def read_by(
+    policy: PolicyNet,
+    move_facts: NDArray[np.uint8],
+    positions: Positions,
+    legal_ids: NDArray[np.int16],
+) -> Tensor | None:
+    """uint8 `[N, L, F]`: the facts of moves that the policy reads; None where it reads none.
+
+    Args:
+        policy: in whose columns they are.
+        move_facts: uint8 `[N, L, F']` those of `MOVE_FACTS`.
+        positions: uint64 `[N, 8]`, packed.
+        legal_ids: int16 `[N, L]`.
+    """
+    if not policy.reads_move_facts:
+        return None
+    asked = policy.reads_move_facts
+    return torch.from_numpy(with_further_facts(move_facts, positions, legal_ids, asked))
 
 
 def is_ordinary(board: chess.Board) -> bool:

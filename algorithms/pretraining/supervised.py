@@ -24,7 +24,7 @@ from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.run_folder.progress import Progress
 from algorithms.run_folder.recorded_state import not_ours, state_of_run
 from algorithms.updates.learner import NonFiniteGuard, make_optimizer
-from chess_env.move_facts import move_facts_batch
+from chess_env.move_facts import FactsAsked, move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rewards.rewards import value
 from chess_env.rules.rules import legal_actions_batch
@@ -156,7 +156,7 @@ class Stream:
         folder: of the shards.
         sizes: positions in each shard that is used.
         device: where minibatches go.
-        move_facts: whether the policy reads the facts of each move.
+        move_facts: which facts of each move the policy reads.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Stream:
         sizes: Sequence[int],
         device: torch.device,
         *,
-        move_facts: bool = False,
+        move_facts: FactsAsked = False,
     ) -> None:
         self._move_facts = move_facts
         self._config, self._folder, self._device = config, folder, device
@@ -209,7 +209,9 @@ class Stream:
             temperature=config.target_temperature,
         )
         played, positions = config.target == "played", shard.positions[rows]
-        facts = move_facts_batch(positions, legal_ids) if self._move_facts else None
+        facts = None
+        if self._move_facts:
+            facts = move_facts_batch(positions, legal_ids, asked=self._move_facts)
         return Minibatch(
             torch.from_numpy(encode_batch(positions)).to(self._device),
             torch.from_numpy(legal_ids).to(self._device),

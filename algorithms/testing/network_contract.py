@@ -13,7 +13,7 @@ from algorithms.networks.build import build_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from chess_env.custom_objects import CustomObjectError, spec_of
-from chess_env.move_facts import MOVE_FACTS, move_facts_batch
+from chess_env.move_facts import FactsAsked, facts_asked, move_facts_batch
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import legal_actions_batch
@@ -72,12 +72,12 @@ def check_policy_network(network: Any, *, config: NetworkConfig | None = None) -
         _check_float64(policy)
 
 
-def states() -> States:
-    """Four positions with their legal moves."""
+def states(asked: FactsAsked = True) -> States:
+    """Four positions with their legal moves and the facts asked for."""
     positions = pack_fens(list(FENS))
     legal_ids, num_legal = legal_actions_batch(positions)
     legal_ids = legal_ids[:, : num_legal.max()].copy()
-    facts = move_facts_batch(positions, legal_ids)
+    facts = move_facts_batch(positions, legal_ids, asked=asked)
     return States(*map(torch.from_numpy, (encode_batch(positions), legal_ids, facts)))
 
 
@@ -90,10 +90,10 @@ def _answer(policy: PolicyNet, states: States) -> tuple[Tensor, Tensor | None]:
 
 
 def _check_answer(policy: PolicyNet, critic: bool) -> None:
-    asked = states()
+    asked = states(policy.reads_move_facts or True)
     logits, values = _answer(policy, asked)
     rule(
-        all(map(torch.equal, asked, states())),
+        all(map(torch.equal, asked, states(policy.reads_move_facts or True))),
         "the network must leave its inputs as they were",
     )
     rule(
@@ -125,7 +125,7 @@ def _check_seed(policy: PolicyNet, config: NetworkConfig, critic: bool) -> None:
 
 
 def _check_rows(policy: PolicyNet) -> None:
-    asked = states()
+    asked = states(policy.reads_move_facts or True)
     together, values = _answer(policy, asked)
     for row in range(len(asked.obs)):
         alone, value = _answer(policy, States(*(each[row : row + 1] for each in asked)))
@@ -149,7 +149,7 @@ def _check_rows(policy: PolicyNet) -> None:
 
 
 def _check_places(policy: PolicyNet) -> None:
-    obs, legal_ids, facts = asked = states()
+    obs, legal_ids, facts = asked = states(policy.reads_move_facts or True)
     logits, values = _answer(policy, asked)
     order = torch.arange(legal_ids.shape[1]).flip(0)
     turned, value = _answer(policy, States(obs, legal_ids[:, order], facts[:, order]))
@@ -178,7 +178,7 @@ def _check_places(policy: PolicyNet) -> None:
 def _check_facts(policy: PolicyNet) -> None:
     if not policy.reads_move_facts:
         return
-    obs, legal_ids, facts = asked = states()
+    obs, legal_ids, facts = asked = states(policy.reads_move_facts or True)
     try:
         policy.outputs(obs, legal_ids, 1.0)
         refused = False
@@ -191,7 +191,9 @@ def _check_facts(policy: PolicyNet) -> None:
     with torch.no_grad():
         for parameter in moved.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    high = torch.tensor([fact.high for fact in MOVE_FACTS], dtype=torch.uint8)
+    high = torch.tensor(
+        [fact.high for fact in facts_asked(policy.reads_move_facts)], dtype=torch.uint8
+    )
     opposite = States(obs, legal_ids, high - facts)
     rule(
         not _near(_answer(moved, asked)[0], _answer(moved, opposite)[0]),
@@ -202,7 +204,7 @@ def _check_facts(policy: PolicyNet) -> None:
 
 def _check_gradient(policy: PolicyNet, critic: bool) -> None:
     learner = copy.deepcopy(policy)
-    obs, legal_ids, facts = states()
+    obs, legal_ids, facts = states(policy.reads_move_facts or True)
     outputs = learner.outputs(obs, legal_ids, 1.0, facts if policy.reads_move_facts else None)
     loss = -outputs.dist.gather(torch.tensor([[3], [7], [2], [11]])).sum()
     rule(loss.requires_grad, "the logits must depend on the parameters")
@@ -220,7 +222,7 @@ def _check_gradient(policy: PolicyNet, critic: bool) -> None:
 def _check_float64(policy: PolicyNet) -> None:
     twin = copy.deepcopy(policy).double()
     try:
-        logits, values = _answer(twin, states())
+        logits, values = _answer(twin, states(twin.reads_move_facts or True))
     except RuntimeError as error:
         raise ContractError(
             "a float64 copy must work, the diagnostics compute in it: cast the planes to the dtype of a "

@@ -421,7 +421,8 @@ def moves_of(positions: HeldoutSlice, policy: PolicyNet, worth: str) -> HeldoutM
     def there(array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(array).to(device)
 
-    facts = there(positions.move_facts) if policy.reads_move_facts else None
+    read = positions.facts_for(policy)
+    facts = None if read is None else there(read)
     rewards = there(exact_rewards(positions, worth))
     return HeldoutMoves(there(positions.obs), there(positions.legal_ids), facts, rewards)
 

@@ -19,6 +19,7 @@ from chess_env.custom_objects import shown
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.games.players import Player, make_player
 from chess_env.games.rendering import RENDERERS
+from chess_env.move_facts import FURTHER_GROUPS, FactsAsked, checked_groups
 from chess_env.moves import NUM_ACTIONS
 from chess_env.positions.start_positions import (
     StartPositions,
@@ -51,7 +52,7 @@ class EnvArguments:
         threefold: Whether the third occurrence of a position ends the game, or the fifth.
         num_engines: Stockfish processes.
         num_threads: Of the boards and of the built-in evaluator; None: one a core.
-        move_facts: Whether `info` has the facts of all legal moves.
+        move_facts: Which facts of all legal moves `info` has; a list names further groups.
     """
 
     evaluator: str | Evaluator
@@ -65,7 +66,7 @@ class EnvArguments:
     threefold: bool
     num_engines: int
     num_threads: int | None = None
-    move_facts: bool = False
+    move_facts: bool | Sequence[str] = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Settings:
         fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
         threefold: True: the third occurrence of a position ends the game; False: the fifth.
         threads: That work on the boards.
-        move_facts: Whether `info` has the facts of all legal moves.
+        move_facts: Which facts of all legal moves `info` has.
         owned: What was made here and is closed by `close`.
     """
 
@@ -99,7 +100,7 @@ class Settings:
     fifty_move: bool
     threefold: bool
     threads: Threads
-    move_facts: bool = False
+    move_facts: FactsAsked = False
     owned: tuple[Any, ...] = ()
 
     def close(self) -> None:
@@ -111,8 +112,6 @@ class Settings:
 def _check_choices(arguments: EnvArguments) -> None:
     illegal_action, learner_color = arguments.illegal_action, arguments.learner_color
     max_plies = arguments.max_plies
-    if not isinstance(arguments.move_facts, bool):
-        raise ValueError(f"move_facts is {arguments.move_facts!r}: expected True or False")
     if illegal_action not in ILLEGAL_ACTION_CHOICES:
         raise ValueError(
             f"illegal_action is {illegal_action!r}: expected one of {', '.join(ILLEGAL_ACTION_CHOICES)}"
@@ -125,6 +124,17 @@ def _check_choices(arguments: EnvArguments) -> None:
         isinstance(max_plies, bool) or not isinstance(max_plies, int | np.integer) or max_plies < 1
     ):
         raise ValueError(f"max_plies is {max_plies!r}: expected None or a whole number >= 1")
+
+
+def _facts_asked(asked: Any) -> FactsAsked:
+    if isinstance(asked, bool):
+        return asked
+    if not isinstance(asked, list | tuple) or not asked:
+        raise ValueError(
+            f"move_facts is {asked!r}: expected True, False, or a list of further groups of facts, of "
+            f"{', '.join(FURTHER_GROUPS)}"
+        )
+    return checked_groups(asked, "move_facts")
 
 
 def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator | None:
@@ -156,6 +166,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
         ValueError: An argument is not what the environment's docstring allows; nothing is left running.
     """
     _check_choices(arguments)
+    move_facts = _facts_asked(arguments.move_facts)
     reward = make_reward(arguments.reward, has_evaluator=arguments.evaluator != "none")
     threads = Threads(arguments.num_threads)
     owned: list[Any] = [threads]
@@ -179,7 +190,7 @@ def make_settings(arguments: EnvArguments) -> Settings:
             fifty_move=bool(arguments.fifty_move),
             threefold=bool(arguments.threefold),
             threads=threads,
-            move_facts=arguments.move_facts,
+            move_facts=move_facts,
             owned=tuple(owned),
         )
     except BaseException:

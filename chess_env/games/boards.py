@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from chess_env.games import lockstep
 from chess_env.games.arguments import checked_array
-from chess_env.move_facts import NUM_MOVE_FACTS, move_facts_batch
+from chess_env.games.players import Player, reads_move_facts
+from chess_env.move_facts import FactsAsked, facts_asked, move_facts_batch
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
 from chess_env.rules.rules import Statuses
@@ -175,13 +176,14 @@ class Boards(NamedTuple):
         fifty_move: bool,
         threads: Threads | None = None,
         new: Callable[[tuple[int, ...], Any], NDArray[Any]] = np.empty,
+        asked: FactsAsked = True,
     ) -> NDArray[np.uint8]:
         """uint8 [n, L, F]: the facts of the legal moves on the boards `index` [n], in the order of `legal_ids`.
 
         L is the number of legal moves on the board that has most; `new` makes the array of a shape and dtype.
         """
         width = int(self.num_legal[index].max(initial=0))
-        facts = new((len(index), width, NUM_MOVE_FACTS), np.uint8)
+        facts = new((len(index), width, len(facts_asked(asked))), np.uint8)
 
         def write(part: slice) -> None:
             rows = index[part]
@@ -191,8 +193,14 @@ class Boards(NamedTuple):
                 self.history[rows],
                 self.counters[rows, lockstep.HISTORY_LENGTH],
                 fifty_move=fifty_move,
+                asked=asked,
                 out=facts[part],
             )
 
         (threads or Threads(1)).over(len(index), write, least=LEAST_FACTS)
         return facts
+
+    def facts_for(self, player: Player, index: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """As `move_facts`, those that the player looks at; None where it looks at none."""
+        asked = reads_move_facts(player)
+        return self.move_facts(index, True, asked=asked) if asked else None

@@ -22,6 +22,7 @@ from chess_env.evaluators import (
 )
 from chess_env.evaluators.protocol import scores_of
 from chess_env.games.so_far import GamesSoFar
+from chess_env.move_facts import FactsAsked
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import OWN, PAWNS, Positions
@@ -84,10 +85,10 @@ class FactsPlayer(HistoryPlayer, Protocol):
     """A player that may also look at the facts of each legal move.
 
     Attributes:
-        reads_move_facts: Whether it does.
+        reads_move_facts: Which it looks at.
     """
 
-    reads_move_facts: bool
+    reads_move_facts: FactsAsked
 
     def choose_with_facts(
         self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
@@ -149,9 +150,9 @@ def checked_choice(player: Player, chosen: Any, count: int) -> Actions:
     return found.astype(np.int64)
 
 
-def reads_move_facts(player: Player) -> bool:
-    """Whether the player looks at the facts of each legal move."""
-    return bool(getattr(player, "reads_move_facts", False))
+def reads_move_facts(player: Player) -> FactsAsked:
+    """Which facts of each legal move the player looks at."""
+    return getattr(player, "reads_move_facts", False)
 
 
 def reads_games(player: Player) -> bool:

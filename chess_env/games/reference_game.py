@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
 from chess_env.games.players import Player, checked_choice
-from chess_env.move_facts import NUM_MOVE_FACTS
+from chess_env.move_facts import facts_asked
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
 from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, ON_SQUARES, PLANE_INDEX
@@ -142,7 +142,7 @@ class ReferenceGame:
         self.actions: list[int] = []
         self._occurrences: Counter[Hashable] = Counter()
         self._draw_rules = {"fifty_move": settings.fifty_move, "threefold": settings.threefold}
-        self._shows_facts = settings.move_facts
+        self._asked = settings.move_facts
         self._arrive()
 
     def _arrive(self) -> None:
@@ -189,7 +189,7 @@ class ReferenceGame:
         legal_ids[: len(self.legal)] = self.legal
         mask = np.zeros(NUM_ACTIONS, np.int8)
         mask[self.legal] = 1
-        facts = {"move_facts": self.move_facts()} if self._shows_facts else {}
+        facts = {"move_facts": self.move_facts()} if self._asked else {}
         return {
             "action_mask": mask,
             "legal_ids": legal_ids,
@@ -203,14 +203,14 @@ class ReferenceGame:
 
     def move_facts(self) -> NDArray[np.uint8]:
         """uint8 [218, F], the facts of the legal moves in their order; 0 on padding."""
-        facts = np.zeros((MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
+        facts = np.zeros((MAX_LEGAL, len(facts_asked(self._asked))), np.uint8)
         for slot, action in enumerate(self.legal):
             move = action_to_move(int(action), self.board)
             after = self.board.copy(stack=False)
             after.push(move)
             earlier = self._occurrences[identity(after)]
             rule = self._draw_rules["fifty_move"]
-            facts[slot] = move_facts(self.board, move, earlier, fifty_move=rule)
+            facts[slot] = move_facts(self.board, move, earlier, fifty_move=rule, asked=self._asked)
         return facts
 
 

@@ -212,7 +212,11 @@ class View:
         info = frame.info if self._now is None else frame.info.copy()
         if games.settings.move_facts:
             info["move_facts"] = boards.move_facts(
-                index, games.settings.fifty_move, games.settings.threads, self._arrays.new
+                index,
+                games.settings.fifty_move,
+                games.settings.threads,
+                self._arrays.new,
+                games.settings.move_facts,
             )
         if games.settings.evaluator is not None:
             info["score_cp"] = self._scoring.score_cp.copy()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators import EngineError, Evaluator
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, material_cp, reads_games, reads_move_facts
+from chess_env.games.players import Player, ask, material_cp, reads_games
 from chess_env.matches.game_lines import GameLines
 from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import MAX_TRIES, StartPositions
@@ -382,7 +382,7 @@ class _Table:
             boards.positions[rows],
             boards.repetitions[rows],
             [self.rngs[side][row] for row in rows.tolist()],
-            boards.move_facts(rows, True) if reads_move_facts(player) else None,
+            boards.facts_for(player, rows),
             self.lines.so_far(rows) if self.lines is not None and reads_games(player) else None,
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, reads_move_facts
+from chess_env.games.players import Player, ask
 from chess_env.matches.game_lines import GameLines
 from chess_env.matches.match_result import PLY_LIMIT
 from chess_env.positions.endings import ENDINGS, WonPositions
@@ -113,7 +113,7 @@ def play_ending(
             boards.positions[active],
             boards.repetitions[active],
             [rngs[side][row] for row in active.tolist()],
-            boards.move_facts(active, True) if reads_move_facts(mover) else None,
+            boards.facts_for(mover, active),
             lines.so_far(active),
         )
         illegal = boards.illegal(actions)[1][active]

@@ -1,19 +1,32 @@
-"""Facts of every legal move, from the rules alone: a table, a compiled kernel, and the same on python-chess."""
+"""Facts of every legal move, from the rules alone: a table, compiled kernels, and the same on python-chess."""
 
-from chess_env.move_facts.kernel import move_facts_batch
+from chess_env.move_facts.batch import move_facts_batch, with_further_facts
 from chess_env.move_facts.table import (
     FACT_INDEX,
+    FURTHER_FACTS,
+    FURTHER_GROUPS,
     GROUPS,
     MOVE_FACTS,
     NUM_MOVE_FACTS,
+    FactsAsked,
     MoveFact,
+    checked_groups,
+    facts_asked,
+    groups_of_columns,
 )
 
 __all__ = [
     "FACT_INDEX",
+    "FURTHER_FACTS",
+    "FURTHER_GROUPS",
     "GROUPS",
     "MOVE_FACTS",
     "NUM_MOVE_FACTS",
+    "FactsAsked",
     "MoveFact",
+    "checked_groups",
+    "facts_asked",
+    "groups_of_columns",
     "move_facts_batch",
+    "with_further_facts",
 ]

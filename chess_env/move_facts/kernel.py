@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.jit import announced, inlined, kernel
+from chess_env.jit import inlined, kernel
 from chess_env.move_facts.table import FACT_INDEX as F
-from chess_env.move_facts.table import NUM_MOVE_FACTS, REPLY_LIMITS
+from chess_env.move_facts.table import REPLY_LIMITS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
@@ -49,7 +49,7 @@ from chess_env.rules.packed import (
     occupied_squares,
     rule50_clock,
 )
-from chess_env.rules.rules import as_batch, has_insufficient_material, occurred, position_hash
+from chess_env.rules.rules import has_insufficient_material, occurred, position_hash
 
 
 class Attacks(NamedTuple):
@@ -207,25 +207,22 @@ def num_replies(
     return count + _pawn_moves(position, own, occupied)
 
 
-FIFTY_MOVES_CLOCK, SEVENTYFIVE_MOVES_CLOCK = 100, 150
-"""Half-moves on the rule-50 clock at which a game ends, with `fifty_move` and without."""
-
 _FROM = ACTION_FROM.astype(np.int64)
 _TO = ACTION_TO.astype(np.int64)
 _PROMOTION = ACTION_PROMOTION.astype(np.int64)
 _REPLY_LIMITS = np.array(REPLY_LIMITS)
-_NO_KIND = 6
+NO_KIND = 6
 
 Facts = NDArray[np.uint8]
 
 
 @inlined
-def _kind_at(position: Positions, square: np.uint64) -> int:
-    """int64: the kind of the man on the square (a bitboard); `_NO_KIND` where it is empty."""
+def kind_at(position: Positions, square: np.uint64) -> int:
+    """int64: the kind of the man on the square (a bitboard); `NO_KIND` where it is empty."""
     for kind in range(6):
         if position[kind] & square:
             return kind
-    return _NO_KIND
+    return NO_KIND
 
 
 @inlined
@@ -235,19 +232,19 @@ def _write_move(
     """Writes the group `move`, where `theirs` and `ours` are the attacks before it."""
     start, end = _FROM[action], _TO[action]
     origin = square_bit(start)
-    kind, taken = _kind_at(position, origin), _kind_at(position, square_bit(end))
+    kind, taken = kind_at(position, origin), kind_at(position, square_bit(end))
     out[F.moves_pawn + kind] = 1
     if kind == PAWNS and end == en_passant_square(position) and end:
         out[F.en_passant] = 1
         taken = PAWNS
-    out[F.takes_nothing if taken == _NO_KIND else F.takes_pawn + taken] = 1
+    out[F.takes_nothing if taken == NO_KIND else F.takes_pawn + taken] = 1
     if kind == PAWNS and end >= 56:
         promoted = _PROMOTION[action] - 1 if _PROMOTION[action] else QUEENS
         out[F.promotes_to_knight + promoted - KNIGHTS] = 1
     if kind == KINGS and abs(end - start) == 2:
         out[F.castles] = 1
     attacker = least_attacker(theirs, origin)
-    if attacker != _NO_KIND:
+    if attacker != NO_KIND:
         out[F.origin_attacked_by_pawn + attacker] = 1
     out[F.origin_defended] = ours.all & origin != U0
 
@@ -269,29 +266,35 @@ def _write_ending(child: Positions, count: int, earlier: int, clock_limit: int, 
 
 
 @inlined
+def reach_of(child: Positions, end: int) -> np.uint64:
+    """uint64: squares that a man of the side that does not move attacks from `end`."""
+    landed, occupied = square_bit(end), occupied_squares(child)
+    if child[PAWNS] & landed:
+        return pawn_attacks_down(landed)
+    if child[KNIGHTS] & landed:
+        return KNIGHT[end]
+    if child[KINGS] & landed:
+        return KING[end]
+    reach = U0
+    if (child[BISHOPS] | child[QUEENS]) & landed:
+        reach |= bishop_attacks(end, occupied)
+    if (child[ROOKS] | child[QUEENS]) & landed:
+        reach |= rook_attacks(end, occupied)
+    return reach
+
+
+@inlined
 def _write_man(child: Positions, end: int, replier: Attacks, mover: Attacks, out: Facts) -> None:
     """Writes how the man that moved stands on `end`, in the replier's view of the board."""
     landed = square_bit(end)
     attacker, defender = least_attacker(replier, landed), least_attacker(mover, landed)
-    if attacker != _NO_KIND:
+    if attacker != NO_KIND:
         out[F.attacked_by_pawn + attacker] = 1
-    if defender != _NO_KIND:
+    if defender != NO_KIND:
         out[F.defended_by_pawn + defender] = 1
     out[F.attacked_twice] = replier.twice & landed != U0
     out[F.defended_twice] = mover.twice & landed != U0
-    occupied = occupied_squares(child)
-    if child[PAWNS] & landed:
-        reach = pawn_attacks_down(landed)
-    elif child[KNIGHTS] & landed:
-        reach = KNIGHT[end]
-    elif child[KINGS] & landed:
-        reach = KING[end]
-    else:
-        reach = U0
-        if (child[BISHOPS] | child[QUEENS]) & landed:
-            reach |= bishop_attacks(end, occupied)
-        if (child[ROOKS] | child[QUEENS]) & landed:
-            reach |= rook_attacks(end, occupied)
+    reach = reach_of(child, end)
     reach &= child[OWN]
     for kind in range(6):
         out[F.attacks_pawn + kind] = reach & child[kind] != U0
@@ -371,44 +374,3 @@ def write_facts(
             out[F.opponent_squares] = popcount(replier.all)
             out[F.mover_men_attacked] = popcount(moved & replier.all)
             out[F.opponent_men_attacked] = popcount(to_reply & mover.all)
-
-
-def move_facts_batch(
-    positions: Positions,
-    legal_ids: NDArray[np.int16],
-    history: NDArray[np.uint64] | None = None,
-    history_length: NDArray[np.int64] | None = None,
-    *,
-    fifty_move: bool = True,
-    out: Facts | None = None,
-) -> Facts:
-    """uint8 [N, L, F]: the facts (`MOVE_FACTS`) of the legal moves, in their order; 0 on padding.
-
-    Args:
-        positions: uint64 [N, 8], packed.
-        legal_ids: int16 [N, L], all their legal moves, ascending, padded with -1 (`legal_actions_batch`).
-        history: uint64 [N, H], hashes of each game since the last capture or pawn move, the present position's last;
-            None: no position has occurred before.
-        history_length: int64 [N], valid entries in `history`.
-        fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
-        out: uint8 [N, L, F], where they are written; None makes it.
-
-    Raises:
-        ValueError: the arrays are not of the same boards, or a history has no lengths.
-    """
-    positions = as_batch(positions)
-    count = len(positions)
-    if legal_ids.ndim != 2 or len(legal_ids) != count or legal_ids.dtype != np.int16:
-        raise ValueError(
-            f"legal_ids are {legal_ids.dtype} {list(legal_ids.shape)}: expected int16 [{count}, L], the "
-            "legal moves of the same boards, as legal_actions_batch gives them"
-        )
-    if (history is None) != (history_length is None):
-        raise ValueError("history and history_length go together: give both, or neither")
-    if history is None or history_length is None:
-        history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
-    facts = np.empty((*legal_ids.shape, NUM_MOVE_FACTS), np.uint8) if out is None else out
-    limit = FIFTY_MOVES_CLOCK if fifty_move else SEVENTYFIVE_MOVES_CLOCK
-    with announced("the facts of moves", write_facts):
-        write_facts(positions, legal_ids, history, history_length, limit, facts)
-    return facts

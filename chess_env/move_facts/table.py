@@ -6,11 +6,17 @@ of several attackers is the least, and for "a lesser man" knight and bishop are 
 
 A fact is one row of `MOVE_FACTS`, and one line in each of its two encoders: the compiled kernel
 (`kernel.py`) and the readable one on a python-chess board (`reference.py`).
+
+`FURTHER_FACTS` are computed where somebody asks for their group by name (`FactsAsked`). They look further: along
+an exchange, through the men on a line, and at what the opponent can reply. Their encoders are `further.py` and
+`further_reference.py`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 KINDS = ("pawn", "knight", "bishop", "rook", "queen", "king")
@@ -116,3 +122,189 @@ FACT_INDEX: Any = _namedtuple("FactIndex", [fact.name for fact in MOVE_FACTS])(
     *range(NUM_MOVE_FACTS)
 )
 """Each fact's number by its name, `FACT_INDEX.castles`; compiled kernels read it as a constant."""
+
+
+def _at_least(name: str, numbers: Sequence[int], meaning: str) -> dict[str, str]:
+    """Facts that a number is at least so large, one for each."""
+    return {f"{name}_at_least_{n}": f"at least {n} {meaning}" for n in numbers}
+
+
+_SIDES = {"mover": "the mover's", "opponent": "the opponent's"}
+
+FURTHER_FACTS = (
+    *_rows(
+        "exchange",
+        {
+            f"exchange_{n}_by_{kind}": f"capture {n} of the exchange on the destination is by a {kind}"
+            for n in range(1, 5)
+            for kind in KINDS
+        }
+        | {
+            "exchange_last_by_opponent": "the opponent makes the last capture of that exchange",
+            "exchange_last_by_mover": "the mover makes the last capture of that exchange",
+            "outnumbered": "more men attack the destination than defend it, those behind others included",
+        }
+        | _at_least("attackers", (2, 3), "men attack the destination, those behind others included")
+        | _at_least("defenders", (2, 3), "men defend the destination, those behind others included")
+        | {
+            f"{side}_{kind}_outnumbered": f"{men} {kind} is attacked, by more men than defend it"
+            for side, men in _SIDES.items()
+            for kind in KINDS[:5]
+        },
+    ),
+    *_rows(
+        "lines",
+        {
+            "origin_pinned_to_king": "before the move, the man was pinned to its king",
+            "origin_pinned_to_queen": "before the move, a bishop or rook pinned the man to its queen",
+            "destination_pinned_to_king": "the man that moved is pinned to its king",
+            "destination_pinned_to_queen": "a bishop or rook pins the man that moved to its queen",
+        }
+        | {
+            f"{side}_{kind}_pinned": f"{men} {kind} is pinned to its king"
+            for side, men in _SIDES.items()
+            for kind in KINDS[:5]
+        }
+        | {
+            f"{side}_pinned_to_queen": f"a man of {men[:-2]} is pinned to its queen"
+            for side, men in _SIDES.items()
+        }
+        | {
+            f"{side}_can_discover": f"a man of {men[:-2]} alone stands between its slider and the other king"
+            for side, men in _SIDES.items()
+        }
+        | {
+            "pins": "a man of the opponent is pinned to its king and was not",
+            "lets_go": "a man of the opponent was pinned to its king and is not",
+            "binds": "another man of the mover is pinned to its king and was not",
+            "unpins": "another man of the mover was pinned to its king and is not",
+        }
+        | {
+            f"discovers_{kind}": f"another slider of the mover attacks a {kind} and did not from its square"
+            for kind in KINDS
+        }
+        | {
+            f"exposes_{kind}": f"a slider of the opponent attacks another {kind} and did not from its square"
+            for kind in KINDS[:5]
+        },
+    ),
+    *_rows(
+        "threats",
+        {
+            f"threatens_{kind}": f"the man that moved attacks a {kind} that is undefended or larger than it"
+            for kind in KINDS
+        }
+        | _at_least("threatens", (2, 3), "such men are attacked by the man that moved")
+        | {
+            name: meaning
+            for side, men in _SIDES.items()
+            for name, meaning in (
+                _at_least(f"{side}_loose", (2, 3), f"of {men} men are attacked and not defended")
+                | _at_least(
+                    f"{side}_threatened",
+                    (1, 2, 3),
+                    f"of {men} men are attacked and undefended, or attacked by a lesser man",
+                )
+            ).items()
+        }
+        | {
+            "threatens_check": "the opponent is not in check; if it passed, the mover could give check",
+            "threatens_mate": "the opponent is not in check; if it passed, the mover could give mate",
+        },
+    ),
+    *_rows(
+        "replies",
+        {"reply_mates": "a reply gives mate"}
+        | _at_least("reply_checks", (1, 2, 4), "replies give check")
+        | {
+            "reply_checks_safely": "a reply gives check on a square that the mover did not attack",
+            "reply_checks_and_takes": "a reply takes and gives check",
+            "reply_promotes": "a reply promotes a pawn",
+            "reply_takes_back": "a reply takes the man that moved",
+        }
+        | {f"reply_takes_{kind}": f"a reply takes a {kind}" for kind in KINDS[:5]}
+        | {
+            f"reply_wins_{kind}": f"a reply takes a {kind} that is undefended or larger than the taker"
+            for kind in KINDS[:5]
+        }
+        | _at_least("reply_targets", (2, 3), "squares hold a man that a reply takes")
+        | {
+            "replies_by_king_only": "there are replies, and all are moves of the king",
+            "replies_take_only": "there are replies, and all of them take",
+        }
+        | {f"replies_at_most_{n}": f"the opponent has at most {n} legal moves" for n in (2, 5, 12)},
+    ),
+    *_rows(
+        "kings",
+        {
+            name: meaning
+            for side, men in _SIDES.items()
+            for name, meaning in _at_least(
+                f"{side}_king_squares", (1, 2, 3, 4), f"squares are open to {men} king"
+            ).items()
+        },
+    ),
+    *(
+        MoveFact(f"{side}_king_squares", "kings", 8, f"squares that are open to {men} king")
+        for side, men in _SIDES.items()
+    ),
+)
+"""Facts that are there on request, in their order behind those of `MOVE_FACTS`. All but `origin_...` are of the
+position after the move.
+
+Groups: `exchange` (who takes in turn on the destination, the least man first, until a side has none; a king takes
+last and takes nothing that is defended; pins are not looked at), `lines` (pins, and attacks that the move
+opens), `threats` (of the mover), `replies` (legal moves of the opponent), `kings` (squares that a king can step
+to: no own man is there, and no man of the other side attacks it; castling aside).
+"""
+
+FURTHER_GROUPS = tuple(dict.fromkeys(fact.group for fact in FURTHER_FACTS))
+FURTHER_INDEX: Any = _namedtuple("FurtherIndex", [fact.name for fact in FURTHER_FACTS])(
+    *(
+        [fact.name for fact in FURTHER_FACTS if fact.group == group].index(name)
+        for name, group, _, _ in FURTHER_FACTS
+    )
+)
+"""Each further fact's place within its group, by its name."""
+
+FactsAsked = bool | tuple[str, ...]
+"""Which facts somebody wants: none (False), `MOVE_FACTS` (True), or these and the further groups that are named."""
+
+
+def facts_asked(asked: FactsAsked) -> tuple[MoveFact, ...]:
+    """The columns of the facts that are asked for, in their order; that of the groups' names has no effect."""
+    if asked is False:
+        return ()
+    names = () if asked is True else asked
+    return MOVE_FACTS + tuple(fact for fact in FURTHER_FACTS if fact.group in names)
+
+
+def checked_groups(named: Any, what: str) -> tuple[str, ...]:
+    """Names of further groups, each once, in the order of the table.
+
+    Args:
+        named: a list or tuple of them.
+        what: is set to it, for the message.
+
+    Raises:
+        ValueError: it is something else, or there is no such group.
+    """
+    names = tuple(named) if isinstance(named, list | tuple) else (named,)
+    for name in names:
+        if name not in FURTHER_GROUPS:
+            raise ValueError(
+                f"{what} names {name!r}: expected groups of facts, any of {', '.join(FURTHER_GROUPS)}"
+            )
+    return tuple(group for group in FURTHER_GROUPS if group in names)
+
+
+def groups_of_columns(count: int) -> tuple[str, ...] | None:
+    """The further groups that make `count` columns with `MOVE_FACTS`; None where none do.
+
+    Weights are read by it where no file names their groups: no two choices of groups have the same number.
+    """
+    for size in range(len(FURTHER_GROUPS) + 1):
+        for groups in itertools.combinations(FURTHER_GROUPS, size):
+            if len(facts_asked(groups)) == count:
+                return groups
+    return None

@@ -35,6 +35,7 @@ from chess_env.rules.bitboards import (
     knight_set_attacks,
     lowest_square,
     pawn_attacks_down,
+    pawn_attacks_up,
     popcount,
     rook_attacks,
     square_bit,
@@ -137,6 +138,17 @@ def slider_attackers(
     diagonal = bishop_attacks(square, occupied) & (position[BISHOPS] | queens)
     straight = rook_attacks(square, occupied) & (position[ROOKS] | queens)
     return (diagonal | straight) & men
+
+
+@inlined
+def attackers_of(position: Any, square: int, occupied: np.uint64) -> np.uint64:
+    """uint64: men of both sides that see `square` through `occupied`; the position is an array or a tuple."""
+    bit = square_bit(square)
+    own, pawns, queens = position[OWN], position[PAWNS], position[QUEENS]
+    found = pawn_attacks_down(bit) & pawns & own | pawn_attacks_up(bit) & pawns & ~own
+    found |= KNIGHT[square] & position[KNIGHTS] | KING[square] & position[KINGS]
+    found |= bishop_attacks(square, occupied) & (position[BISHOPS] | queens)
+    return found | rook_attacks(square, occupied) & (position[ROOKS] | queens)
 
 
 @inlined

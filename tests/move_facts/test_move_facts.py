@@ -268,12 +268,6 @@ def test_an_environment_that_was_not_asked_has_no_facts_and_the_same_games() -> 
     assert all(np.array_equal(one, other) for one, other in zip(plain, asked, strict=True))
 
 
-@pytest.mark.parametrize("value", [1, "loose", None])
-def test_move_facts_other_than_true_or_false_are_an_error(value: Any) -> None:
-    with pytest.raises(ValueError, match="move_facts is .*: expected True or False"):
-        gym.make(chess_env.ENV_ID, evaluator="none", move_facts=value)
-
-
 def test_the_action_table_has_a_slot_for_each_fact_of_the_busiest_position() -> None:
     busiest = pack_fens(["R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"])
     legal_ids, num_legal = legal_actions_batch(busiest)

@@ -38,7 +38,12 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import attacked_by_opponent, checkers_of, en_passant_is_legal
+from chess_env.rules.movegen import (
+    attacked_by_opponent,
+    attackers_of,
+    checkers_of,
+    en_passant_is_legal,
+)
 from chess_env.rules.packed import (
     BISHOPS,
     EP_SHIFT,
@@ -76,19 +81,6 @@ def kind_at(board: Board, bit: np.uint64) -> int:
     return 5 if board[KINGS] & bit else 6
 
 
-@inlined
-def _attackers(board: Board, square: int, occupied: np.uint64) -> np.uint64:
-    """uint64: men of both sides that see `square` through `occupied`."""
-    bit = square_bit(square)
-    own = board[OWN]
-    pawns = board[PAWNS]
-    queens = board[QUEENS]
-    found = pawn_attacks_down(bit) & pawns & own | pawn_attacks_up(bit) & pawns & ~own
-    found |= KNIGHT[square] & board[KNIGHTS] | KING[square] & board[KINGS]
-    found |= bishop_attacks(square, occupied) & (board[BISHOPS] | queens)
-    return found | rook_attacks(square, occupied) & (board[ROOKS] | queens)
-
-
 @kernel
 def exchange_is_good(board: Board, start: int, end: int) -> bool:
     """Whether the exchange that the mover begins with start-end loses no material (pins are not looked at).
@@ -103,7 +95,7 @@ def exchange_is_good(board: Board, start: int, end: int) -> bool:
     occupied = occupied_squares(board) & ~moved | target
     diagonal = board[BISHOPS] | board[QUEENS]
     straight = board[ROOKS] | board[QUEENS]
-    attackers = _attackers(board, end, occupied)
+    attackers = attackers_of(board, end, occupied)
     own = board[OWN]
     side = own
     good = True
