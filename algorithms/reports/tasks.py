@@ -166,7 +166,7 @@ def _network(settings: Mapping[str, str]) -> str:
     values = {name.partition(".")[2]: text for name, text in settings.items()}
     named = [values.pop(name) for name in ("network", "size") if name in values]
     values.pop("dropout", None)  # reinforcement learning never drops anything
-    others = [f"{name} {text}" for name, text in values.items() if text != "null"]
+    others = [f"{name} {text}" for name, text in values.items() if text not in ("null", "[]")]
     return ", ".join([" ".join(named), *others] if named else others) or _UNKNOWN
 
 

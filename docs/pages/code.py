@@ -14,7 +14,7 @@ from algorithms.config.names import named_run
 from algorithms.networks.settings import LEARNING_RATES
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.regularization import RegularizerConfig
-from chess_env.move_facts import MOVE_FACTS
+from chess_env.move_facts import MOVE_FACTS, facts_asked
 from chess_env.observation import PLANES
 from docs.pages.markdown import table
 
@@ -32,10 +32,11 @@ def planes() -> str:
 
 
 def facts(group: str) -> str:
-    """The facts of a move that are of one group."""
+    """The facts of a move of one group, in the columns that they have without other further groups."""
+    usual = any(fact.group == group for fact in MOVE_FACTS)
     rows = [
         (str(column), f"`{fact.name}`", f"0-{fact.high}", fact.meaning)
-        for column, fact in enumerate(MOVE_FACTS)
+        for column, fact in enumerate(facts_asked(usual or (group,)))
         if fact.group == group
     ]
     return table(["column", "name", "range", "it says"], rows)
