@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
 from chess_env.games.players import Player, checked_choice
-from chess_env.move_facts import facts_asked
+from chess_env.move_facts import NUM_MOVE_FACTS, with_further_facts
 from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
 from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, ON_SQUARES, PLANE_INDEX
@@ -203,15 +203,17 @@ class ReferenceGame:
 
     def move_facts(self) -> NDArray[np.uint8]:
         """uint8 [218, F], the facts of the legal moves in their order; 0 on padding."""
-        facts = np.zeros((MAX_LEGAL, len(facts_asked(self._asked))), np.uint8)
+        facts = np.zeros((MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
         for slot, action in enumerate(self.legal):
             move = action_to_move(int(action), self.board)
             after = self.board.copy(stack=False)
             after.push(move)
             earlier = self._occurrences[identity(after)]
             rule = self._draw_rules["fifty_move"]
-            facts[slot] = move_facts(self.board, move, earlier, fifty_move=rule, asked=self._asked)
-        return facts
+            facts[slot] = move_facts(self.board, move, earlier, fifty_move=rule)
+        legal_ids = np.full((1, MAX_LEGAL), -1, np.int16)
+        legal_ids[0, : len(self.legal)] = self.legal
+        return with_further_facts(facts[None], self.packed(), legal_ids, self._asked)[0]
 
 
 def new_game(

@@ -6,34 +6,28 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.move_facts.further_reference import further_facts
-from chess_env.move_facts.table import KINDS, REPLY_LIMITS, FactsAsked, facts_asked
+from chess_env.move_facts.table import FACT_INDEX, KINDS, NUM_MOVE_FACTS, REPLY_LIMITS
 
 
 def move_facts(
-    board: chess.Board,
-    move: chess.Move,
-    earlier: int,
-    *,
-    fifty_move: bool = True,
-    asked: FactsAsked = True,
+    board: chess.Board, move: chess.Move, earlier: int, *, fifty_move: bool = True
 ) -> NDArray[np.uint8]:
-    """uint8 [F]: the facts (`facts_asked(asked)`) of one legal move.
+    """uint8 [F]: the facts (`MOVE_FACTS`) of one legal move.
 
     Args:
         board: before the move; left as it is.
         move: legal on it.
         earlier: how often the position after the move has occurred before in the game.
         fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
-        asked: True for `MOVE_FACTS`, or names of further groups that follow them.
     """
     after = board.copy(stack=False)
     after.push(move)
     found = _of_move(board, move) | _of_ending(after, earlier, 100 if fifty_move else 150)
     found |= _of_man(after, move.to_square) | _of_loose_men(after)
-    for group in () if isinstance(asked, bool) else asked:
-        found |= further_facts(board, after, move, group)
-    return np.array([found.get(fact.name, 0) for fact in facts_asked(asked)], np.uint8)
+    facts = np.zeros(NUM_MOVE_FACTS, np.uint8)
+    for name, value in found.items():
+        facts[getattr(FACT_INDEX, name)] = value
+    return facts
 
 
 def _least(board: chess.Board, attackers: chess.SquareSet) -> str | None:

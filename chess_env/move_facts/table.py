@@ -8,8 +8,7 @@ A fact is one row of `MOVE_FACTS`, and one line in each of its two encoders: the
 (`kernel.py`) and the readable one on a python-chess board (`reference.py`).
 
 `FURTHER_FACTS` are computed where somebody asks for their group by name (`FactsAsked`). They look further: along
-an exchange, through the men on a line, and at what the opponent can reply. Their encoders are `further.py` and
-`further_reference.py`.
+an exchange, through the men on a line, and at what the opponent can reply. Their encoder is `further.py`.
 """
 
 from __future__ import annotations

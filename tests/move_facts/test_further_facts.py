@@ -29,6 +29,7 @@ from chess_env.moves import action_to_move, move_to_action
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import apply_batch, legal_actions_batch
+from tests.move_facts.further_oracle import further_facts
 from tests.move_facts.positions import random_positions, special_positions
 
 COLUMNS = facts_asked(FURTHER_GROUPS)
@@ -57,7 +58,8 @@ def check_against_python_chess(positions: Positions) -> int:
         board = chess.Board(fen)
         for slot in range(num_legal[row]):
             move = action_to_move(int(legal_ids[row, slot]), board)
-            expected = move_facts(board, move, 0, asked=FURTHER_GROUPS)
+            usual, more = move_facts(board, move, 0), further_facts(board, move)
+            expected = [*usual, *(more.get(fact.name, 0) for fact in FURTHER_FACTS)]
             assert named(facts[row, slot]) == named(expected), f"{move} in {fen}"
         assert not facts[row, num_legal[row] :].any()
     return int(num_legal.sum())

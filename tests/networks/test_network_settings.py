@@ -101,7 +101,7 @@ def test_a_configuration_is_written_with_its_size_and_read_again() -> None:
     written = json.loads(json.dumps(files.to_dict(config)))
     assert written["policy"] == {
         "network": "move_net", "size": "small", "channels": None, "blocks": None, "head_dim": 16,
-        "dropout": 0.0,
+        "dropout": 0.0, "facts": [],
     }  # fmt: skip
     assert files.from_dict(written) == config
 

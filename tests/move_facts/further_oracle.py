@@ -1,4 +1,4 @@
-"""The further facts of moves on a python-chess board: the readable encoder, and the oracle of the compiled one."""
+"""The further facts of moves on a python-chess board: the oracle of the compiled ones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ _DIAGONAL, _STRAIGHT = (chess.BISHOP, chess.QUEEN), (chess.ROOK, chess.QUEEN)
 Found = dict[str, int]
 
 
-def further_facts(
-    board: chess.Board, after: chess.Board, move: chess.Move, group: str
-) -> dict[str, int]:
-    """The facts of one further group by name, those that are 0 left out or not.
-
-    Args:
-        board: before the move.
-        after: after it.
-        move: legal on `board`.
-        group: one of `FURTHER_GROUPS`.
-    """
-    return _GROUPS[group](board, after, move)
+def further_facts(board: chess.Board, move: chess.Move) -> dict[str, int]:
+    """All further facts of a legal move by name, those that are 0 left out or not."""
+    after = board.copy(stack=False)
+    after.push(move)
+    return {name: n for group in _GROUPS for name, n in group(board, after, move).items()}
 
 
 def _kind(board: chess.Board, square: chess.Square) -> chess.PieceType:
@@ -261,10 +254,6 @@ def _kings(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
     return found
 
 
-_GROUPS: dict[str, Callable[[chess.Board, chess.Board, chess.Move], Found]] = {
-    "exchange": _exchange,
-    "lines": _lines,
-    "threats": _threats,
-    "replies": _replies,
-    "kings": _kings,
-}
+_GROUPS: tuple[Callable[[chess.Board, chess.Board, chess.Move], Found], ...] = (
+    _exchange, _lines, _threats, _replies, _kings,
+)  # fmt: skip
