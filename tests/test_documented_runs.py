@@ -170,7 +170,8 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
     for option in {"--resume", "--like"} & {*words}:
         folder = Path(words[words.index(option) + 1])
         folder.mkdir(parents=True)
-        config_file.save(named_run(words[1]), folder / "config.json")
+        name = "grpo" if words[1].startswith("--") else words[1]
+        config_file.save(named_run(name), folder / "config.json")
         (folder / "metrics.jsonl").touch()
     runs = words[0] in ("train", "pretrain", "compare") or words[1:2] == ("run",)
     if runs and "--help" not in words:
