@@ -31,9 +31,19 @@ def test_a_tutorial_is_executed_ends_in_an_assertion_and_says_what_to_try_next(p
     assert text.startswith("---\njupytext:\n") and "\nkernelspec:\n" in text
     assert f"\n# {int(page.name[:2])}. " in text
     last = ast.parse(cells(page)[-1]).body[-1]
-    assert isinstance(last, ast.Assert)
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(last))
     _, found, after = text.partition(cells(page)[-1])
     assert found and "\n## What to try next\n" in after
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_asks_a_question_and_executes_the_folded_answer(page: Path) -> None:
+    _, found, exercise = page.read_text(encoding="utf-8").partition("\n## Exercise\n\n")
+    question, folded, rest = exercise.partition("\n<details>\n<summary>Answer</summary>\n\n")
+    answer, closed, _ = rest.partition("\n</details>\n")
+    assert found and folded and closed
+    assert "?" in question and "{code-cell}" not in question
+    assert CELL.findall(answer) == cells(page)[-1:]
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
@@ -41,6 +51,7 @@ def test_the_code_of_a_tutorial_is_python_and_uses_the_builtin_evaluator(page: P
     for cell in cells(page):
         code = cell.split("\n", 1)[1] if cell.startswith(MAGIC) else cell
         ast.parse(code)
+        assert max(map(len, code.splitlines())) <= 85, "the page cuts longer lines off"
         assert not re.search(r"evaluator=\"(auto|stockfish)", code)
 
 
