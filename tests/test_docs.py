@@ -69,8 +69,10 @@ def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_the_walkthrough_runs_and_its_shapes_are_those_it_states(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+def test_the_batch_that_is_followed_through_the_code_has_the_shapes_that_are_stated(
+    tmp_path: Path,
+) -> None:
+    page = (ROOT / "docs" / "where_does_it_go.md").read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(cells) > 5
     done = subprocess.run(
