@@ -110,7 +110,7 @@ def test_the_start_page_says_how_the_bare_command_gets_on_the_path_before_it_use
 
 @pytest.mark.slow
 def test_the_commands_of_the_front_page_lead_to_a_compared_collapse(tmp_path: Path) -> None:
-    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
     block = page.partition("<!-- five commands -->\n```console\n")[2].partition("```")[0]
     setup, *commands = block.splitlines()
     assert setup == "make setup" and len(commands) <= 4

@@ -8,7 +8,9 @@ from pathlib import Path
 PAGES = {"README.md": "index", "CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changelog"}
 """Files of the repository's root -> pages that hold their text."""
 
-LEXERS = {".py": "python", ".md": "markdown", ".toml": "toml", "": "text", ".txt": "text"}
+LEXERS = {
+    ".py": "python", ".md": "markdown", ".toml": "toml", "": "text", ".txt": "text", ".cff": "yaml", ".ipynb": "json",
+}  # fmt: skip
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
@@ -16,7 +18,7 @@ def outside(docs: Path) -> set[Path]:
     """Files and folders outside `docs` that its Markdown pages link to, with the files of the folders."""
     root = docs.parent
     found: set[Path] = set()
-    for page in docs.rglob("*.md"):
+    for page in [*docs.rglob("*.md"), *map(root.joinpath, PAGES)]:
         for link in LINK.findall(page.read_text(encoding="utf-8")):
             target = (page.parent / link).resolve()
             if target.is_relative_to(root) and not target.is_relative_to(docs) and target.exists():
