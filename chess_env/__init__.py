@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chess_env.positions.start_positions import make_start_positions
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ENV_ID",
     "ChessSelfPlayEnv",

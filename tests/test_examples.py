@@ -19,6 +19,7 @@ SINGLE_FILE = ROOT / "examples" / "grpo_single_file.py"
 EXAMPLES = sorted({*(ROOT / "examples").glob("train_*.py")} - {*SB3})  # those have no run folder
 EXAMPLES.append(ROOT / "examples" / "pretrain.py")
 COMPARISON = ROOT / "examples" / "compare_algorithms.py"
+NOTEBOOK = ROOT / "examples" / "first_ten_minutes.ipynb"
 
 
 def test_there_is_an_example() -> None:
@@ -93,3 +94,22 @@ def test_the_example_in_one_file_runs_uninstalled_from_another_folder(tmp_path: 
     rows = re.findall(r"^ +(\d) .*moves.*reward.*entropy.*loss", printed, re.M)
     assert rows == ["1", "2", "3"]
     assert "regret_cp" in printed
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_first_ten_minutes_runs_in_its_folder_and_holds_no_output(
+    tmp_path: Path,
+) -> None:
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4 and notebook["metadata"]["kernelspec"]["name"] == "python3"
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert cells and not any(cell["outputs"] or cell["execution_count"] for cell in cells)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "\n".join("".join(cell["source"]) for cell in cells)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=280,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "collapse: sampled_entropy_bonus" in done.stdout
+    rewards = [float(x) for x in re.findall(r"moves, mean reward ([+-][\d.]+)", done.stdout)]
+    assert len(rewards) > 4 and rewards[-1] > rewards[0]
