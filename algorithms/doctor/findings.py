@@ -138,10 +138,10 @@ def with_verdict(findings: Iterable[Finding], kind: type[Verdict]) -> tuple[Find
     return tuple(each for each in findings if isinstance(each.verdict, kind))
 
 
-def rerun(*changes: str) -> str:
-    """The command of a counterfactual run: the settings of RUN, changed in these.
+def rerun(*changes: str, algorithm: str = "") -> str:
+    """The command of a counterfactual run: the settings of RUN, changed in these, and under another algorithm if named.
 
     A change whose number the record does not give ("nan") is left out: no run can be given it.
     """
     known = [change for change in changes if not change.endswith(" nan")]
-    return " ".join(["chess-lab train --like RUN", *known])
+    return " ".join(["chess-lab train", *filter(None, [algorithm]), "--like RUN", *known])

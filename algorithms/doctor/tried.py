@@ -29,7 +29,7 @@ class Tried(NamedTuple):
 
 
 def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
-    """What is known of a cause; None where no remedy of settings helped in every trial, or the run has it already.
+    """What is known of a cause; None where no remedy helped in every trial, or the run has it already.
 
     Args:
         cause: as the doctor names it.
@@ -45,7 +45,13 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         if not isinstance(value, int | float):
             return None
         flags.append(_flag(name, f"{type(value)(factor * value):g}"))
-    if not entry["times"] and all(_value(config, n) == v for n, v in entry["settings"].items()):
+    if name := entry["algorithm"]:
+        if config.get("preset") == name:
+            return None
+        # The trial kept these of the run, where both algorithms have them; a NAME alone would bring its own.
+        held = {field: _value(config, f"algorithm.{field}") for field in entry["keeps"]}
+        flags += [_flag(f"algorithm.{f}", v) for f, v in held.items() if v is not None]
+    elif not entry["times"] and all(_value(config, n) == v for n, v in entry["settings"].items()):
         return None
     trials = "; ".join(
         f"{each['fault']}, {each['start']} start: {each['change_cp']:+.0f} cp "
@@ -56,7 +62,7 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         f"of {found['remedies']} remedies tried on runs that kept the fault, on {found['seeds']} seeds, "
         f"{entry['remedy']} ({entry['title']}) is among the best: {trials}"
     )
-    return Tried(cause, entry["remedy"], says, rerun(*flags))
+    return Tried(cause, entry["remedy"], says, rerun(*flags, algorithm=name))
 
 
 def _flag(name: str, value: Any) -> str:

@@ -2,20 +2,22 @@
 
     python -m benchmarks.doctor.tried
 
-Of remedies that are settings alone, those that cure or help against every fault that the doctor calls by this name, in
-every start in which the fault does harm. They are ranked by the least share that they win back of what a fault cost; of
-those within a twentieth of the best, the one that changes the fewest settings, then the better one. Written to
-algorithms/doctor/tried.json.
+Of the remedies that cure or help against every fault that the doctor calls by this name, in every start in which the
+fault does harm, and that win back a quarter of the cost at least. They are ranked by the least share of the cost that
+they win back, the whole at most; another algorithm is taken only where no remedy of settings is left. Of those within a
+twentieth of the best, it is the one whose runs end with most entropy. Written to algorithms/doctor/tried.json.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+from algorithms import PRESETS
 from algorithms.collapse import CAUSES
-from algorithms.collapse.remedies import REMEDIES
+from algorithms.collapse.remedies import KEPT, REMEDIES, Remedy
 from algorithms.collapse.trial import SOUND, STARTS, TWIN, UNTREATED
 from algorithms.doctor.tried import TRIED
 from algorithms.reports.statistics import interquartile_mean
@@ -26,14 +28,12 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 NEAR = 0.05
 """Remedies whose shares are closer than this count as equal."""
 
-
-def changes(name: str) -> int:
-    """How many settings a remedy changes."""
-    return len(REMEDIES[name].settings) + len(REMEDIES[name].times)
+LEAST = 0.25
+"""Of the cost, that a remedy has to win back in every trial."""
 
 
 def trials_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """An entry for each fault and remedy of settings."""
+    """An entry for each fault and remedy."""
     trials = []
     for fault, effects in found["verdicts"].items():
         if fault == SOUND:
@@ -47,9 +47,10 @@ def trials_of(found: dict[str, Any]) -> list[dict[str, Any]]:
                 "cause": CAUSES[fault].doctor_class, "fault": fault, "start": found["plan"]["start"],
                 "remedy": each["remedy"], "verdict": each["verdict"], "cost_cp": ends[UNTREATED] - ends[TWIN],
                 "change_cp": each["change_cp"], "low": each["interval"][0], "high": each["interval"][1],
+                "entropy": each["entropy"],
             }
             for each in effects
-            if each["interval"] is not None and not REMEDIES[each["remedy"]].algorithm
+            if each["interval"] is not None
         ]  # fmt: skip
     return trials
 
@@ -67,23 +68,36 @@ def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
                 each["verdict"] in ("cures", "helps") for each in of_it
             ):
                 helping[name] = of_it
-        if helping:
-            won = {
-                name: min(-each["change_cp"] / each["cost_cp"] for each in of_it)
-                for name, of_it in helping.items()
-            }
-            near = [name for name in won if won[name] > max(won.values()) - NEAR]
-            name = min(near, key=lambda n: (changes(n), -won[n]))
+        won = {
+            name: min(min(1.0, -each["change_cp"] / each["cost_cp"]) for each in of_it)
+            for name, of_it in helping.items()
+        }
+        enough = [name for name, share in won.items() if share >= LEAST]
+        if settings := [name for name in enough if not REMEDIES[name].algorithm]:
+            enough = settings
+        if enough:
+            best = max(won[name] for name in enough)
+            near = [name for name in enough if won[name] > best - NEAR]
+            name = max(near, key=lambda n: min(each["entropy"] for each in helping[n]))
             remedy = REMEDIES[name]
             kept = ("fault", "start", "cost_cp", "change_cp", "low", "high", "verdict")
             found[cause] = {
-                "remedy": name, "title": remedy.title, "settings": dict(remedy.settings), "times": dict(remedy.times),
+                "remedy": name, "title": remedy.title, "algorithm": remedy.algorithm, "keeps": list(_keeps(remedy)),
+                "settings": dict(remedy.settings), "times": dict(remedy.times),
                 "trials": [
                     {key: round(each[key], 1) if isinstance(each[key], float) else each[key] for key in kept}
                     for each in helping[name]
                 ],
             }  # fmt: skip
     return found
+
+
+def _keeps(remedy: Remedy) -> list[str]:
+    """The settings that its algorithm took over from the run's."""
+    if not remedy.algorithm:
+        return []
+    has = {field.name for field in dataclasses.fields(PRESETS[remedy.algorithm][0])}
+    return [name for name in KEPT if name in has]
 
 
 def main() -> None:

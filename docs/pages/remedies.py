@@ -103,9 +103,10 @@ def how(start: str) -> str:
     seeds, checks = found["seeds"], found["checks"]
     trials = sum(len(rows) for by_remedy in found["trials"].values() for rows in by_remedy.values())
     harmless = [name for name, share in found["harm"].items() if name not in found["trials"]]
+    commits = " and ".join(f"`{commit[:7]}`" for commit in found["commits"])
     return (
-        f"{trials:,} runs {STARTS[start]} on `{found['plan']['network']}`, seeds {seeds[0]} to {seeds[-1]}, at commit "
-        f"`{found['commits'][0][:7]}`. Left out, since they did no harm on seeds "
+        f"{trials:,} runs {STARTS[start]} on `{found['plan']['network']}`, seeds {seeds[0]} to {seeds[-1]}, at "
+        f"{commits}. Left out, since they did no harm on seeds "
         f"{', '.join(map(str, found['harm_seeds']))}: {', '.join(f'`{name}`' for name in harmless) or 'none'}. With "
         f"treated and untreated runs swapped at random, {checks['claiming']} of {checks['swapped']:,} faults claimed "
         f"anything; of {checks['planted']} remedies made to lower the regret by 20 cp and do nothing else, "

@@ -17,6 +17,8 @@ from tests.doctor.signatures import SIGNATURES
 ENTRY = {
     "remedy": "fresh",
     "title": "fresh starts",
+    "algorithm": "",
+    "keeps": [],
     "settings": {"algorithm.live_groups": True},
     "times": {"optimizer.learning_rate": 0.25},
     "trials": [
@@ -67,6 +69,22 @@ def test_a_factor_is_applied_to_what_the_run_has(known: Any) -> None:
     assert tried.tried_against("fixed_positions", {}) is None  # the number is not on record
 
 
+def test_another_algorithm_takes_over_what_the_trial_took_over(known: Any) -> None:
+    entry = {
+        "algorithm": "rloo",
+        "keeps": ["group_size", "credit"],
+        "settings": {"regularizer.ent_coef": 0.0},
+    }
+    known({**ENTRY, **entry, "times": {}})
+    config = {"preset": "grpo", "algorithm": {"group_size": 4, "update_epochs": 2}}
+    found = tried.tried_against("fixed_positions", config)
+    assert found is not None
+    assert found.command == (
+        "chess-lab train rloo --like RUN --regularizer.ent-coef 0.0 --algorithm.group-size 4"
+    )
+    assert tried.tried_against("fixed_positions", {**config, "preset": "rloo"}) is None
+
+
 def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
     tmp_path: Path, known: Any
 ) -> None:
@@ -76,12 +94,12 @@ def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
     assert diagnose_run(write(tmp_path / "sound", record())).tried is None
 
 
-def test_what_is_shipped_are_remedies_of_settings_for_causes_of_the_doctor() -> None:
+def test_what_is_shipped_are_remedies_for_causes_of_the_doctor() -> None:
     shipped = json.loads(tried.TRIED.read_text())
     names = {rule.name for rule in RULES}
     for cause, entry in shipped["causes"].items():
         remedy = REMEDIES[entry["remedy"]]
-        assert cause in names and not remedy.algorithm
+        assert cause in names and entry["algorithm"] == remedy.algorithm
         assert (entry["settings"], entry["times"]) == (dict(remedy.settings), dict(remedy.times))
         for trial in entry["trials"]:
             assert trial["verdict"] in ("cures", "helps") and trial["high"] < 0 < trial["cost_cp"]
