@@ -51,7 +51,7 @@ ALPHABETS = (
     "К Д Т Л С",  # Serbian
     "K Q R B N P",  # English, with pawns
 )
-"""King, queen, rook, bishop, knight, and perhaps pawn: the table of the PGN standard (8.2.3.2) and a few more."""
+"""Letters of king, queen, rook, bishop, knight and perhaps pawn, from the PGN standard (8.2.3.2) and elsewhere."""
 
 _FIGURINES = {chr(0x2654 + at): kind for at, kind in enumerate((5, 4, 3, 2, 1, 0) * 2)}
 _MAN = r"(?:[^\W\d_a-z]{1,2}?|[♔-♟])"  # a capital letter, or two as Кр

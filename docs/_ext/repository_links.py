@@ -35,7 +35,8 @@ class RepositoryLinks(SphinxTransform):
                     continue
                 target = (docs / docname).parent / str(node["reftarget"])
                 if node.get("refdomain") == "doc":  # of documents MyST gives the name from docs/ on
-                    target = docs / f"{node['reftarget']}.md"
+                    names = [docs / f"{node['reftarget']}{suffix}" for suffix in (".md", ".ipynb")]
+                    target = next((name for name in names if name.exists()), names[0])
                 target = target.resolve()
                 if target.is_relative_to(docs) or not target.exists():
                     continue
