@@ -201,6 +201,6 @@ class Boards(NamedTuple):
         return facts
 
     def facts_for(self, player: Player, index: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """As `move_facts`, those that the player looks at; None where it looks at none."""
+        """uint8 `[len(index), L, F]`: as `move_facts`, those that the player looks at; None where it looks at none."""
         asked = reads_move_facts(player)
         return self.move_facts(index, True, asked=asked) if asked else None

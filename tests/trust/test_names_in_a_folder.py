@@ -243,6 +243,7 @@ HARMLESS = {
     "preset": "a label",
     "cause": "a label",
     "optimizer.frozen_layers": "names of layers",
+    "policy.facts": "names of groups of facts",
     "labels.pgn": "games are read from it",
 }
 
