@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from algorithms.reports.judges import judge_in_words
 from algorithms.reports.noise import load_noise
-from docs.pages import result
+from docs.pages import ROOT, result
 from docs.pages.figures import (
     learning_curve,
     methods,
@@ -37,6 +39,34 @@ def rows(name: str, part: str = "") -> str:
             if row["table"] == part
         ]
     return tables(found)
+
+
+def compared(part: str) -> str:
+    """The methods of a part of `benchmarks.learning.methods`: what each changes, its paper, and what was measured."""
+    docs = ROOT / "docs"
+    changes = dict(
+        re.findall(
+            r"^\| \[(\w+)\]\(.*\| (.+) \|$",
+            (docs / "algorithms/README.md").read_text("utf-8"),
+            re.M,
+        )
+    )
+    papers = {}
+    for line in (docs / "papers.md").read_text("utf-8").splitlines():
+        paper = re.search(r"\[[^`\]]+\]\(http[^)]+\)", line)
+        for name in re.findall(r"\(algorithms/(\w+)\.md\)", line) if paper else ():
+            papers.setdefault(name, paper[0])
+    found = [row for row in result("methods")["rows"] if row["table"] == part]
+    lines = []
+    for row in found:
+        name, _, variant = str(row["method"]).partition(", ")
+        page = f"[{name}](../algorithms/{name}.md)" if name in changes else name
+        figures = [value for column, value in row.items() if column not in ("table", "method")]
+        label = f"{page}, {variant}" if variant else page
+        cells = [label, changes.get(name, ""), papers.get(name, ""), *figures]
+        lines.append(["" if cell is None else cell for cell in cells])
+    header = ["method", "what it changes", "paper", *list(found[0])[2:]]
+    return table(header, lines)
 
 
 def made_by(name: str, *command: str) -> str:
