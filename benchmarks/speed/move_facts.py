@@ -20,6 +20,7 @@ from pathlib import Path
 import chess
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 import chess_env
 from benchmarks.records.report import print_table, save
@@ -28,6 +29,7 @@ from chess_env.move_facts.reference import move_facts
 from chess_env.moves import action_to_move
 from chess_env.positions.start_positions import RandomPlies
 from chess_env.rules.fen import to_fen
+from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
 
 POSITIONS = 2000
@@ -52,18 +54,28 @@ def environment(with_facts: bool) -> Callable[[], int]:
     return play
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def asked(text: str | None) -> argparse.Namespace:
+    """The options of a benchmark of facts, whose docstring is `text`; from here on it runs on one core."""
+    parser = argparse.ArgumentParser(description=(text or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
-    arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    source, rng = RandomPlies(2, 60, exclude_heldout=False), np.random.default_rng(arguments.seed)
+    return parser.parse_args()
+
+
+def drawn(seed: int) -> tuple[Positions, NDArray[np.int16], NDArray[np.int64]]:
+    """(uint64 [N, 8] positions, int16 [N, L] their legal moves, int64 [N] how many)."""
+    source, rng = RandomPlies(2, 60, exclude_heldout=False), np.random.default_rng(seed)
     positions = np.array([source.sample(rng) for _ in range(POSITIONS)])
     legal_ids, num_legal = legal_actions_batch(positions)
-    legal_ids = np.ascontiguousarray(legal_ids[:, : num_legal.max()])
+    return positions, np.ascontiguousarray(legal_ids[:, : num_legal.max()]), num_legal
+
+
+def main() -> None:
+    arguments = asked(__doc__)
+    positions, legal_ids, num_legal = drawn(arguments.seed)
     boards = [chess.Board(to_fen(position)) for position in positions[:READABLE]]
 
     def facts() -> int:
