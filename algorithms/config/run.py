@@ -138,7 +138,7 @@ class EnvConfig:
             "win_prob_delta+0.5*cp_delta" or "module:name"; None means win_prob_delta+mate_delta, or success
             where the algorithm learns from success and failure alone.
         start_positions: where games start, e.g. "initial", "random_plies:2-40", "openings",
-            "phase_mix", "decided", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
+            "phase_mix", "decided", "bare_kings", "fens:PATH", a mixture "0.7*phase_mix+0.3*decided", or
             "module:Name" of your own.
         max_plies: a game is cut (truncated, not ended) this many plies after its start position;
             fewer means more different starts. None: rollout.num_plies, so every rollout begins

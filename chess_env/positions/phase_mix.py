@@ -9,9 +9,14 @@ purpose and not only where random play happens to lead.
 itself, seldom reach them, and a policy that never saw them stalemates a bare king with an army around it. A line of
 the opening book is continued by random plies; then one side loses some or all of its men but the king, its king
 wanders, and sometimes pawns of the other side have become queens or rooks.
+
+`BareKings`: set up on random squares, a bare king against the few men that mate it. The walk of a policy that was
+paid for material alone stays there for ever.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -80,6 +85,16 @@ SET_UPS: tuple[tuple[str, str], ...] = (
     ("KRBPPP", "KRNPPP"),
     ("KQRPPP", "KQRPP"),
 )
+BARE_KINGS: tuple[tuple[str, str], ...] = (
+    ("KQ", "K"),
+    ("KR", "K"),
+    ("KR", "K"),
+    ("KRR", "K"),
+    ("KQR", "K"),
+    ("KBB", "K"),
+    ("KP", "K"),
+)
+"""Of `BareKings`, equally likely; rook against king, which takes the most moves, stands there twice."""
 _KINDS = {"P": PAWNS, "N": KNIGHTS, "B": BISHOPS, "R": ROOKS, "Q": QUEENS, "K": KINGS}
 _ONE = np.uint64(1)
 
@@ -110,9 +125,11 @@ def _is_playable(position: Positions, phase: int) -> bool:
     )
 
 
-def set_up(rng: np.random.Generator) -> Positions | None:
-    """uint64 [8], an endgame of `SET_UPS` on random squares; None where the men do not fit legally."""
-    material = SET_UPS[rng.integers(len(SET_UPS))]
+def set_up(
+    rng: np.random.Generator, materials: Sequence[tuple[str, str]] = SET_UPS
+) -> Positions | None:
+    """uint64 [8], one of some endgames on random squares; None where the men do not fit legally."""
+    material = materials[rng.integers(len(materials))]
     mover = int(rng.integers(2))
     squares = rng.permutation(64)
     position = np.zeros(8, np.uint64)
@@ -192,6 +209,18 @@ class PhaseMix:
         path = random_walk(self._initial, ENDGAME_PLIES, rng)
         endgames = path[(phase_batch(path) == ENDGAME) & (status_batch(path) == ONGOING)]
         return endgames[rng.integers(len(endgames))] if len(endgames) else None
+
+
+class BareKings:
+    """A bare king against the men of one of `BARE_KINGS`, with either side to move."""
+
+    name = "bare_kings"
+
+    def sample(self, rng: np.random.Generator) -> Positions:
+        """uint64 [8], one legal and unfinished position."""
+        while (position := set_up(rng, BARE_KINGS)) is None:
+            pass
+        return position
 
 
 class DecidedPositions:

@@ -10,6 +10,8 @@ A source is named by a spec, `make_start_positions(spec)`:
                            decided positions on purpose (`phase_mix.py`)
 `decided`                  one side is far ahead, up to a bare king against several queens
                            (`phase_mix.py`)
+`bare_kings`               queen, rook, two rooks, two bishops or a pawn against a bare king
+                           (`phase_mix.py`)
 `fens:PATH`                a text file, one FEN or EPD a line (blank lines and lines of comments, # or ;, skipped)
 `module:Name`              a class of your own with `sample(rng)`, made without arguments
 `0.7*SPEC+0.3*SPEC`        a mixture: each position comes from the first source with a chance of .7
@@ -35,7 +37,7 @@ from chess_env.evaluators import Evaluator
 from chess_env.evaluators.protocol import scores_of
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.openings import opening_positions
-from chess_env.positions.phase_mix import DecidedPositions, PhaseMix
+from chess_env.positions.phase_mix import BareKings, DecidedPositions, PhaseMix
 from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
@@ -246,7 +248,7 @@ _WITH_COLON = ("random_plies", "fens")
 _MODIFIERS = re.compile(r"(?P<base>.*)@(?P<pairs>(?:fixed|seed|balanced)=[^@]*)", re.DOTALL)
 _SHARE = re.compile(r"(?:^|\+)(\d+\.?\d*|\.\d+)\*")
 SPEC_HELP = (
-    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix', 'decided', 'fens:PATH' or "
+    "expected 'initial', 'random_plies:2-40', 'openings', 'phase_mix', 'decided', 'bare_kings', 'fens:PATH' or "
     "'module:Name' of your own, with '@balanced=CP' or '@fixed=K,seed=S' behind it, a mixture such as "
     "'0.7*phase_mix+0.3*decided', or an object with sample(rng)"
 )
@@ -345,9 +347,11 @@ def _base_source(spec: str) -> Any:
         return NotHeldout(PhaseMix(), spec)
     elif spec == "decided":
         return NotHeldout(DecidedPositions(), spec)
+    elif spec == "bare_kings":
+        return NotHeldout(BareKings(), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
         return NotHeldout(make_object(spec, "start_positions", ["sample"]), spec)
-    near = meant(kind, ("initial", "openings", "phase_mix", "decided", *_WITH_COLON))
+    near = meant(kind, ("initial", "openings", "phase_mix", "decided", "bare_kings", *_WITH_COLON))
     raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}{near}")
 
 

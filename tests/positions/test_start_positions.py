@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from chess_env.positions.heldout import heldout_hashes, is_heldout, load_heldout
 from chess_env.positions.openings import OPENINGS, opening_positions
-from chess_env.positions.phase_mix import PHASE_SHARES, PhaseMix, opponent_in_check, set_up
+from chess_env.positions.phase_mix import (
+    BARE_KINGS,
+    PHASE_SHARES,
+    PhaseMix,
+    opponent_in_check,
+    set_up,
+)
 from chess_env.positions.start_positions import make_start_positions, mixture_parts
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.random_play import random_walk
@@ -29,6 +35,7 @@ SPECS = (
     "openings",
     "phase_mix",
     "decided",
+    "bare_kings",
     "0.5*decided+.25*phase_mix+1*random_plies:2-8",
     "random_plies:2-40@fixed=5,seed=1",
 )
@@ -93,6 +100,19 @@ def test_decided_positions_hold_bare_kings_several_queens_and_either_side_to_mov
     assert min(min(map(int.bit_count, map(int, sides))) for sides in men) == 1
     queens = [board.queens.bit_count() for board in map(chess.Board, map(to_fen, positions))]
     assert max(queens) >= 4
+
+
+def test_a_bare_king_of_either_side_stands_against_each_of_the_named_men() -> None:
+    stronger, mover_is_bare = set(), set()
+    for board in boards("bare_kings"):
+        assert board.is_valid()
+        texts = ["".join(sorted(board.piece_at(s).symbol().upper() for s in chess.SquareSet(side)))  # type: ignore[union-attr]
+                 for side in (board.occupied_co[board.turn], board.occupied_co[not board.turn])]  # fmt: skip
+        assert "K" in texts
+        stronger.add(max(texts, key=len))
+        mover_is_bare.add(texts[0] == "K")
+    assert stronger == {"".join(sorted(men)) for men, _ in BARE_KINGS}
+    assert mover_is_bare == {True, False}
 
 
 def test_a_mixture_draws_from_each_source_with_its_share() -> None:
