@@ -406,6 +406,22 @@ def _write_threats(
 
 
 @inlined
+def _taken(position: Positions, action: int, kind: int) -> int:
+    """int64: the kind of the man that a legal move by a man of `kind` takes; `NO_KIND` where it takes nothing."""
+    landed = square_bit(_TO[action])
+    if occupied_squares(position) & ~position[OWN] & landed:
+        return kind_at(position, landed)
+    passing = en_passant_square(position)
+    return PAWNS if kind == PAWNS and passing and _TO[action] == passing else NO_KIND
+
+
+@inlined
+def _is_won(kind: int, taken: int, defended: np.uint64) -> bool:
+    """Whether a man of `kind` takes one that is undefended, or larger where knight and bishop are equal."""
+    return defended == U0 or (taken > kind and not (kind == KNIGHTS and taken == BISHOPS))
+
+
+@inlined
 def _write_replies(
     child: Positions,
     end: int,
@@ -418,23 +434,17 @@ def _write_replies(
     """Writes the group `replies`, but for the number of checks and whether one is mate."""
     moved = occupied_squares(child) ^ child[OWN]
     targets, captures, king_moves = U0, 0, 0
-    passing = en_passant_square(child)
     for slot in range(count):
         action = replies[slot]
         man, landed = square_bit(_FROM[action]), square_bit(_TO[action])
         kind = kind_at(child, man)
         king_moves += int(kind == KINGS)
-        taken = NO_KIND
-        if moved & landed:
-            taken = kind_at(child, landed)
-        elif kind == PAWNS and passing and _TO[action] == passing:
-            taken = PAWNS
+        taken = _taken(child, action, kind)
         if taken != NO_KIND:
             captures += 1
             targets |= landed
             out[X.reply_takes_pawn + taken] = 1
-            is_larger = taken > kind and not (kind == KNIGHTS and taken == BISHOPS)
-            if is_larger or mover.all & landed == U0:
+            if _is_won(kind, taken, mover.all & landed):
                 out[X.reply_wins_pawn + taken] = 1
             # En passant takes the man that has just moved.
             if _TO[action] == end or not moved & landed:
@@ -473,9 +483,66 @@ def _write_kings(child: Positions, replier: Attacks, mover: Attacks, out: Facts)
         out[X.opponent_king_squares_at_least_1 + number - 1] = opponent >= number
 
 
+@inlined
+def _largest_won(position: Positions, actions: Actions, count: int) -> int:
+    """int64: the largest man that a legal move wins: 1 a pawn, 2 a knight or bishop, 3 a rook, 4 a queen; 0 none."""
+    occupied = occupied_squares(position)
+    defended = attacks_of(position, occupied ^ position[OWN], occupied, False).all
+    largest = 0
+    for slot in range(count):
+        action = actions[slot]
+        kind = kind_at(position, square_bit(_FROM[action]))
+        taken = _taken(position, action, kind)
+        if taken != NO_KIND and _is_won(kind, taken, defended & square_bit(_TO[action])):
+            largest = max(largest, 1 if taken == PAWNS else 2 if taken < ROOKS else taken)
+    return largest
+
+
+@kernel
+def _write_checks(
+    child: Positions,
+    replies: Actions,
+    count: int,
+    gives_check: NDArray[np.bool_],
+    scratch: NDArray[np.uint64],
+    answers: Actions,
+    spare: Actions,
+    out: Facts,
+) -> None:
+    """Writes the group `checks` of a move that gives check and leaves `count` replies, at least one.
+
+    Args:
+        child: packed.
+        replies: its legal moves.
+        count: how many.
+        gives_check: scratch.
+        scratch: uint64 [2, 8].
+        answers: scratch.
+        spare: scratch.
+        out: where it is written.
+    """
+    reply = scratch[0]
+    checks_again, always_mate, least = True, True, 5
+    for slot in range(count):
+        apply(child, replies[slot], reply)
+        num_answers = legal_actions_of(reply, answers)
+        checks, mates = _checks(reply, answers, num_answers, gives_check, scratch[1], spare)
+        won = _largest_won(reply, answers, num_answers)
+        checks_again, always_mate = checks_again and checks > 0, always_mate and mates
+        least = min(least, 5 if mates else won)
+        if mates:
+            out[X.hopes_for_mate] = 1
+        if won == QUEENS:
+            out[X.hopes_for_queen] = 1
+    out[X.forces_reply] = count == 1
+    out[X.forces_check], out[X.forces_mate] = checks_again, always_mate
+    for step in range(4):
+        out[X.forces_pawn + step] = least > step
+
+
 _GROUPS = FURTHER_GROUPS.index
 _EXCHANGE, _LINES, _THREATS = _GROUPS("exchange"), _GROUPS("lines"), _GROUPS("threats")
-_REPLIES, _KINGS = _GROUPS("replies"), _GROUPS("kings")
+_REPLIES, _KINGS, _CHECKS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("checks")
 
 
 @kernel
@@ -492,6 +559,7 @@ def write_further_facts(
     """
     child, after = np.empty(8, np.uint64), np.empty(8, np.uint64)
     replies, spare = np.empty(_ROOM, np.int16), np.empty(_ROOM, np.int16)
+    answers, scratch = np.empty(_ROOM, np.int16), np.empty((2, 8), np.uint64)
     gives_check = np.empty(_ROOM, np.bool_)
     for row in range(positions.shape[0]):
         position = positions[row]
@@ -520,10 +588,18 @@ def write_further_facts(
                 _write_replies(child, end, mover, replies, count, gives_check, written)
             if first[_KINGS] >= 0:
                 _write_kings(child, replier, mover, out[first[_KINGS] :])
+            checked = mover.all & child[KINGS] & own != U0
+            if first[_CHECKS] >= 0 and checked:
+                count = legal_actions_of(child, replies)
+                if count:
+                    written = out[first[_CHECKS] :]
+                    _write_checks(
+                        child, replies, count, gives_check, scratch, answers, spare, written
+                    )
             if first[_THREATS] >= 0:
                 written = out[first[_THREATS] :]
                 _write_threats(child, end, replier, mover, written)
-                if mover.all & child[KINGS] & own == U0:
+                if not checked:
                     # Last: the child is turned round for it.
                     _passed(child, after)
                     child, after = after, child

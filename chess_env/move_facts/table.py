@@ -130,6 +130,14 @@ def _at_least(name: str, numbers: Sequence[int], meaning: str) -> dict[str, str]
 
 _SIDES = {"mover": "the mover's", "opponent": "the opponent's"}
 
+_FORCED = {
+    "pawn": "man",
+    "minor": "knight or a larger man",
+    "rook": "rook or a queen",
+    "queen": "queen",
+}
+"""What is won at least, undefended or by a lesser man."""
+
 FURTHER_FACTS = (
     *_rows(
         "exchange",
@@ -247,6 +255,22 @@ FURTHER_FACTS = (
         MoveFact(f"{side}_king_squares", "kings", 8, f"squares that are open to {men} king")
         for side, men in _SIDES.items()
     ),
+    *_rows(
+        "checks",
+        {
+            "forces_reply": "gives check, and the opponent has one reply",
+            "forces_check": "gives check, and after every reply the mover can give check again",
+            "forces_mate": "gives check, and after every reply the mover can give mate",
+        }
+        | {
+            f"forces_{men}": f"gives check, and after every reply the mover can give mate or win a {what}"
+            for men, what in _FORCED.items()
+        }
+        | {
+            "hopes_for_mate": "gives check, and after some reply the mover can give mate",
+            "hopes_for_queen": "gives check, and after some reply the mover can win a queen",
+        },
+    ),
 )
 """Facts that are there on request, in their order behind those of `MOVE_FACTS`. All but `origin_...` are of the
 position after the move.
@@ -254,7 +278,8 @@ position after the move.
 Groups: `exchange` (who takes in turn on the destination, the least man first, until a side has none; a king takes
 last and takes nothing that is defended; pins are not looked at), `lines` (pins, and attacks that the move
 opens), `threats` (of the mover), `replies` (legal moves of the opponent), `kings` (squares that a king can step
-to: no own man is there, and no man of the other side attacks it; castling aside).
+to: no own man is there, and no man of the other side attacks it; castling aside), `checks` (what a check forces: it
+looks three plies ahead, at every reply and every answer to it).
 """
 
 FURTHER_GROUPS = tuple(dict.fromkeys(fact.group for fact in FURTHER_FACTS))

@@ -254,6 +254,44 @@ def _kings(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
     return found
 
 
+_STEPS = {chess.PAWN: 1, chess.KNIGHT: 2, chess.BISHOP: 2, chess.ROOK: 3, chess.QUEEN: 4}
+
+
+def _answers(board: chess.Board) -> tuple[bool, bool, int]:
+    """(whether a move gives check, whether one gives mate, step of the largest man that one wins)."""
+    checks = [move for move in board.legal_moves if board.gives_check(move)]
+    won = [0]
+    for move in board.legal_moves:
+        if board.is_capture(move):
+            taken = board.piece_type_at(move.to_square) or chess.PAWN  # en passant
+            larger = _ORDER[taken] > _ORDER[_kind(board, move.from_square)]
+            if larger or not board.is_attacked_by(not board.turn, move.to_square):
+                won.append(_STEPS[taken])
+    return bool(checks), any(_mates(board, move) for move in checks), max(won)
+
+
+def _checks(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
+    replies = list(after.legal_moves)
+    if not after.is_check() or not replies:
+        return {}
+    found = []
+    for reply in replies:
+        then = after.copy(stack=False)
+        then.push(reply)
+        found.append(_answers(then))
+    sure = {
+        name: all(mate or won >= step for _, mate, won in found)
+        for step, name in enumerate(("pawn", "minor", "rook", "queen"), start=1)
+    }
+    return {f"forces_{name}": int(forced) for name, forced in sure.items()} | {
+        "forces_reply": int(len(replies) == 1),
+        "forces_check": int(all(check for check, _, _ in found)),
+        "forces_mate": int(all(mate for _, mate, _ in found)),
+        "hopes_for_mate": int(any(mate for _, mate, _ in found)),
+        "hopes_for_queen": int(any(won == 4 for _, _, won in found)),
+    }
+
+
 _GROUPS: tuple[Callable[[chess.Board, chess.Board, chess.Move], Found], ...] = (
-    _exchange, _lines, _threats, _replies, _kings,
+    _exchange, _lines, _threats, _replies, _kings, _checks,
 )  # fmt: skip
