@@ -3,8 +3,8 @@
     python examples/train_sb3_move_facts.py           # 20,000 moves against a random mover, some five minutes
     python examples/train_sb3_move_facts.py --smoke   # a quarter of a minute, to see that all works
 
-Needs sb3-contrib: pip install -e ".[sb3]". `gym.make` finds the facts on python-chess, in some 7 ms a position. Fast
-boards with these observations: `algorithms.integrations.sb3.BoardsVecEnv(gym.make_vec(...), None)`.
+Needs sb3-contrib: pip install -e ".[sb3]". Faster boards with these observations:
+`algorithms.integrations.sb3.BoardsVecEnv(gym.make_vec(...), None)`.
 """
 
 import sys

@@ -23,8 +23,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import shown
 from chess_env.games.reference_game import identity, observation
 from chess_env.move_facts import move_facts_batch, with_further_facts
-from chess_env.move_facts.reference import move_facts
-from chess_env.moves import action_to_move, legal_actions
+from chess_env.moves import legal_actions
 from chess_env.observation import encode_batch
 from chess_env.positions.heldout import load_heldout
 from chess_env.rules.fen import board_from_fen, pack_board
@@ -229,14 +228,17 @@ def one_position(position: GamePosition) -> PositionSet:
 
 
 def facts_of(position: GamePosition, actions: NDArray[np.integer]) -> NDArray[np.uint8]:
-    """uint8 `[1, L, F]`: the facts of the moves `actions` `[L]`, told what occurred in the game."""
+    """uint8 `[1, L, F]`: the facts of the moves `actions` `[L]`, told what occurred in the game.
+
+    No game has a pawn on its own first rank; on a board of a GUI its double step is not counted among the replies.
+    """
     line = pack_board(position.board)[None] if position.line is None else position.line
-    before = hash_batch(line)
-    if is_ordinary(position.board):
-        return move_facts_batch(
-            line[-1:], actions.astype(np.int16)[None], before[None], np.array([len(line)])
-        )
-    return np.array([[_facts_of(position.board, int(action), before) for action in actions]])
+    return move_facts_batch(
+        line[-1:],
+        actions.astype(np.int16)[None],
+        hash_batch(line)[None],
+        np.array([len(line)]),
+    )
 
 
 def read_by(
@@ -267,14 +269,6 @@ def is_ordinary(board: chess.Board) -> bool:
         return False
     theirs = chess.SquareSet(board.occupied_co[not board.turn])
     return sum(len(board.attacks(square)) for square in theirs) <= _MOST_ATTACKED
-
-
-def _facts_of(board: chess.Board, action: int, before: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """uint8 `[F]`, without the kernels."""
-    move, after = action_to_move(action, board), board.copy(stack=False)
-    after.push(move)
-    earlier = int((before == hash_batch(pack_board(after)[None])).sum())
-    return move_facts(board, move, earlier)
 
 
 @lru_cache(maxsize=1)

@@ -4,8 +4,7 @@
 
 Positions come from random play of 2 to 60 plies. "all facts" is `move_facts_batch` with the legal moves given;
 "legal moves" is what lists those. The environment plays random legal moves on 64 boards with and without
-`move_facts=True`, and "python-chess" is the readable encoder. Times are CPU times of this process pinned to one
-core, medians over the rounds.
+`move_facts=True`. Times are CPU times of this process pinned to one core, medians over the rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import chess
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +23,12 @@ from numpy.typing import NDArray
 import chess_env
 from benchmarks.records.report import print_table, save
 from chess_env.move_facts import move_facts_batch
-from chess_env.move_facts.reference import move_facts
-from chess_env.moves import action_to_move
 from chess_env.positions.start_positions import RandomPlies
-from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
 
 POSITIONS = 2000
 BOARDS = 64
-READABLE = 10
 
 
 def environment(with_facts: bool) -> Callable[[], int]:
@@ -76,7 +70,6 @@ def drawn(seed: int) -> tuple[Positions, NDArray[np.int16], NDArray[np.int64]]:
 def main() -> None:
     arguments = asked(__doc__)
     positions, legal_ids, num_legal = drawn(arguments.seed)
-    boards = [chess.Board(to_fen(position)) for position in positions[:READABLE]]
 
     def facts() -> int:
         move_facts_batch(positions, legal_ids)
@@ -86,18 +79,11 @@ def main() -> None:
         legal_actions_batch(positions)
         return POSITIONS
 
-    def readable() -> int:
-        for board, ids in zip(boards, legal_ids, strict=False):
-            for action in ids[ids >= 0]:
-                move_facts(board, action_to_move(int(action), board), 0)
-        return READABLE
-
     contestants: dict[str, Callable[[], int]] = {
         "all facts": facts,
         "legal moves": moves,
         "environment without facts": environment(False),
         "environment with facts": environment(True),
-        "python-chess": readable,
     }
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():

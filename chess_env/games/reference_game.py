@@ -1,7 +1,7 @@
 """One game on a python-chess board, and what the environment reports of it, written without the rules core.
 
 `rules.py` and `observation.py` compute the same things on packed positions; the tests hold the two
-against each other.
+against each other. Only the facts of moves come from their kernel.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
 from chess_env.games.players import Player, checked_choice
-from chess_env.move_facts import NUM_MOVE_FACTS, with_further_facts
-from chess_env.move_facts.reference import move_facts
+from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
 from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, ON_SQUARES, PLANE_INDEX
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
@@ -35,6 +34,7 @@ from chess_env.rules.rules import (
     SEVENTYFIVE_MOVES,
     STALEMATE,
     THREEFOLD,
+    hash_batch,
 )
 
 MAX_START_TRIES = 100
@@ -143,6 +143,7 @@ class ReferenceGame:
         self._occurrences: Counter[Hashable] = Counter()
         self._draw_rules = {"fifty_move": settings.fifty_move, "threefold": settings.threefold}
         self._asked = settings.move_facts
+        self._hashes: list[np.uint64] = []  # of all positions, where facts are asked for
         self._arrive()
 
     def _arrive(self) -> None:
@@ -152,6 +153,8 @@ class ReferenceGame:
         self._occurrences[key] += 1
         self.status = status(self.board, self.repetitions, **self._draw_rules)
         self.legal = legal_actions(self.board)
+        if self._asked:
+            self._hashes.append(hash_batch(self.packed())[0])
 
     def play(self, action: int) -> None:
         """Makes a legal move."""
@@ -189,7 +192,7 @@ class ReferenceGame:
         legal_ids[: len(self.legal)] = self.legal
         mask = np.zeros(NUM_ACTIONS, np.int8)
         mask[self.legal] = 1
-        facts = {"move_facts": self.move_facts()} if self._asked else {}
+        facts = {"move_facts": self._move_facts(legal_ids)} if self._asked else {}
         return {
             "action_mask": mask,
             "legal_ids": legal_ids,
@@ -201,19 +204,13 @@ class ReferenceGame:
             **facts,
         }
 
-    def move_facts(self) -> NDArray[np.uint8]:
-        """uint8 [218, F], the facts of the legal moves in their order; 0 on padding."""
-        facts = np.zeros((MAX_LEGAL, NUM_MOVE_FACTS), np.uint8)
-        for slot, action in enumerate(self.legal):
-            move = action_to_move(int(action), self.board)
-            after = self.board.copy(stack=False)
-            after.push(move)
-            earlier = self._occurrences[identity(after)]
-            rule = self._draw_rules["fifty_move"]
-            facts[slot] = move_facts(self.board, move, earlier, fifty_move=rule)
-        legal_ids = np.full((1, MAX_LEGAL), -1, np.int16)
-        legal_ids[0, : len(self.legal)] = self.legal
-        return with_further_facts(facts[None], self.packed(), legal_ids, self._asked)[0]
+    def _move_facts(self, legal_ids: NDArray[np.int16]) -> NDArray[np.uint8]:
+        """uint8 [218, F], the facts of the moves `legal_ids` [218] in their order; 0 on padding."""
+        history = np.array([self._hashes], np.uint64)
+        return move_facts_batch(
+            self.packed(), legal_ids[None], history, np.array([len(self._hashes)]),
+            fifty_move=self._draw_rules["fifty_move"], asked=self._asked,
+        )[0]  # fmt: skip
 
 
 def new_game(

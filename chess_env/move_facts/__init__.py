@@ -1,4 +1,4 @@
-"""Facts of every legal move, from the rules alone: a table, compiled kernels, and the same on python-chess."""
+"""Facts of every legal move, from the rules alone: a table, and compiled kernels."""
 
 from chess_env.move_facts.batch import move_facts_batch, with_further_facts
 from chess_env.move_facts.table import (

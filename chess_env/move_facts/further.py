@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chess_env.jit import inlined, kernel
 from chess_env.move_facts.kernel import (
     NO_KIND,
+    ROOM,
     Attacks,
     Facts,
     attacks_of,
@@ -63,8 +64,6 @@ from chess_env.rules.packed import (
 _FROM = ACTION_FROM.astype(np.int64)
 _TO = ACTION_TO.astype(np.int64)
 _PROMOTION = ACTION_PROMOTION.astype(np.int64)
-_ROOM = 64 * 64
-"""Moves that are listed at most; a board that somebody set up may have more than a game's."""
 
 Actions = NDArray[np.int16]
 
@@ -558,9 +557,9 @@ def write_further_facts(
         facts: the output.
     """
     child, after = np.empty(8, np.uint64), np.empty(8, np.uint64)
-    replies, spare = np.empty(_ROOM, np.int16), np.empty(_ROOM, np.int16)
-    answers, scratch = np.empty(_ROOM, np.int16), np.empty((2, 8), np.uint64)
-    gives_check = np.empty(_ROOM, np.bool_)
+    replies, spare = np.empty(ROOM, np.int16), np.empty(ROOM, np.int16)
+    answers, scratch = np.empty(ROOM, np.int16), np.empty((2, 8), np.uint64)
+    gives_check = np.empty(ROOM, np.bool_)
     for row in range(positions.shape[0]):
         position = positions[row]
         pinned = _pinned_of(position)

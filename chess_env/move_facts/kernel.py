@@ -34,7 +34,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import MAX_LEGAL, apply, checkers_of, legal_actions_of
+from chess_env.rules.movegen import apply, checkers_of, legal_actions_of
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -183,7 +183,7 @@ def num_replies(
     """int64: number of legal moves of the side to move.
 
     Without check, pinned men and en passant, every move of a man's attack map is legal. Otherwise the moves are
-    listed, into `spare` (int16 [218]).
+    listed, into `spare` (int16 `[ROOM]`).
 
     Args:
         position: packed.
@@ -212,6 +212,8 @@ _TO = ACTION_TO.astype(np.int64)
 _PROMOTION = ACTION_PROMOTION.astype(np.int64)
 _REPLY_LIMITS = np.array(REPLY_LIMITS)
 NO_KIND = 6
+ROOM = 64 * 64
+"""Moves that are listed at most; a board that somebody set up may have more than a game's."""
 
 Facts = NDArray[np.uint8]
 
@@ -340,7 +342,7 @@ def write_facts(
         facts: the output.
     """
     child = np.empty(8, np.uint64)
-    spare = np.empty(MAX_LEGAL, np.int16)
+    spare = np.empty(ROOM, np.int16)
     for row in range(positions.shape[0]):
         position = positions[row]
         own, occupied = position[OWN], occupied_squares(position)

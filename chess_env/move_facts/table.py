@@ -4,8 +4,7 @@ They are facts of the rules alone: what moves, what it takes, what attacks what,
 after the move allows. No man has a value here, except for an order: P < N < B < R < Q < K decides which
 of several attackers is the least, and for "a lesser man" knight and bishop are equal.
 
-A fact is one row of `MOVE_FACTS`, and one line in each of its two encoders: the compiled kernel
-(`kernel.py`) and the readable one on a python-chess board (`reference.py`).
+A fact is one row of `MOVE_FACTS`, and one line of the kernel that computes it (`kernel.py`).
 
 `FURTHER_FACTS` are computed where somebody asks for their group by name (`FactsAsked`). They look further: along
 an exchange, through the men on a line, and at what the opponent can reply. Their encoder is `further.py`.

@@ -24,11 +24,11 @@ from chess_env.move_facts import (
     move_facts_batch,
     with_further_facts,
 )
-from chess_env.move_facts.reference import move_facts
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import apply_batch, legal_actions_batch
+from tests.move_facts.facts_oracle import move_facts
 from tests.move_facts.further_oracle import further_facts
 from tests.move_facts.positions import random_positions, special_positions
 

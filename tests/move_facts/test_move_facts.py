@@ -20,11 +20,11 @@ from chess_env.move_facts import (
     NUM_MOVE_FACTS,
     move_facts_batch,
 )
-from chess_env.move_facts.reference import move_facts
 from chess_env.moves import NUM_ACTIONS, action_to_move, move_to_action
 from chess_env.rules.fen import pack_fens, parse_fen, to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import hash_batch, legal_actions_batch
+from tests.move_facts.facts_oracle import move_facts
 from tests.move_facts.positions import random_positions, special_positions
 
 # `MOVE_FACTS_POSITIONS=100000 pytest -m slow tests/move_facts` looks at more.

@@ -12,14 +12,13 @@ import torch
 
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.playing import position
 from algorithms.playing.conversation import Request
 from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, board_of_gui, reached
 from chess_env.evaluators import make_evaluator
 from chess_env.games.reference_game import observation
 from chess_env.move_facts import FACT_INDEX
-from chess_env.moves import action_to_move, legal_actions, move_to_action
+from chess_env.moves import action_to_move, move_to_action
 from chess_env.observation import PLANE_INDEX
 from chess_env.rules.fen import pack_board
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -214,17 +213,6 @@ def test_a_board_that_no_game_reaches_is_played_by_a_gui(fen: str, policy: Polic
     answer = moves(dataclasses.replace(PLAIN, position=position))
     assert set(answer.moves) == set(chess.Board(fen).legal_moves)
     assert answer.best in answer.moves and sum(answer.probs) == pytest.approx(1.0, abs=1e-4)
-
-
-@pytest.mark.parametrize(("fen", "moves"), GAMES)
-def test_the_facts_without_the_kernels_are_those_of_the_kernels(
-    fen: str | None, moves: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = reached(fen, moves)
-    actions = legal_actions(at.board)
-    compiled = position.facts_of(at, actions)
-    monkeypatch.setattr(position, "is_ordinary", lambda board: False)
-    np.testing.assert_array_equal(position.facts_of(at, actions), compiled)
 
 
 def test_the_scores_are_the_evaluator_s_of_the_moves_in_their_order() -> None:

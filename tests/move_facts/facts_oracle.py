@@ -1,4 +1,4 @@
-"""The facts of moves on a python-chess board: the readable encoder, and the oracle of the compiled one."""
+"""The facts of moves on a python-chess board: the oracle of the compiled ones."""
 
 from __future__ import annotations
 
