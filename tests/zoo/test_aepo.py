@@ -30,7 +30,6 @@ from algorithms.rollouts.collect import (
     start_rollout,
 )
 from algorithms.rollouts.sampling import Sampler
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import random_case
 from algorithms.training.trainer import train
 from tests.small import VecOf, make_batch, make_policy
@@ -121,34 +120,6 @@ def test_without_tempered_samples_it_is_grpo_to_the_bit() -> None:
         found.append((loss, torch.autograd.grad(loss, logits)[0]))
     for other in found[1:]:
         assert torch.equal(found[0][0], other[0]) and torch.equal(found[0][1], other[1])
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    check_algorithm(AEPO())
-    check_algorithm(AEPO(group_size=2, update_epochs=2, advantage_scale="none"))
-    check_algorithm(AEPO(tempered_share=0.0))
-
-
-def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
-    case = samples(0, 8)
-    batch = rollout(case.old, case.slots, case.rewards - 0.25)
-    with pytest.raises(ValueError, match=r"a reward is .*: aepo .* env.reward to success"):
-        AEPO().advantages(batch)
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"group_size": 1}, "group_size is 1: a baseline within the group needs 2 samples"),
-        ({"tempered_share": 1.5}, "tempered_share is 1.5"),
-        ({"ent_target": -1.0}, "ent_target is -1.0"),
-        ({"temperature_low": 0.0}, "temperature_low is 0.0"),
-        ({"temperature_low": 1.3}, "temperature_low is 1.3 and temperature_high 1.2: the low one"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        AEPO(**settings_)  # type: ignore[arg-type]
 
 
 # The further rollout.

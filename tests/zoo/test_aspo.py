@@ -14,7 +14,6 @@ from algorithms.aspo import ASPO
 from algorithms.core.algorithm import Controls
 from algorithms.core.losses import score_function
 from algorithms.grpo import GRPO
-from algorithms.testing import check_algorithm
 from tests.zoo.by_formula import off_policy, one_sample
 
 
@@ -118,25 +117,3 @@ def test_a_controller_moves_the_bounds() -> None:
 def test_what_is_not_valid_does_not_matter() -> None:
     batch = off_policy(ASPO())
     assert torch.equal(batch.losses(ASPO())[1], batch.with_junk().losses(ASPO())[1])
-
-
-@pytest.mark.parametrize(
-    "algorithm", [ASPO(), ASPO(clip_range_high=math.inf, advantage_scale="group")]
-)
-def test_the_contract_is_kept(algorithm: Any) -> None:
-    check_algorithm(algorithm)
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"clip_range": 0.0}, r"clip_range is 0\.0: .*set it in \(0, 1\]"),
-        ({"clip_range_high": -1.0}, r"clip_range_high is -1\.0: set it above 0"),
-        ({"dual_clip": 1.0}, r"dual_clip is 1\.0: .*finite number above 1, or to None"),
-        ({"dual_clip": math.inf}, "dual_clip is inf: .*finite number above 1, or to None"),
-        ({"group_size": 1}, "group_size is 1"),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(settings_: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ASPO(**settings_)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -18,12 +20,58 @@ from chess_env.move_facts import NUM_MOVE_FACTS
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES
 from chess_env.testing import ContractError
+from tests.zoo.by_hand import rollout, samples
 from tests.zoo.plain import Plain
 
 
 @pytest.mark.parametrize("name", algorithms.PRESETS)
 def test_every_preset_keeps_the_contract_of_an_algorithm(name: str) -> None:
     check_algorithm(algorithms.PRESETS[name][0])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("grpo", {"dual_clip": 3.0, "advantage_scale": "none"}),
+        ("grpo", {"top_entropy_fraction": 0.2, "advantage_scale": "none"}),
+        ("grpo", {"top_entropy_fraction": 0.5, "update_epochs": 3}),
+        ("ppo", {"dual_clip": 3.0}),
+        ("aepo", {"group_size": 2, "update_epochs": 2, "advantage_scale": "none"}),
+        ("aepo", {"tempered_share": 0.0}),
+        ("aspo", {"clip_range_high": math.inf, "advantage_scale": "group"}),
+        ("bapo", {"update_epochs": 3, "advantage_scale": "group", "balance": 2.0}),
+        ("ce_gppo", {"beta_low": 0.0, "advantage_scale": "group"}),
+        ("dppo", {"divergence": "kl", "divergence_high": 0.1, "advantage_scale": "group"}),
+        ("erc", {"update_epochs": 3, "advantage_scale": "group", "clip_range_high": 0.28}),
+        ("flowrl", {"beta": 1.0, "advantage_scale": "none", "update_epochs": 2}),
+        ("gspo", {"clip_range": 0.2, "clip_range_high": 0.2, "credit": "step"}),
+        ("gspo", {}),
+        ("kondo", {"mode": "top"}),
+        ("kondo", {"update_epochs": 3, "rate": 0.1}),
+        ("lp_reg", {"lp_fraction": 0.2, "update_epochs": 2, "min_p": 0.2}),
+        ("maxrl", {"group_size": 2, "update_epochs": 2, "clip_range_high": 0.28}),
+        ("pass_at_k", {"k": 1}),
+        ("pass_at_k", {"k": 2}),
+        ("pass_at_k", {"group_size": 16, "k": 4, "update_epochs": 2}),
+        ("sapo", {"tau_positive": 5.0, "advantage_scale": "group"}),
+        ("steer", {"update_epochs": 3, "advantage_scale": "group", "clip_range_high": 0.28}),
+        ("w_reinforce", {"positive_weight": 0.0}),
+        ("w_reinforce", {"group_size": 1, "positive_weight": 1.0}),
+    ],
+)
+def test_the_contract_is_kept_with_other_settings(name: str, settings: dict[str, Any]) -> None:
+    check_algorithm(algorithms.ALGORITHMS[name](**settings))
+
+
+@pytest.mark.parametrize("name", ["aepo", "maxrl", "pass_at_k", "w_reinforce"])
+@pytest.mark.parametrize("shift", [-1.0, -0.25])
+def test_rewards_other_than_0_and_1_are_refused_with_the_remedy(name: str, shift: float) -> None:
+    case = samples(0, 8)
+    algorithm = algorithms.ALGORITHMS[name]()
+    with pytest.raises(ValueError, match=rf"a reward is .*: {name} .* env.reward to success"):
+        algorithm.advantages(rollout(case.old, case.slots, case.rewards + shift, case.valid))
+    unread = np.where(case.valid, case.rewards, np.nan)
+    algorithm.advantages(rollout(case.old, case.slots, unread, case.valid))
 
 
 def test_the_plain_algorithm_that_the_broken_ones_are_made_of_is_right() -> None:

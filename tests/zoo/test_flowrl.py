@@ -156,11 +156,6 @@ def test_samples_that_are_not_valid_are_never_looked_at() -> None:
     assert bool(gradient.isfinite().all()) and not gradient[0].any()
 
 
-def test_it_keeps_the_contract_of_an_algorithm_in_form_positions() -> None:
-    check_algorithm(FlowRL())
-    check_algorithm(FlowRL(beta=1.0, advantage_scale="none", update_epochs=2))
-
-
 @dataclasses.dataclass(frozen=True)
 class Pulled(Plain):
     """With a pull of its own that does not depend on the advantages."""
@@ -193,16 +188,3 @@ def test_a_batch_without_reference_is_refused() -> None:
     flat = dataclasses.replace(case.flat, ref_legal_logprobs=None)
     with pytest.raises(ValueError, match="the batch has no reference distribution"):
         FlowRL().policy_loss(case.dist(case.logits), flat, case.advantages(), FlowRL().controls())
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"beta": 0.0}, "beta is 0.0: it must be above 0"),
-        ({"weight_max": 0.0}, "weight_max is 0.0: set it above 0"),
-        ({"group_size": 1}, "group_size is 1"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        FlowRL(**settings_)  # type: ignore[arg-type]

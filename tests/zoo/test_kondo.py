@@ -16,7 +16,6 @@ from torch import Tensor
 from algorithms.core.batch import FlatBatch, blank_batch
 from algorithms.kondo import Kondo
 from algorithms.reinforce import Reinforce
-from algorithms.testing import check_algorithm
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
     Array,
@@ -170,27 +169,3 @@ def test_draws_without_random_numbers_are_refused_with_the_remedy() -> None:
         gate_of(Kondo(), policy(logits, bare), bare, advantages)
     assert Kondo().needs().uniforms and not TOP.needs().uniforms
     assert gate_of(TOP, policy(logits, bare), bare, advantages).any()
-
-
-@pytest.mark.parametrize("algorithm", [Kondo(), TOP, Kondo(update_epochs=3, rate=0.1)])
-def test_it_keeps_the_contract_of_an_algorithm(algorithm: Kondo) -> None:
-    check_algorithm(algorithm)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rate": 0.0}, r"rate is 0\.0: .*set it in \(0, 1\]"),
-        ({"rate": 1.1}, r"rate is 1\.1"),
-        ({"rate": math.nan}, "rate is nan"),
-        ({"eta": 0.0}, r"eta is 0\.0"),
-        ({"eta": math.inf}, "eta is inf"),
-        ({"mode": "best"}, "mode is 'best': expected one of 'sampled', 'top'"),
-        ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),
-        ({"update_epochs": 0}, "update_epochs is 0"),
-        ({"gamma": 1.5}, r"gamma is 1\.5"),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(Kondo(), **changes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from algorithms.core.batch import FlatBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.grpo import GRPO
 from algorithms.lp_reg import LpReg, lp_reg, protected, proxy
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import noise_like, random_case
 from tests.regularization.regularizer_cases import flat_batch
 
@@ -191,23 +189,3 @@ def test_a_move_far_below_the_proxy_costs_no_more_than_the_bound_and_has_a_finit
     (gradient,) = torch.autograd.grad(loss.sum(), logprobs)
     assert loss[0].tolist() == pytest.approx([10.0, math.exp(2) - 3])
     assert gradient[0].tolist() == pytest.approx([0.0, 1 - math.exp(2)])
-
-
-@pytest.mark.parametrize("changes", [{}, {"lp_fraction": 0.2, "update_epochs": 2, "min_p": 0.2}])
-def test_it_keeps_the_contract_of_an_algorithm(changes: dict[str, Any]) -> None:
-    check_algorithm(LpReg(**changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"min_p": 0.0}, r"min_p is 0\.0: it is a share; set it in \(0, 1\]"),
-        ({"lp_fraction": 1.5}, r"lp_fraction is 1\.5: it is a share"),
-        ({"lp_coef": -1.0}, r"lp_coef is -1\.0: set it to a finite number >= 0"),
-        ({"clip_range": 0.0}, r"clip_range is 0\.0"),
-        ({"group_size": 1}, "group_size is 1"),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LpReg(**changes)

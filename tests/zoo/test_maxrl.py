@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from algorithms.grpo import GRPO
 from algorithms.maxrl import MaxRL, mean_relative
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import random_case
 from tests.zoo.by_hand import by_group, clipped_loss, expected_gradient, loss_of, rollout, samples
 
@@ -94,33 +93,3 @@ def test_its_loss_of_given_advantages_is_grpo_s_to_the_bit() -> None:
         loss = dataclasses.replace(case, algorithm=algorithm).loss(logits, advantages=advantages)
         found.append((loss, torch.autograd.grad(loss, logits)[0]))
     assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    check_algorithm(MaxRL())
-    check_algorithm(MaxRL(group_size=2, update_epochs=2, clip_range_high=0.28))
-
-
-def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
-    case = samples(0, 8)
-    batch = rollout(case.old, case.slots, case.rewards - 0.25, case.valid)
-    with pytest.raises(
-        ValueError, match=r"a reward is (-0\.25|0\.75): maxrl .* env.reward to success"
-    ):
-        MaxRL().advantages(batch)
-    dirty = np.where(case.valid, case.rewards, np.nan)
-    MaxRL().advantages(rollout(case.old, case.slots, dirty, case.valid))
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"group_size": 1}, "group_size is 1: a baseline within the group needs 2 samples"),
-        ({"clip_range": 0.0}, "clip_range is 0.0"),
-        ({"clip_range_high": -1.0}, "clip_range_high is -1.0"),
-        ({"update_epochs": 0}, "update_epochs is 0"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MaxRL(**settings_)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.pass_at_k import PassAtK, pass_at_k
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import random_case
 from tests.zoo.by_hand import by_group, clipped_loss, loss_of, rollout, samples
 
@@ -97,29 +96,3 @@ def test_a_group_is_that_of_the_rollout_s_form(form: str) -> None:
     rewards, valid = batch.rewards.numpy(), batch.valid.numpy()
     expected = by_group(lambda each: definition(each, 2), rewards, valid, batch.group_axis)
     np.testing.assert_allclose(algorithm.advantages(batch).numpy(), expected, atol=1e-9)
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    for k in (1, 2, 4):
-        check_algorithm(PassAtK(k=k))
-    check_algorithm(PassAtK(group_size=16, k=4, update_epochs=2))
-
-
-def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
-    case = samples(0, 8)
-    with pytest.raises(ValueError, match=r"pass_at_k learns from success .* env.reward to success"):
-        PassAtK().advantages(rollout(case.old, case.slots, 0.5 * case.rewards))
-
-
-@pytest.mark.parametrize(
-    ("group_size", "k", "message"),
-    [
-        (8, 0, "k is 0: it must be a whole number above 0; set k >= 1"),
-        (4, 5, "k is 5 and group_size 4: .*; set k below group_size"),
-        (4, 4, "k is 4 and group_size 4: .*; set k below group_size"),
-        (1, 1, "group_size is 1"),
-    ],
-)
-def test_a_k_that_a_group_cannot_serve_is_refused(group_size: int, k: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PassAtK(group_size=group_size, k=k)

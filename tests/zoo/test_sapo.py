@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from algorithms.core.losses import game_mean, score_function
 from algorithms.grpo import GRPO
 from algorithms.sapo import SAPO
-from algorithms.testing import check_algorithm
 from tests.zoo.by_formula import off_policy, one_sample
 from tests.zoo.by_state import gate_of
 
@@ -130,22 +129,3 @@ def test_what_is_not_valid_does_not_matter() -> None:
     )
     clean = gate_of(SAPO(), dist, batch.flat, batch.advantages)
     assert torch.equal(gate_of(SAPO(), dist, flat, junk)[valid], clean[valid])
-
-
-@pytest.mark.parametrize("algorithm", [SAPO(), SAPO(tau_positive=5.0, advantage_scale="group")])
-def test_the_contract_is_kept(algorithm: Any) -> None:
-    check_algorithm(algorithm)
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"tau_positive": 0.0}, r"tau_positive is 0\.0: .*set it to a positive number"),
-        ({"tau_negative": -1.0}, r"tau_negative is -1\.0: .*set it to a positive number"),
-        ({"tau_negative": math.inf}, "tau_negative is inf: .*set it to a positive number"),
-        ({"group_size": 1}, "group_size is 1"),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(settings_: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SAPO(**settings_)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from torch import Tensor
 from algorithms.core.batch import FlatBatch
 from algorithms.grpo import GRPO
 from algorithms.steer import STEER
-from algorithms.testing import check_algorithm
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
     Array,
@@ -142,30 +140,3 @@ def test_samples_that_are_not_valid_change_nothing_and_are_never_read() -> None:
     assert not gate[~batch.valid].any()
     nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
     assert not gate_of(STEER(), policy(logits, nothing), nothing, holes).any()
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    check_algorithm(STEER())
-    check_algorithm(STEER(update_epochs=3, advantage_scale="group", clip_range_high=0.28))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"weight_min": 1.3},
-            r"weight_min is 1\.3 and weight_max 1\.2: .*weight_min <= weight_max",
-        ),
-        ({"weight_min": -0.1}, r"weight_min is -0\.1"),
-        ({"weight_min": math.nan}, "weight_min is nan"),
-        ({"weight_max": math.inf}, "weight_max inf"),
-        ({"weight_min": 0.0, "weight_max": 0.0}, "weight_max above 0"),
-        ({"clip_range": 0.0}, r"clip_range is 0\.0"),
-        ({"group_size": 1}, r"group_size is 1.*group_size >= 2"),
-        ({"update_epochs": 0}, "update_epochs is 0"),
-        ({"gamma": 1.5}, r"gamma is 1\.5"),
-    ],
-)
-def test_impossible_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(STEER(), **changes)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
 from algorithms.grpo import GRPO, top_entropy
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import random_case
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
@@ -159,14 +158,3 @@ def test_samples_that_are_not_valid_change_nothing() -> None:
     kept = loss_and_gradient(TOP, logits, batch, advantages)
     dirty = loss_and_gradient(TOP, logits, batch, garbage(batch, advantages))
     assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    check_algorithm(TOP)
-    check_algorithm(GRPO(top_entropy_fraction=0.5, update_epochs=3))
-
-
-@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5, math.nan])
-def test_a_share_that_is_none_is_refused_by_name(fraction: float) -> None:
-    with pytest.raises(ValueError, match=rf"top_entropy_fraction is {fraction}: .*\(0, 1\]"):
-        GRPO(top_entropy_fraction=fraction)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.grpo import GRPO
-from algorithms.testing import check_algorithm
 from algorithms.testing.cases import random_case
 from algorithms.w_reinforce import WReinforce, weighted_outcome
 from tests.zoo.by_hand import by_group, clipped_loss, expected_gradient, loss_of, rollout, samples
@@ -82,28 +81,3 @@ def test_its_loss_of_given_advantages_is_grpo_s_to_the_bit() -> None:
 def test_the_advantages_have_the_unit_of_the_rewards_without_a_weight_alone() -> None:
     assert WReinforce(positive_weight=0.0).needs().reward_units
     assert not WReinforce().needs().reward_units
-
-
-def test_it_keeps_the_contract_of_an_algorithm() -> None:
-    check_algorithm(WReinforce())
-    check_algorithm(WReinforce(positive_weight=0.0))
-    check_algorithm(WReinforce(group_size=1, positive_weight=1.0))
-
-
-def test_rewards_other_than_0_and_1_are_refused_with_the_remedy() -> None:
-    case = samples(0, 8)
-    with pytest.raises(ValueError, match=r"a reward is -1: w_reinforce .* env.reward to success"):
-        WReinforce().advantages(rollout(case.old, case.slots, -np.ones_like(case.rewards)))
-
-
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        ({"positive_weight": -0.1}, "positive_weight is -0.1: set it to a finite number >= 0"),
-        ({"group_size": 0}, "group_size is 0: a position needs a sample"),
-        ({"clip_range": 2.0}, "clip_range is 2.0"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings_: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        WReinforce(**settings_)  # type: ignore[arg-type]
