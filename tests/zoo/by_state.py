@@ -128,8 +128,3 @@ def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Any, Any]) -> None
     """Loss and gradient agree to 1e-10."""
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-10, atol=1e-13)
-
-
-def garbage(batch: FlatBatch, values: Tensor) -> Tensor:
-    """Advantages with something else where the sample is not valid."""
-    return torch.where(batch.valid, values, 1e3)

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.aspo import ASPO
-from algorithms.core.algorithm import Controls
-from algorithms.core.losses import score_function
 from algorithms.grpo import GRPO
 from tests.zoo.by_formula import off_policy, one_sample
 
@@ -97,23 +95,3 @@ def test_a_weight_beyond_the_dual_clip_keeps_its_gradient() -> None:
     for sign in (batch.advantages > 0, batch.advantages < 0):
         assert (beyond & sign).any()
     torch.testing.assert_close(found[beyond], -3 * batch.advantages[beyond], rtol=1e-12, atol=0)
-
-
-def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient() -> None:
-    batch = off_policy(ASPO(), moved=0.0)
-    logits = batch.logits.clone().requires_grad_()
-    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
-    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
-    torch.testing.assert_close(batch.losses(ASPO())[1], expected, rtol=1e-13, atol=1e-15)
-
-
-def test_a_controller_moves_the_bounds() -> None:
-    batch = off_policy(ASPO())
-    wide = batch.losses(ASPO(), Controls(clip_low=0.5, clip_high=1.0))
-    assert torch.equal(wide[1], batch.losses(ASPO(clip_range=0.5, clip_range_high=1.0))[1])
-    assert not torch.equal(wide[1], batch.losses(ASPO())[1])
-
-
-def test_what_is_not_valid_does_not_matter() -> None:
-    batch = off_policy(ASPO())
-    assert torch.equal(batch.losses(ASPO())[1], batch.with_junk().losses(ASPO())[1])

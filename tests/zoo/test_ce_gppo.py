@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from algorithms.ce_gppo import CEGPPO
 from algorithms.cispo import CISPO
 from algorithms.core.algorithm import Controls
-from algorithms.core.losses import score_function
 from algorithms.grpo import GRPO
 from tests.zoo.by_formula import off_policy, one_sample
 
@@ -101,24 +100,3 @@ def test_with_beta_1_clipped_samples_have_cispo_s_gradient() -> None:
         return torch.autograd.grad(loss[as_cispo].sum(), logits)[0]
 
     torch.testing.assert_close(slopes(algorithm), slopes(CISPO()), rtol=1e-12, atol=1e-14)
-
-
-def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient() -> None:
-    batch = off_policy(CEGPPO(), moved=0.0)
-    logits = batch.logits.clone().requires_grad_()
-    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
-    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
-    torch.testing.assert_close(batch.losses(CEGPPO())[1], expected, rtol=1e-13, atol=1e-15)
-
-
-def test_a_controller_moves_the_bounds() -> None:
-    batch = off_policy(CEGPPO())
-    wide = batch.losses(CEGPPO(), Controls(clip_low=0.5, clip_high=1.0))
-    set_wide = batch.losses(CEGPPO(clip_range=0.5, clip_range_high=1.0))
-    assert torch.equal(wide[1], set_wide[1])
-    assert not torch.equal(wide[1], batch.losses(CEGPPO())[1])
-
-
-def test_what_is_not_valid_does_not_matter() -> None:
-    batch = off_policy(CEGPPO())
-    assert torch.equal(batch.losses(CEGPPO())[1], batch.with_junk().losses(CEGPPO())[1])

@@ -93,11 +93,5 @@ def test_where_the_policy_has_not_moved_the_dual_clip_changes_nothing() -> None:
         assert torch.equal(plain, bounded)
 
 
-def test_what_is_not_valid_does_not_matter() -> None:
-    algorithm = GRPO(dual_clip=2.0)
-    batch = off_policy(algorithm)
-    assert torch.equal(batch.losses(algorithm)[1], batch.with_junk().losses(algorithm)[1])
-
-
 def test_dual_clip_is_a_setting_of_the_instance_and_no_control() -> None:
     assert dataclasses.replace(GRPO(), dual_clip=3.0).controls() == GRPO().controls()

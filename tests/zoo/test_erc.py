@@ -20,7 +20,6 @@ from tests.zoo.by_state import (
     Array,
     assert_same,
     clipped,
-    garbage,
     gate_of,
     gradient_of,
     loss_and_gradient,
@@ -122,11 +121,3 @@ def test_the_rollout_s_temperature_is_that_of_both_entropies() -> None:
     ones = torch.ones(1, 1).double()
     assert gate_of(narrow, MaskedCategorical(logits, legal, 2.0), batch, ones).item() == 1
     assert gate_of(narrow, MaskedCategorical(logits, legal, 1.0), batch, ones).item() == 0
-
-
-def test_samples_that_are_not_valid_change_nothing_and_have_gate_0() -> None:
-    logits, batch, advantages = made_up(6, 0.3)
-    kept = loss_and_gradient(ERC(), logits, batch, advantages)
-    dirty = loss_and_gradient(ERC(), logits, batch, garbage(batch, advantages))
-    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-    assert not gate_of(ERC(), policy(logits, batch), batch, advantages)[~batch.valid].any()

@@ -20,7 +20,6 @@ from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
     Array,
     assert_same,
-    garbage,
     gate_of,
     gradient_of,
     loss_and_gradient,
@@ -146,20 +145,6 @@ def test_samples_that_are_left_out_still_count_in_the_mean() -> None:
     valid = torch.tensor([[[True, True, False, True]]])
     batch = dataclasses.replace(blank_batch("positions", (1, 1), samples=4), valid=valid)
     torch.testing.assert_close(Kondo().weights(batch), valid / 3)
-
-
-@pytest.mark.parametrize("algorithm", [Kondo(), TOP], ids=["sampled", "top"])
-def test_samples_that_are_not_valid_change_nothing_and_are_never_read(algorithm: Kondo) -> None:
-    logits, batch, advantages = made_up(6, 0.3)
-    kept = loss_and_gradient(algorithm, logits, batch, advantages)
-    dirty = loss_and_gradient(algorithm, logits, batch, garbage(batch, advantages))
-    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-    dist, holes = policy(logits, batch), advantages.masked_fill(~batch.valid, math.nan)
-    assert torch.equal(
-        gate_of(algorithm, dist, batch, holes), gate_of(algorithm, dist, batch, advantages)
-    )
-    nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
-    assert not gate_of(algorithm, dist, nothing, holes).any()
 
 
 def test_draws_without_random_numbers_are_refused_with_the_remedy() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.losses import game_mean, score_function
+from algorithms.core.losses import game_mean
 from algorithms.grpo import GRPO
 from algorithms.sapo import SAPO
 from tests.zoo.by_formula import off_policy, one_sample
@@ -60,18 +59,6 @@ def test_hand_computed_losses_and_gradients(
     assert measured == (pytest.approx(loss, rel=1e-8), pytest.approx(gradient, rel=1e-8))
 
 
-@pytest.mark.parametrize("taus", [(1.0, 1.05), (0.2, 7.0)])
-def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient(
-    taus: tuple[float, float],
-) -> None:
-    algorithm = SAPO(tau_positive=taus[0], tau_negative=taus[1])
-    batch = off_policy(algorithm, moved=0.0)
-    logits = batch.logits.clone().requires_grad_()
-    loss = score_function(batch.case.dist(logits).gather(batch.flat.slots), batch.advantages)
-    (expected,) = torch.autograd.grad((batch.weights * loss).sum(), logits)
-    torch.testing.assert_close(batch.losses(algorithm)[1], expected, rtol=1e-12, atol=1e-14)
-
-
 def test_the_gate_is_the_share_of_the_unclipped_ratio_s_gradient_that_is_left() -> None:
     batch = off_policy(SAPO())
     unclipped = GRPO(clip_range=1.0, clip_range_high=math.inf)
@@ -117,15 +104,3 @@ def test_a_game_weighs_the_same_whatever_its_length_as_in_the_source() -> None:
     valid = batch.case.batch.valid
     assert torch.equal(SAPO().weights(batch.case.batch), game_mean(valid, torch.float64))
     assert len(valid.sum(-1).unique()) > 2
-
-
-def test_what_is_not_valid_does_not_matter() -> None:
-    batch = off_policy(SAPO())
-    assert torch.equal(batch.losses(SAPO())[1], batch.with_junk().losses(SAPO())[1])
-    dist, valid = batch.case.dist(batch.logits), batch.flat.valid
-    junk = torch.where(valid, batch.advantages, math.nan)
-    flat = dataclasses.replace(
-        batch.flat, old_logprobs=torch.where(valid, batch.flat.old_logprobs, math.nan)
-    )
-    clean = gate_of(SAPO(), dist, batch.flat, batch.advantages)
-    assert torch.equal(gate_of(SAPO(), dist, flat, junk)[valid], clean[valid])

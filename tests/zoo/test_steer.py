@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -21,7 +20,6 @@ from tests.zoo.by_state import (
     State,
     assert_same,
     clipped,
-    garbage,
     gate_of,
     gradient_of,
     loss_and_gradient,
@@ -93,15 +91,6 @@ def test_the_entropy_is_that_of_the_policy_that_sampled() -> None:
     assert gate[largest].item() == pytest.approx(0.8) and gate[smallest].item() == 1.2
 
 
-def test_at_the_policy_that_sampled_it_is_the_weighted_plain_gradient() -> None:
-    logits, batch, advantages = made_up(3, 0.0)
-    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
-    _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
-    slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
-    expected = gradient_of(states_of(logits, batch), slopes, batch.temperature)
-    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-10, atol=1e-13)
-
-
 @pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
 def test_with_both_weights_1_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> None:
     logits, batch, advantages = made_up(4, moved)
@@ -127,16 +116,3 @@ def test_a_forced_move_has_the_largest_weight_and_no_gradient() -> None:
     gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
     _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
     assert gate[only].tolist() == [1.2] * 3 and not gradient[only].any()
-
-
-def test_samples_that_are_not_valid_change_nothing_and_are_never_read() -> None:
-    logits, batch, advantages = made_up(6, 0.3)
-    kept = loss_and_gradient(STEER(), logits, batch, advantages)
-    dirty = loss_and_gradient(STEER(), logits, batch, garbage(batch, advantages))
-    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])
-    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
-    holes = advantages.masked_fill(~batch.valid, math.nan)
-    torch.testing.assert_close(gate_of(STEER(), policy(logits, batch), batch, holes), gate)
-    assert not gate[~batch.valid].any()
-    nothing = dataclasses.replace(batch, valid=torch.zeros_like(batch.valid))
-    assert not gate_of(STEER(), policy(logits, nothing), nothing, holes).any()

@@ -20,7 +20,6 @@ from tests.zoo.by_state import (
     Array,
     assert_same,
     clipped,
-    garbage,
     gate_of,
     gradient_of,
     loss_and_gradient,
@@ -139,22 +138,3 @@ def test_a_share_of_1_is_grpo_bit_for_bit_and_has_no_gate(moved: float) -> None:
     # So is the gate of all states itself: the narrowest state is its own bound.
     gate = top_entropy(policy(logits, batch), batch.valid, 1.0)
     assert torch.equal(gate, batch.valid.double())
-
-
-def test_at_the_policy_that_sampled_what_passes_is_the_plain_policy_gradient() -> None:
-    logits, batch, advantages = made_up(3, 0.0)
-    gate = gate_of(TOP, policy(logits, batch), batch, advantages)
-    assert gate is not None
-    _, gradient = loss_and_gradient(TOP, logits, batch, advantages)
-    states = states_of(logits, batch)
-    slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
-    expected = gradient_of(states, slopes, batch.temperature)
-    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-10, atol=1e-13)
-    assert (gradient.abs().sum(-1) > 0).sum() == 2
-
-
-def test_samples_that_are_not_valid_change_nothing() -> None:
-    logits, batch, advantages = made_up(6, 0.3)
-    kept = loss_and_gradient(TOP, logits, batch, advantages)
-    dirty = loss_and_gradient(TOP, logits, batch, garbage(batch, advantages))
-    assert torch.equal(kept[0], dirty[0]) and torch.equal(kept[1], dirty[1])

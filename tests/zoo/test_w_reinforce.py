@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.grpo import GRPO
-from algorithms.testing.cases import random_case
 from algorithms.w_reinforce import WReinforce, weighted_outcome
 from tests.zoo.by_hand import by_group, clipped_loss, expected_gradient, loss_of, rollout, samples
 
@@ -65,17 +61,6 @@ def test_without_a_weight_successes_have_no_gradient_and_failures_are_pushed_dow
     assert gradient[0, 1] == gradient[0, 2] == gradient[0, 3] < 0  # and spreads it evenly
     batch = rollout(logits, np.array([[0, 0]]), np.ones((1, 2)))
     assert not loss_of(nsr, batch, logits)[1].any()
-
-
-def test_its_loss_of_given_advantages_is_grpo_s_to_the_bit() -> None:
-    case = random_case(WReinforce(), seed=2)
-    logits = (case.logits + 0.3).requires_grad_()
-    advantages = case.advantages()
-    found = []
-    for algorithm in (WReinforce(), GRPO(reduction="sample_mean")):
-        loss = dataclasses.replace(case, algorithm=algorithm).loss(logits, advantages=advantages)
-        found.append((loss, torch.autograd.grad(loss, logits)[0]))
-    assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
 
 
 def test_the_advantages_have_the_unit_of_the_rewards_without_a_weight_alone() -> None:
