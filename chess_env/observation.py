@@ -4,15 +4,15 @@ Row r, column f of a plane is square 8 * r + f of the mover's view: row 0 is the
 rank, whichever colour it plays. No history is needed to play on: the planes determine the legal
 moves, the rule-50 clock and how often the position occurred.
 
-A new plane is one row of `PLANES`, which all encoders read: `encode` here, `planes_of` of the learner (on the device),
-and `observation` of the readable environment (on a python-chess board).
+A new plane is one row of `PLANES`, which both encoders read: `encode` here, and `planes_of` of the learner (on the
+device).
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from chess_env.rules.bitboards import U0, U1, lowest_square
 from chess_env.rules.packed import Positions, en_passant_square
 from chess_env.rules.rules import as_batch
 
-if TYPE_CHECKING:
-    import chess
-
 MAX_REPETITIONS = 2
 
 
@@ -34,12 +31,10 @@ class Everywhere(NamedTuple):
 
     Attributes:
         shift, mask: the bits `word >> shift & mask` of a packed position's word `STATE`.
-        of_board: the same of a python-chess board.
     """
 
     shift: int
     mask: int
-    of_board: Callable[[chess.Board], int]
 
 
 class OnSquares(NamedTuple):
@@ -50,11 +45,9 @@ class OnSquares(NamedTuple):
     Attributes:
         of_position: from a packed position, uint64 [8], to the squares, uint64, in the mover's view; it is compiled
             by numba.
-        of_board: the squares of a python-chess board, seen from White's side as that library does.
     """
 
     of_position: Callable[[Positions], np.uint64]
-    of_board: Callable[[chess.Board], int]
 
 
 class Plane(NamedTuple):
@@ -76,25 +69,25 @@ PLANES = (
         "mover_castles_kingside",
         1,
         "all 1 while the mover may still castle king's side",
-        Everywhere(0, 1, lambda board: board.has_kingside_castling_rights(board.turn)),
+        Everywhere(0, 1),
     ),
     Plane(
         "mover_castles_queenside",
         1,
         "all 1 while the mover may still castle queen's side",
-        Everywhere(1, 1, lambda board: board.has_queenside_castling_rights(board.turn)),
+        Everywhere(1, 1),
     ),
     Plane(
         "opponent_castles_kingside",
         1,
         "all 1 while the opponent may still castle king's side",
-        Everywhere(2, 1, lambda board: board.has_kingside_castling_rights(not board.turn)),
+        Everywhere(2, 1),
     ),
     Plane(
         "opponent_castles_queenside",
         1,
         "all 1 while the opponent may still castle queen's side",
-        Everywhere(3, 1, lambda board: board.has_queenside_castling_rights(not board.turn)),
+        Everywhere(3, 1),
     ),
     Plane("en_passant", 1, "1 on the target square of a legal en passant capture"),
     Plane(
@@ -106,9 +99,7 @@ PLANES = (
         "rule50_clock",
         100,
         "all: half-moves since the last capture or pawn move, 100 standing for more",
-        Everywhere(
-            int(packed.CLOCK_SHIFT), int(packed.WORD_MASK), lambda board: board.halfmove_clock
-        ),
+        Everywhere(int(packed.CLOCK_SHIFT), int(packed.WORD_MASK)),
     ),
 )
 NUM_PLANES = len(PLANES)

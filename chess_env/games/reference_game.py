@@ -1,7 +1,7 @@
 """One game on a python-chess board, and what the environment reports of it, written without the rules core.
 
-`rules.py` and `observation.py` compute the same things on packed positions; the tests hold the two
-against each other. Only the facts of moves come from their kernel.
+`rules.py` computes the same things on packed positions; the tests hold the two against each other. Only the planes
+and the facts of moves come from their kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chess_env.games.arguments import Settings, checked_start, no_game_error, pl
 from chess_env.games.players import Player, checked_choice
 from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
-from chess_env.observation import EVERYWHERE, MAX_REPETITIONS, NUM_PLANES, ON_SQUARES, PLANE_INDEX
+from chess_env.observation import MAX_REPETITIONS, encode_batch
 from chess_env.rules.fen import board_from_fen, pack_board, to_fen
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
@@ -40,14 +40,6 @@ from chess_env.rules.rules import (
 MAX_START_TRIES = 100
 
 
-def _planes_of(bitboards: list[int], turn: chess.Color) -> NDArray[np.uint8]:
-    """uint8 [n, 8, 8]: bitboards as planes of zeros and ones, from the side of `turn`."""
-    if not turn:
-        bitboards = [chess.flip_vertical(bitboard) for bitboard in bitboards]
-    octets = np.array(bitboards, "<u8").view(np.uint8)
-    return np.unpackbits(octets, bitorder="little").reshape(-1, 8, 8)
-
-
 def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
     """uint8 [C, 8, 8]: the planes of `observation.PLANES`.
 
@@ -55,21 +47,8 @@ def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
         board: The position.
         repetitions: Earlier occurrences of it in the game.
     """
-    own, their = board.turn, not board.turn
-    kinds = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
-    men = [kind & board.occupied_co[side] for side in (own, their) for kind in kinds]
-    target = board.ep_square if board.has_legal_en_passant() else None
-    men.append(0 if target is None else chess.BB_SQUARES[target])
-    *men_bits, target_bit = _planes_of(men, board.turn)
-    planes = np.zeros((NUM_PLANES, 8, 8), np.uint8)
-    planes[PLANE_INDEX.mover_pawn : PLANE_INDEX.opponent_king + 1] = men_bits
-    for row, high, shown in EVERYWHERE:
-        planes[row] = min(shown.of_board(board), high)
-    for row, on in ON_SQUARES:
-        planes[row] = _planes_of([on.of_board(board)], board.turn)[0]
-    planes[PLANE_INDEX.en_passant] = target_bit
-    planes[PLANE_INDEX.repetitions] = min(repetitions, MAX_REPETITIONS)
-    return planes
+    seen = np.array([min(repetitions, MAX_REPETITIONS)], np.uint8)
+    return encode_batch(pack_board(board)[None], seen)[0]
 
 
 def identity(board: chess.Board) -> Hashable:
