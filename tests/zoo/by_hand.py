@@ -39,24 +39,6 @@ def by_group(
     return found
 
 
-def clipped_loss(
-    logits: Array, old: Array, slots: NDArray[Any], advantages: Array, valid: Mask, clip: float
-) -> tuple[float, Array]:
-    """PPO's loss, mean over the valid samples, and its gradient; states in the first axis, all moves legal."""
-    logprobs, old_logprobs = log_softmax(logits), log_softmax(old)
-    loss, gradient = 0.0, np.zeros_like(logits)
-    for state, k in zip(*np.nonzero(valid), strict=True):
-        move, advantage = slots[state, k], advantages[state, k]
-        ratio = np.exp(logprobs[state, move] - old_logprobs[state, move])
-        bounded = min(max(ratio, 1 - clip), 1 + clip)
-        loss -= min(ratio * advantage, bounded * advantage)
-        if ratio * advantage <= bounded * advantage:  # else the bound is taken, which is a constant
-            score = -np.exp(logprobs[state])
-            score[move] += 1.0
-            gradient[state] -= advantage * ratio * score
-    return float(loss / valid.sum()), gradient / valid.sum()
-
-
 def rollout(
     old: Array, slots: NDArray[Any], rewards: Array, valid: Mask | None = None
 ) -> RolloutBatch:

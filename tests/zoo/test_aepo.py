@@ -41,7 +41,7 @@ from tests.training.runs import (
     stopped_and_straight,
     tiny,
 )
-from tests.zoo.by_hand import by_group, clipped_loss, log_softmax, loss_of, rollout, samples
+from tests.zoo.by_hand import by_group, log_softmax, loss_of, rollout, samples
 from tests.zoo.plain import Plain
 
 SLICE = Tempered(share=0.25, ent_target=1.0, temperature_low=0.8, temperature_high=1.2)
@@ -75,19 +75,16 @@ def test_tempered_groups_have_no_part_in_the_batch_s_scale() -> None:
 
 @given(seed=st.integers(0, 2**31), rate=st.sampled_from([0.2, 0.6]))
 @settings(max_examples=40, deadline=None)
-def test_loss_and_gradient_are_those_of_the_definition(seed: int, rate: float) -> None:
+def test_advantages_are_those_of_the_definition(seed: int, rate: float) -> None:
     case = samples(seed, 8, rate=rate)
     tempered = np.random.default_rng(seed).random(5) < 0.5
     valid = case.valid & ~(tempered[:, None] & (case.rewards == 0))
     valid[0, 0] |= not valid.any()
     advantages = by_group(relative, case.rewards, valid, -1)
     advantages[tempered] = valid[tempered]
-    loss, gradient = clipped_loss(case.logits, case.old, case.slots, advantages, valid, clip=0.2)
     batch = rollout(case.old, case.slots, case.rewards, valid)
     batch = dataclasses.replace(batch, tempered=torch.from_numpy(tempered)[:, None])
-    found_loss, found_gradient = loss_of(AEPO(), batch, case.logits)
-    assert found_loss == pytest.approx(loss, rel=1e-10, abs=1e-14)
-    np.testing.assert_allclose(found_gradient, gradient, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(AEPO().advantages(batch)[:, 0], advantages, rtol=1e-10, atol=1e-14)
 
 
 @given(seed=st.integers(0, 2**31), tempering=st.sampled_from([0.5, 0.8, 1.2, 2.0]))

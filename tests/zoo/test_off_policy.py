@@ -12,6 +12,7 @@ import torch
 import algorithms
 from algorithms.core.algorithm import Controls
 from algorithms.core.losses import score_function
+from algorithms.grpo import GRPO
 from tests.zoo.by_formula import off_policy
 from tests.zoo.by_state import gate_of
 
@@ -77,7 +78,8 @@ def test_a_controller_moves_the_bounds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["aepo", "maxrl", "pass_at_k", "w_reinforce"])
 def test_of_given_advantages_the_loss_is_grpo_s_to_the_bit(name: str) -> None:
-    algorithm, grpo = algorithms.ALGORITHMS[name](), algorithms.ALGORITHMS["grpo"]()
+    algorithm, grpo = algorithms.ALGORITHMS[name](), GRPO(reduction="sample_mean")
     batch = off_policy(algorithm)
+    assert torch.equal(algorithm.weights(batch.case.batch), grpo.weights(batch.case.batch))
     for one, other in zip(batch.losses(algorithm), batch.losses(grpo), strict=True):
         assert torch.equal(one, other)
