@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from algorithms.foreign import files
 from algorithms.foreign.files import LogError, Row
 from algorithms.foreign.table import table
-from algorithms.foreign.trainer import Column, Trainer
+from algorithms.foreign.trainer import QUANTITIES, Column, Trainer
 from algorithms.foreign.trainers import TRAINERS
 
 PEEKED = 200
 """Rows by which the trainer is guessed."""
+
+NAMED = 8
+"""Names of a log that a message has at most."""
 
 OF_UPDATES = (
     "reward",
@@ -196,14 +199,21 @@ def read_log(
         trainer, guessed = TRAINERS[source], False
     else:
         trainer, guessed = _guess(theirs), True
-    if not trainer.known(theirs):
-        some = ", ".join(sorted(theirs)[:6])
+    if not names and not trainer.known(theirs):
         raise LogError(
-            f"{found}: no name in it is known ({some}, ...): say what they are by --map theirs=ours"
+            f"{found}: no name in it is known ({_some(theirs)}): say what they are by --map theirs=ours, "
+            f"where ours is one of step, {', '.join(QUANTITIES)}"
         )
     columns = _Columns(trainer)
     for row in itertools.chain(first, rows):
         columns.add(row)
+    if absent := set(names or ()) - columns.names:
+        raise LogError(
+            f"{found}: --map names {_some(absent)}, and no numbers go by that name; "
+            f"there are {_some(columns.names)}"
+        )
+    if trainer.name == "table" and (unread := columns.unread):
+        notes.append(f"not read, as no --map says what it is: {_some(unread)}")
     return Log(
         trainer,
         guessed,
@@ -214,6 +224,13 @@ def read_log(
         columns.is_one_run,
         columns.is_counted,
     )
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first names of a log, and how many others there are."""
+    shown = sorted(names)
+    more = len(shown) - NAMED
+    return ", ".join(shown[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _guess(theirs: Iterable[str]) -> Trainer:
@@ -227,7 +244,7 @@ class _Columns:
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
-        self._names = set[str]()
+        self.names = set[str]()
         self._known: dict[str, Column] = {}
         self._step = array("d")
         self._columns: dict[str, array[float]] = {}
@@ -240,11 +257,9 @@ class _Columns:
         """A row more; one of the same step goes with those before it."""
         if not self.is_one_run:
             return
-        if not self._names.issuperset(
-            row
-        ):  # some names come late, as those of the first evaluation
-            self._names.update(row)
-            self._known = self._trainer.known(self._names)
+        if not self.names.issuperset(row):  # some names come late, as those of the first evaluation
+            self.names.update(row)
+            self._known = self._trainer.known(self.names)
         known = [name for name in row if name in self._known]
         if not known:
             return
@@ -271,6 +286,11 @@ class _Columns:
             count = self._counts.get(quantity, 0)
             column[-1] = value if count == 0 else (count * column[-1] + value) / (count + 1)
             self._counts[quantity] = count + 1
+
+    @property
+    def unread(self) -> set[str]:
+        """Names that are neither known nor of the step."""
+        return self.names - self._known.keys() - set(self._trainer.steps)
 
     def read(self) -> tuple[Floats, dict[str, Floats]]:
         """(step, columns)."""

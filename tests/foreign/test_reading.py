@@ -171,12 +171,24 @@ def test_what_verl_printed_is_read(tmp_path: Path) -> None:
 def test_a_table_of_unknown_names_needs_a_map(tmp_path: Path) -> None:
     rows: Rows = [{"iteration": n, "H": 1.0 - n / 50, "return": float(n)} for n in range(1, 20)]
     path = csv_table(tmp_path / "log.csv", rows)
-    with pytest.raises(LogError, match=r"no name in it is known \(H, iteration, return, ...\)"):
+    with pytest.raises(
+        LogError, match=r"no name in it is known \(H, iteration, return\).* step, reward,"
+    ):
         read_log(path)
     log = read_log(path, names={"iteration": "step", "H": "entropy", "return": "reward"})
     assert log.num_updates == 19 and log.values("entropy")[0] == pytest.approx(0.98)
     with pytest.raises(ValueError, match="--map H=entrpy: there is no 'entrpy'"):
         read_log(path, names={"H": "entrpy"})
+    with pytest.raises(LogError, match="--map names score, and .* there are H, iteration, return"):
+        read_log(path, names={"H": "entropy", "score": "reward"})
+
+
+def test_a_table_says_which_of_its_columns_were_not_read(tmp_path: Path) -> None:
+    rows: Rows = [{"step": n, "clip": 0.1, "lr": 0.1, "H": 1.0} for n in range(1, 20)]
+    log = read_log(csv_table(tmp_path / "log.csv", rows))
+    assert log.trainer.name == "table"
+    assert log.notes == ("not read, as no --map says what it is: H, lr",)
+    assert read_log(tmp_path / "log.csv", names={"lr": "learning_rate", "H": "entropy"}).notes == ()
 
 
 def test_every_name_of_a_trainer_is_a_known_quantity() -> None:
