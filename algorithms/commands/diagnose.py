@@ -56,6 +56,9 @@ def run(arguments: Sequence[str]) -> int:
     ):
         return _each(below, as_json=options.json)
 
+    if not options.run_dir.exists():
+        complain(parser.prog, f"{options.run_dir} does not exist: give a run folder, or a log")
+        return 2
     is_foreign = options.source or options.map or options.config or not _is_ours(options.run_dir)
     if is_foreign and options.twin:
         parser.error("--twin compares two runs of this project")

@@ -27,6 +27,8 @@ from algorithms.playing.conversation import (
 LAST_ANSWERS_S = 60.0
 """Seconds that moves still to come may take after the last line, and the policy that is still being loaded for them."""
 
+SLOW_START = "the first start compiles and keeps the result, so try once more"
+
 LAST_WORDS_S = 0.8
 """Seconds that the caller waits for the writing thread after the last line, where nothing is still to come."""
 
@@ -153,7 +155,7 @@ def _converse(
         try:
             event = events.get(timeout=left_s)
         except queue.Empty:
-            say([info_string("the input ended before the policy could answer")])
+            say([info_string(f"the input ended before the policy could answer: {SLOW_START}")])
             return
         if isinstance(event, _Failed):
             say([info_string(str(event.error))])
