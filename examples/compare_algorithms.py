@@ -1,7 +1,7 @@
 """Four algorithms side by side: the same budget, starts and seeds, and what may be claimed.
 
     python examples/compare_algorithms.py                    # some hours on two cores; may be stopped and continued
-    python examples/compare_algorithms.py --smoke            # half a minute, to see that everything works
+    python examples/compare_algorithms.py --smoke            # about a minute, to see that everything works
     python examples/compare_algorithms.py --out runs/mine
 
 `chess-lab compare` does the same from the command line; docs/comparison.md says what is kept equal.

@@ -454,7 +454,9 @@ def _named_player(name: str) -> Player:
         assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
         return EnginePlayer(evaluator, owns_evaluator=True)
     if name == "none":
-        raise ValueError("player is 'none': use opponent=None for self-play, or 'random'")
+        raise ValueError(
+            "player is 'none', which is no player: leave the name out, or take 'random' (self-play is opponent=None)"
+        )
     if not is_evaluator_name(name):
         known = {each.partition(":")[0]: each for each in _NAMES}
         near = difflib.get_close_matches(name.partition(":")[0], known, n=1, cutoff=0.0)[0]
