@@ -16,7 +16,6 @@ paid for material alone stays there for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -126,7 +125,7 @@ def _is_playable(position: Positions, phase: int) -> bool:
 
 
 def set_up(
-    rng: np.random.Generator, materials: Sequence[tuple[str, str]] = SET_UPS
+    rng: np.random.Generator, materials: tuple[tuple[str, str], ...] = SET_UPS
 ) -> Positions | None:
     """uint64 [8], one of some endgames on random squares; None where the men do not fit legally."""
     material = materials[rng.integers(len(materials))]
