@@ -7,6 +7,7 @@ policy learns to play whole games.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal
 
 from algorithms.config.custom import default_algorithm
@@ -37,28 +38,43 @@ _WHOLE_GAMES: dict[str, Any] = {
     "diagnostics_interval_updates": 200,
     "checkpoint_interval_updates": 200,
 }
-_WHOLE_GAMES_ENV = EnvConfig(
-    evaluator="builtin-v1",
-    reward="asinh400_delta+outcome",
-    start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
-    max_plies=16,
-)
 
-_STRONG: dict[str, dict[str, Any]] = {
-    "exact": {
-        "regularizer": RegularizerConfig(ent_coef=0.06, ent_coef_final=0.02),
-        "policy": NetworkConfig(network="move_net"),
-        "env": dataclasses.replace(_WHOLE_GAMES_ENV, max_plies=32),
+
+def _strong_exact() -> dict[str, Any]:
+    # A function, because to check the names of facts imports their kernels.
+    return {
+        "regularizer": RegularizerConfig(ent_coef=0.06, ent_coef_final=0.01),
+        "policy": NetworkConfig(
+            network="move_net",
+            facts=("exchange", "lines", "threats", "replies", "kings", "checks"),
+        ),
+        # Version 2 knows the moves to mate with three men, and the last term pays for each.
+        "env": EnvConfig(
+            evaluator="builtin",
+            reward="asinh400_delta+outcome+3*mate_delta",
+            start_positions="0.1*bare_kings+0.2*decided+0.4*random_plies:2-40+0.15*phase_mix+0.15*openings",
+            max_plies=24,
+        ),
         "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),
-    },
-    "grpo": {
+    }
+
+
+def _strong_grpo() -> dict[str, Any]:
+    return {
         "algorithm": GRPO(group_size=32),
         "regularizer": RegularizerConfig(ent_coef=0.9, ent_coef_final=0.4),
         "policy": NetworkConfig(network="resnet", size="large"),
-        "env": _WHOLE_GAMES_ENV,
+        "env": EnvConfig(
+            evaluator="builtin-v1",
+            reward="asinh400_delta+outcome",
+            start_positions="0.25*decided+0.6*random_plies:2-40+0.15*phase_mix",
+            max_plies=16,
+        ),
         "optimizer": OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
-    },
-}
+    }
+
+
+_STRONG: dict[str, Callable[[], dict[str, Any]]] = {"exact": _strong_exact, "grpo": _strong_grpo}
 """Name of a run -> its part of the settings `strong`, beside those that all share."""
 
 STRONG_FOR = tuple(_STRONG)
@@ -90,7 +106,7 @@ def strong(config: TrainConfig) -> TrainConfig:
 
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
     - Mostly its own greedy moves are played on: the samples of a broad policy lead elsewhere.
-    - Short stays of 16 or 32 plies: greedy play soon leaves the wild positions that starts are drawn from.
+    - Short stays of 16 or 24 plies: greedy play soon leaves the wild positions that starts are drawn from.
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.
     - A policy that stays broad. It is played greedily, and for that it need not be sharp.
@@ -107,4 +123,4 @@ def strong(config: TrainConfig) -> TrainConfig:
             f"{config.label}: run `chess-lab train {STRONG_FOR[0]} --preset {STRONG}`, or give the settings "
             "one by one"
         )
-    return dataclasses.replace(config, **_WHOLE_GAMES, **_STRONG[config.preset])
+    return dataclasses.replace(config, **_WHOLE_GAMES, **_STRONG[config.preset]())
