@@ -16,7 +16,6 @@ paid for material alone stays there for ever.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from chess_env.positions.openings import opening_positions
