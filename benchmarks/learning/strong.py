@@ -1,15 +1,13 @@
-"""What `--preset strong` comes to: regret, games and draw causes of one long run and of short ones.
+"""What `--preset strong` comes to: regret, games, won endings and puzzles of one long run and of short ones.
 
     python -m benchmarks.learning.strong --out runs/strong --json benchmarks/results/strong.json
-    python -m benchmarks.learning.strong --out runs/strong --only full --ship
-    python -m benchmarks.learning.strong --algorithm grpo --out runs/strong_grpo --json FILE
+    python -m benchmarks.learning.strong --out runs/strong --only long --ship
+    python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
-A long run of 40 million scored moves and three seeds at a quarter of it, from random weights. `exact` on the
-network that reads the facts of each move takes a quarter of an hour on one core for the long run; `grpo` on the
-large residual network, the settings before it, an hour. Runs that are there are continued or only measured. Every
-figure comes from two commands that anyone can give: `chess-lab eval RUN --positions` and `chess-lab eval RUN
---opponents random material`.
-`--ship` copies the long run's policy to where `chess-lab uci example` finds it.
+A long run of 120 million scored moves and three seeds at a twelfth of it, from random weights, each on one core. Runs
+that are there are continued or only measured. Every figure comes from commands that anyone can give: `chess-lab eval
+RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` copies the long run's policy to where
+`chess-lab uci example` finds it.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from algorithms.config.names import STRONG_FOR
 from algorithms.networks.build import ship
 from algorithms.reports.run_files import read_metrics
 from benchmarks.records.command_line import chess_lab
@@ -30,42 +27,57 @@ from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.positions.start_positions import make_start_positions
 
 ROOT = Path(__file__).resolve().parents[2]
-FULL_MOVES, QUARTER_MOVES = 40_000_000, 10_000_000
+LONG_MOVES, SHORT_MOVES = 120_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
-    "full-seed0": (0, FULL_MOVES),
-    "quarter-seed1": (1, QUARTER_MOVES),
-    "quarter-seed2": (2, QUARTER_MOVES),
-    "quarter-seed3": (3, QUARTER_MOVES),
+    "long-seed2": (2, LONG_MOVES),
+    "short-seed3": (3, SHORT_MOVES),
+    "short-seed4": (4, SHORT_MOVES),
+    "short-seed5": (5, SHORT_MOVES),
 }
-"""Run -> (seed, budget in scored moves). The settings were chosen on seed 0, in shorter runs."""
+"""Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves."""
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
+LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300
+"""Stockfish at its lowest; the games of one run against it."""
+
+MATED = ("KQ-K", "KR-K", "KRR-K")
+"""Endings in the table; the others stand in the file."""
+
 CURVE = (
     "scored_moves", "time/cpu_s", "time/wall_s", "eval/regret_cp", "eval/regret_cp_greedy", "eval/entropy",
     *(f"match/{name}/{what}" for name in OPPONENTS for what in ("score", "conversion")),
 )  # fmt: skip
 
 
-def train(algorithm: str, name: str, folder: Path) -> None:
+def train(name: str, folder: Path) -> None:
     """None; begins the run, goes on with it, or leaves it where it has used its budget."""
     seed, moves = RUNS[name]
     if not (folder / "config.json").exists():
         settings = ["--seed", str(seed), "--total-moves", str(moves), "--run-dir", str(folder)]
-        chess_lab("train", algorithm, "--preset", "strong", *settings)
+        chess_lab("train", "exact", "--preset", "strong", *settings)
     else:
         chess_lab("train", "--resume", str(folder))
 
 
-def evaluate(policy: Path, games: int = GAMES) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(positions, matches, PGN) of a checkpoint, or of a run's newest, as `chess-lab eval` writes them."""
+def evaluate(policy: Path, puzzles: Path | None) -> tuple[dict[str, Any], str]:
+    """({measure: what `chess-lab eval` writes of it}, PGN of the games) of a checkpoint, or of a run's newest."""
+    measures = {
+        "positions": ["--positions"],
+        "matches": ["--opponents", *OPPONENTS, "--games", str(GAMES), "--seed", str(MATCH_SEED)],
+        "lowest": ["--opponents", LOWEST, "--games", str(LOWEST_GAMES)],
+        "endings": ["--endings"],
+    }
+    if puzzles is not None:
+        measures["puzzles"] = ["--puzzles", str(puzzles)]
     with tempfile.TemporaryDirectory() as scratch:
-        positions, matches, pgn = (
-            Path(scratch) / name for name in ("p.json", "m.json", "games.pgn")
-        )
-        chess_lab("eval", str(policy), "--positions", "--json", str(positions))
-        match = ["--opponents", *OPPONENTS, "--games", str(games), "--seed", str(MATCH_SEED)]
-        chess_lab("eval", str(policy), *match, "--json", str(matches), "--pgn", str(pgn))
-        return json.loads(positions.read_text()), json.loads(matches.read_text()), pgn.read_text()
+        found, pgn = Path(scratch) / "found.json", Path(scratch) / "games.pgn"
+        values = {}
+        for name, flags in measures.items():
+            games = ["--pgn", str(pgn)] if name == "matches" else []
+            chess_lab("eval", str(policy), *flags, *games, "--json", str(found))
+            values[name] = json.loads(found.read_text())
+            found.unlink()
+        return values, pgn.read_text()
 
 
 def curve_of(folder: Path) -> list[dict[str, float]]:
@@ -100,7 +112,7 @@ def ceiling() -> list[dict[str, Any]]:
 
 
 def row_of(
-    name: str, seed: int, moves: int, folder: Path, policy: Path | None = None, games: int = GAMES
+    name: str, seed: int, moves: int, folder: Path, puzzles: Path | None
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """(the row of the table, all figures behind it, PGN) of a finished run.
 
@@ -109,30 +121,51 @@ def row_of(
         seed: of the run.
         moves: its budget in scored moves.
         folder: the run folder.
-        policy: the checkpoint that is measured; None: the run's newest.
-        games: against each opponent.
+        puzzles: rated puzzles in Lichess's CSV; None: they are left out.
     """
-    positions, matches, pgn = evaluate(policy or folder, games)
+    found, pgn = evaluate(folder, puzzles)
     curve = curve_of(folder)
-    row: dict[str, Any] = {"run": name, "seed": seed, "scored_moves": moves}
-    row["cpu_minutes"] = round(curve[-1]["time/cpu_s"] / 60, 1)
-    row["wall_minutes"] = round(curve[-1]["time/wall_s"] / 60, 1)
-    main = greedy_of(positions, "random_2_40")
-    row["greedy_regret_cp"] = round(main["regret_cp"], 1)
-    row["greedy_regret_95"] = f"{main['regret_cp_low']:.1f} to {main['regret_cp_high']:.1f}"
-    for match in matches["opponents"]:
-        opponent = match["opponent"]
-        row[f"{opponent}_score"] = round(match["score"], 4)
-        row[f"{opponent}_score_95"] = f"{match['score_low']:.3f} to {match['score_high']:.3f}"
-        row[f"{opponent}_losses"] = match["losses"]
-        row[f"{opponent}_conversion"] = round(match["conversion"] or 0.0, 3)
+    main = greedy_of(found["positions"], "random_2_40")
+    scores = {
+        match["opponent"]: _share(match, "score")
+        for match in (*found["matches"]["opponents"], *found["lowest"]["opponents"])
+    }
+    mated = {
+        f"{each['ending']} {each['defender'].partition(':')[0]}": f"{each['wins']}/{each['played']}"
+        for each in found["endings"]["endings"]
+        if each["ending"] in MATED
+    }
+    row: dict[str, Any] = {
+        "run": name,
+        "scored moves": f"{moves / 1e6:g} million",
+        "CPU-minutes": round(curve[-1]["time/cpu_s"] / 60),
+        "greedy regret, cp": f"{main['regret_cp']:.1f} ({main['regret_cp_low']:.1f}-{main['regret_cp_high']:.1f})",
+        "random, %": scores["random"],
+        "material, %": scores["material"],
+        "Skill Level 0, %": scores[LOWEST],
+        "mated, random / Stockfish": ", ".join(
+            f"{ending} {mated[f'{ending} random']} {mated[f'{ending} engine']}" for ending in MATED
+        ),
+    }
+    if puzzles is not None:
+        row["puzzles, %"] = _share(found["puzzles"]["players"][0], "share")
     behind = {
-        "positions": positions["positions"],
-        "matches": matches["opponents"],
+        "positions": found["positions"]["positions"],
+        "matches": found["matches"]["opponents"] + found["lowest"]["opponents"],
+        "endings": [
+            {key: value for key, value in each.items() if key != "games"}
+            for each in found["endings"]["endings"]
+        ],
+        "puzzles": found["puzzles"]["players"] if puzzles else [],
         "curve": curve,
         "environment": environment_of(folder),
     }
     return row, behind, pgn
+
+
+def _share(values: dict[str, Any], name: str) -> str:
+    low, high = values[f"{name}_low"], values[f"{name}_high"]
+    return f"{100 * values[name]:.1f} ({100 * low:.1f}-{100 * high:.1f})"
 
 
 def environment_of(folder: Path) -> dict[str, Any]:
@@ -143,22 +176,20 @@ def environment_of(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--algorithm", choices=STRONG_FOR, default="exact")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "strong", help="run folders")
-    parser.add_argument(
-        "--only", nargs="+", choices=("full", "quarter"), default=["full", "quarter"]
-    )
+    parser.add_argument("--only", nargs="+", choices=("long", "short"), default=["long", "short"])
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     parser.add_argument("--pgn", type=Path, default=None, help="write the long run's games here")
+    parser.add_argument("--puzzles", type=Path, help="rated puzzles in Lichess's CSV")
     parser.add_argument("--ship", action="store_true", help="the long run becomes `example`")
     arguments = parser.parse_args()
     rows, behind = [], {}
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
         folder = arguments.out / name
-        train(arguments.algorithm, name, folder)
-        row, behind[name], pgn = row_of(name, *RUNS[name], folder)
+        train(name, folder)
+        row, behind[name], pgn = row_of(name, *RUNS[name], folder, arguments.puzzles)
         rows.append(row)
-        if name.startswith("full"):
+        if name.startswith("long"):
             if arguments.pgn is not None:
                 arguments.pgn.write_text(pgn, encoding="utf-8")
             if arguments.ship:
@@ -170,7 +201,6 @@ def main() -> None:
         arguments.json,
         "strong",
         rows,
-        algorithm=arguments.algorithm,
         runs=behind,
         games=GAMES,
         match_seed=MATCH_SEED,

@@ -30,6 +30,7 @@ from algorithms.regularization import RegularizerConfig
 from algorithms.run_folder import checkpoint
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from chess_env.move_facts import FURTHER_GROUPS
 from chess_env.observation import NUM_PLANES
 from tests.training.runs import Watcher, assert_same, tiny
 
@@ -161,9 +162,14 @@ def test_another_network_is_refused_and_the_policy_left_as_it_was(
     ("source", "configured", "made_with", "said"),
     [
         ("warm", NetworkConfig(), "resnet", "give --policy.network resnet"),
-        ("example", NetworkConfig(network="resnet"), "move_net", "give --policy.network move_net"),
         (
             "example",
+            NetworkConfig(network="resnet"),
+            "move_net",
+            f"give --policy.network move_net --policy.facts {' '.join(FURTHER_GROUPS)}",
+        ),
+        (
+            "warm_move_net",
             NetworkConfig(size="large"),
             "move_net",
             "give --policy.network move_net --policy.size medium",
