@@ -167,9 +167,10 @@ def test_a_record_that_cannot_be_read_is_named_and_ends_with_2(case: str, tmp_pa
 
 def test_a_folder_in_the_records_place_and_no_folder_at_all_are_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").mkdir()
-    for path in (tmp_path, tmp_path / "nowhere"):
-        code, _, err = chess_lab("diagnose", path)
-        assert code == 2 and str(path / "metrics.jsonl") in err
+    code, _, err = chess_lab("diagnose", tmp_path)
+    assert code == 2 and str(tmp_path / "metrics.jsonl") in err
+    code, _, err = chess_lab("diagnose", tmp_path / "nowhere")
+    assert code == 2 and f"{tmp_path / 'nowhere'} does not exist" in err
 
 
 ODD: dict[str, Callable[[Rows], Rows]] = {
