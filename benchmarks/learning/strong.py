@@ -131,7 +131,7 @@ def row_of(
         for match in (*found["matches"]["opponents"], *found["lowest"]["opponents"])
     }
     mated = {
-        f"{each['ending']} {each['defender'].partition(':')[0]}": f"{each['wins']}/{each['played']}"
+        f"{each['ending']} {each['defender'].partition(':')[0]}": each["wins"]
         for each in found["endings"]["endings"]
         if each["ending"] in MATED
     }
@@ -143,8 +143,9 @@ def row_of(
         "random, %": scores["random"],
         "material, %": scores["material"],
         "Skill Level 0, %": scores[LOWEST],
-        "mated, random / Stockfish": ", ".join(
-            f"{ending} {mated[f'{ending} random']} {mated[f'{ending} engine']}" for ending in MATED
+        "mated of 50, random / Stockfish": ", ".join(
+            f"{ending} {mated[f'{ending} random']} / {mated[f'{ending} engine']}"
+            for ending in MATED
         ),
     }
     if puzzles is not None:
@@ -153,10 +154,13 @@ def row_of(
         "positions": found["positions"]["positions"],
         "matches": found["matches"]["opponents"] + found["lowest"]["opponents"],
         "endings": [
-            {key: value for key, value in each.items() if key != "games"}
+            {key: value for key, value in each.items() if key != "played"}
             for each in found["endings"]["endings"]
         ],
-        "puzzles": found["puzzles"]["players"] if puzzles else [],
+        "puzzles": [
+            {key: value for key, value in player.items() if key not in ("plays", "name")}
+            for player in (found["puzzles"]["players"] if puzzles else ())
+        ],
         "curve": curve,
         "environment": environment_of(folder),
     }
