@@ -272,7 +272,7 @@ def test_a_documented_command_line_runs_in_small(
     assert code == 0 or nothing_learned, err + out
 
 
-LEAST = {"--total-moves": "2048", "--num-positions": "512"}
+LEAST = {"--total-moves": "4096", "--num-positions": "512"}
 """Budgets in place of those of the pages."""
 
 
