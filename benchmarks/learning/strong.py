@@ -22,9 +22,6 @@ from algorithms.networks.build import ship
 from algorithms.reports.run_files import read_metrics
 from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
-from chess_env.games.players import make_player
-from chess_env.matches.arena import MATCH_PLIES, play_match
-from chess_env.positions.start_positions import make_start_positions
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_MOVES, SHORT_MOVES = 120_000_000, 10_000_000
@@ -59,8 +56,8 @@ def train(name: str, folder: Path) -> None:
         chess_lab("train", "--resume", str(folder))
 
 
-def evaluate(policy: Path, puzzles: Path | None) -> tuple[dict[str, Any], str]:
-    """({measure: what `chess-lab eval` writes of it}, PGN of the games) of a checkpoint, or of a run's newest."""
+def evaluate(policy: Path, puzzles: Path | None) -> dict[str, Any]:
+    """{measure: what `chess-lab eval` writes of it} of a checkpoint, or of a run's newest."""
     measures = {
         "positions": ["--positions"],
         "matches": ["--opponents", *OPPONENTS, "--games", str(GAMES), "--seed", str(MATCH_SEED)],
@@ -70,14 +67,9 @@ def evaluate(policy: Path, puzzles: Path | None) -> tuple[dict[str, Any], str]:
     if puzzles is not None:
         measures["puzzles"] = ["--puzzles", str(puzzles)]
     with tempfile.TemporaryDirectory() as scratch:
-        found, pgn = Path(scratch) / "found.json", Path(scratch) / "games.pgn"
-        values = {}
         for name, flags in measures.items():
-            games = ["--pgn", str(pgn)] if name == "matches" else []
-            chess_lab("eval", str(policy), *flags, *games, "--json", str(found))
-            values[name] = json.loads(found.read_text())
-            found.unlink()
-        return values, pgn.read_text()
+            chess_lab("eval", str(policy), *flags, "--json", str(Path(scratch) / name))
+        return {name: json.loads((Path(scratch) / name).read_text()) for name in measures}
 
 
 def curve_of(folder: Path) -> list[dict[str, float]]:
@@ -99,22 +91,10 @@ def greedy_of(positions: dict[str, Any], slice_name: str) -> dict[str, Any]:
     return dict(found)
 
 
-def ceiling() -> list[dict[str, Any]]:
-    """What the evaluator that paid the rewards comes to itself, one ply deep, against each opponent."""
-    found = []
-    for name in OPPONENTS:
-        match = play_match(
-            make_player("builtin"), make_player(name), openings=make_start_positions("openings"),
-            pairs=GAMES // 2, seed=MATCH_SEED, max_plies=MATCH_PLIES,
-        )  # fmt: skip
-        found.append({"opponent": name, **match.counts()})
-    return found
-
-
 def row_of(
     name: str, seed: int, moves: int, folder: Path, puzzles: Path | None
-) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(the row of the table, all figures behind it, PGN) of a finished run.
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the row of the table, all figures behind it) of a finished run.
 
     Args:
         name: of the run, in tables.
@@ -123,7 +103,7 @@ def row_of(
         folder: the run folder.
         puzzles: rated puzzles in Lichess's CSV; None: they are left out.
     """
-    found, pgn = evaluate(folder, puzzles)
+    found = evaluate(folder, puzzles)
     curve = curve_of(folder)
     main = greedy_of(found["positions"], "random_2_40")
     scores = {
@@ -164,7 +144,7 @@ def row_of(
         "curve": curve,
         "environment": environment_of(folder),
     }
-    return row, behind, pgn
+    return row, behind
 
 
 def _share(values: dict[str, Any], name: str) -> str:
@@ -183,7 +163,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "strong", help="run folders")
     parser.add_argument("--only", nargs="+", choices=("long", "short"), default=["long", "short"])
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
-    parser.add_argument("--pgn", type=Path, default=None, help="write the long run's games here")
     parser.add_argument("--puzzles", type=Path, help="rated puzzles in Lichess's CSV")
     parser.add_argument("--ship", action="store_true", help="the long run becomes `example`")
     arguments = parser.parse_args()
@@ -191,14 +170,11 @@ def main() -> None:
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
         folder = arguments.out / name
         train(name, folder)
-        row, behind[name], pgn = row_of(name, *RUNS[name], folder, arguments.puzzles)
+        row, behind[name] = row_of(name, *RUNS[name], folder, arguments.puzzles)
         rows.append(row)
-        if name.startswith("long"):
-            if arguments.pgn is not None:
-                arguments.pgn.write_text(pgn, encoding="utf-8")
-            if arguments.ship:
-                shipped = ship(folder / "checkpoints" / "latest" / "model.safetensors", "example")
-                print(f"written to {shipped}: {shipped.stat().st_size:,} bytes")
+        if name.startswith("long") and arguments.ship:
+            shipped = ship(folder / "checkpoints" / "latest" / "model.safetensors", "example")
+            print(f"written to {shipped}: {shipped.stat().st_size:,} bytes")
     for row in rows:
         print_table([row])
     save(
@@ -208,7 +184,6 @@ def main() -> None:
         runs=behind,
         games=GAMES,
         match_seed=MATCH_SEED,
-        ceiling=ceiling(),
     )
 
 
