@@ -20,6 +20,7 @@ from algorithms.run_folder.terminal import complain
 EXAMPLES = (
     "chess-lab remedies run --out runs/remedies --jobs 2",
     "chess-lab remedies run --faults stale_behaviour --out runs/stale --smoke",
+    "chess-lab remedies run --repeat runs/remedies --network resnet --out runs/on_resnet",
     "chess-lab remedies show runs/remedies",
 )
 
@@ -52,6 +53,10 @@ def make_parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--remedies", nargs="+", metavar="NAME",
         help="some of those that `list` names, and module:Name of algorithms of your own",
+    )  # fmt: skip
+    start.add_argument(
+        "--repeat", type=Path, metavar="MATRIX",
+        help="only what cures in this matrix, the folder or file of an earlier run: say, on another --network",
     )  # fmt: skip
     start.add_argument("--out", type=Path, required=True, help="folder; the same call continues it")
     start.add_argument("--retry-failed", action="store_true", help="run trials that failed again")
@@ -117,6 +122,17 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     }
     if options.network is not None:
         given["network"] = options.network
+    if options.repeat is not None:
+        if twice := sorted({"faults", "remedies"} & set(given)):
+            raise ValueError(
+                f"--{twice[0]}: --repeat takes faults and remedies from its matrix; leave one out"
+            )
+        cells = _cures(_read(options.repeat))
+        given |= {
+            "faults": tuple(dict.fromkeys(fault for fault, _ in cells)),
+            "remedies": tuple(dict.fromkeys(remedy for _, remedy in cells)),
+            "cells": cells,
+        }
     plan = RemedyPlan(start=options.start, **given)
     write_json(options.json, {})  # a path that cannot be written should fail before the runs
     out = options.out.resolve()
@@ -136,17 +152,42 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    found = _read(options.out)
+    print("\n".join(_shown(found)))
+    write_json(options.json, _judged(found))
+    return 0
+
+
+def _read(out: Path) -> dict[str, Any]:
+    """A finished matrix, from its folder or its file."""
     from algorithms.comparison.remedy_runs import RESULT_FILE
 
-    path = options.out / RESULT_FILE if options.out.is_dir() else options.out
+    path = out / RESULT_FILE if out.is_dir() else out
     if not path.exists():
         raise ValueError(
             f"{path} does not exist: give the folder of a finished `chess-lab remedies run`"
         )
-    found = json.loads(path.read_text(encoding="utf-8"))
-    print("\n".join(_shown(found)))
-    write_json(options.json, _judged(found))
-    return 0
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if "trials" not in found:
+        raise ValueError(
+            f"{path} holds no trials: give the folder of a finished `chess-lab remedies run`"
+        )
+    return found
+
+
+def _cures(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """(fault, remedy) of what cures."""
+    from algorithms.comparison.remedy_verdicts import effects
+
+    cells = tuple(
+        (fault, each.remedy)
+        for fault, trials in found["trials"].items()
+        for each in effects(trials, fault)
+        if each.verdict == "cures"
+    )
+    if not cells:
+        raise ValueError("nothing cures in the matrix of --repeat: there is nothing to repeat")
+    return cells
 
 
 def _judged(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +243,7 @@ def _trial(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     network = options.network or DEFAULT_NETWORK
     trial = Trial(options.fault, options.remedy, network, options.start, options.smoke)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
+    options.run_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.run_dir) as scratch:
         result = run_trial(trial, seeds, Path(scratch))
     if result.stopped_by is None:

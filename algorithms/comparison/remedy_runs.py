@@ -43,6 +43,7 @@ class RemedyPlan:
         network: of all runs, a name of `ARCHITECTURES`.
         faults: names of causes, and `SOUND`.
         remedies: as of `remedy_of`.
+        cells: (fault, remedy) of the matrix that are run; None for all.
         num_seeds: reported seeds of each trial.
         first_seed: the first of them.
         smoke: a few seconds for each trial, of every fault, to see that the parts work.
@@ -52,6 +53,7 @@ class RemedyPlan:
     network: str = DEFAULT_NETWORK
     faults: tuple[str, ...] = (*CAUSES, SOUND)
     remedies: tuple[str, ...] = tuple(REMEDIES)
+    cells: tuple[tuple[str, str], ...] | None = None
     num_seeds: int = 12
     first_seed: int = 3001
     smoke: bool = False
@@ -122,6 +124,8 @@ def run_matrix(
     for fault in (*harmful, *({SOUND} & set(plan.faults))):
         keys += [(fault, UNTREATED), *([(fault, TWIN)] if fault != SOUND else [])]
         for remedy in plan.remedies:
+            if plan.cells is not None and (fault, remedy) not in plan.cells:
+                continue
             try:
                 plan.trial(fault, remedy).config(plan.first_seed)
             except ValueError as error:

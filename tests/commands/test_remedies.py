@@ -44,6 +44,7 @@ def test_the_list_names_every_remedy_within_80_columns() -> None:
         (["--seeds", "1"], "--seeds is 1"),
         (["--network", "transformer"], "--network is 'transformer'"),
         (["--remedies", "nowhere:Mine"], "nowhere"),
+        (["--repeat", "nowhere"], "nowhere does not exist"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(
@@ -88,6 +89,44 @@ def test_a_matrix_that_was_stopped_goes_on_and_takes_an_algorithm_from_outside(
     }
     shown = chess_lab("remedies", "show", str(tmp_path / "m"))
     assert shown.code == 0 and "my_algorithm:SignPG" in shown.out
+
+
+def matrix(folder: Path, **trials: object) -> str:
+    """The file of a finished matrix."""
+    path = folder / "earlier.json"
+    path.write_text(json.dumps({"trials": trials}))
+    return str(path)
+
+
+def test_a_repeat_of_nothing_or_of_named_faults_is_refused(tmp_path: Path) -> None:
+    cures = matrix(tmp_path, stale_behaviour=fault(tis=80.0))
+    for words, message in (
+        (["--repeat", matrix(tmp_path, stale_behaviour=fault(tis=0.0))], "there is nothing"),
+        (["--repeat", cures, "--faults", "kl_trap"], "takes faults and remedies from its matrix"),
+    ):
+        code, _, err = chess_lab("remedies", "run", "--out", str(tmp_path / "m"), *words)
+        assert code == 2 and message in err
+        assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
+def test_what_cured_in_one_matrix_is_repeated_on_another_network_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    earlier = matrix(
+        tmp_path,
+        stale_behaviour=fault(tis=80.0, exact_bonus=0.0),
+        loss_budget=fault(exact_bonus=80.0, tis=0.0),
+    )
+    words = ("--repeat", earlier, "--network", "resnet", "--smoke", "--out", str(tmp_path / "m"))
+    code, _, err = chess_lab("remedies", "run", *words, "--json", str(tmp_path / "out.json"))
+    assert code == 0, err
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["plan"]["network"] == "resnet"
+    assert {name: set(rows) for name, rows in found["trials"].items()} == {
+        "stale_behaviour": {UNTREATED, TWIN, "tis"},
+        "loss_budget": {UNTREATED, TWIN, "exact_bonus"},
+    }
 
 
 def test_a_matrix_is_shown_within_80_columns() -> None:
