@@ -130,7 +130,11 @@ def _percent(probs: NDArray[np.float64], rare: NDArray[np.bool_]) -> float:
 
 
 def compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line for each method and number of passes; in brackets its difference to plain GRPO."""
+    """A line for each method and number of passes; in brackets its difference to plain GRPO, with a star where told.
+
+    It is told by sign flips, adjusted by Holm for all of these differences of a number of passes, and an interval
+    without 0.
+    """
     lines = []
     for passes in PASSES:
         of = {
@@ -151,7 +155,8 @@ def compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for name, title in SHOWN.items():
                 line[title] = f"{float(interquartile_mean([row[name] for row in own])):.2f}"
                 if (gap := gaps.get((method, name))) is not None:
-                    ends, sure = difference_interval(gap), p_values[method, name] <= 0.05
+                    ends = difference_interval(gap)
+                    sure = p_values[method, name] <= 0.05 and ends.excludes(0.0)
                     line[title] += f" ({ends.low:+.2f} to {ends.high:+.2f}{'*' if sure else ''})"
             lines.append(line)
     return lines
