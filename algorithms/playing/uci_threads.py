@@ -24,8 +24,10 @@ from algorithms.playing.conversation import (
     parse,
 )
 
-LAST_ANSWERS_S = 60.0
-"""Seconds that moves still to come may take after the last line, and the policy that is still being loaded for them."""
+LAST_ANSWERS_S = 300.0
+"""Seconds that moves still to come may take after the last line, and the policy that is still being loaded for them: on
+a machine that is busy otherwise, compiling in the first start took more than one minute.
+"""
 
 SLOW_START = "the first start compiles and keeps the result, so try once more"
 
