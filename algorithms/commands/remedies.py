@@ -123,11 +123,9 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.network is not None:
         given["network"] = options.network
     if options.repeat is not None:
-        if twice := sorted({"faults", "remedies"} & set(given)):
-            raise ValueError(
-                f"--{twice[0]}: --repeat takes faults and remedies from its matrix; leave one out"
-            )
-        cells = _cures(_read(options.repeat))
+        if options.remedies is not None:
+            raise ValueError("--remedies: --repeat takes them from its matrix; leave one out")
+        cells = _cures(_read(options.repeat), options.faults)
         given |= {
             "faults": tuple(dict.fromkeys(fault for fault, _ in cells)),
             "remedies": tuple(dict.fromkeys(remedy for _, remedy in cells)),
@@ -175,18 +173,20 @@ def _read(out: Path) -> dict[str, Any]:
     return found
 
 
-def _cures(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """(fault, remedy) of what cures."""
+def _cures(found: Mapping[str, Any], faults: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """(fault, remedy) of what cures, of these faults or of all."""
     from algorithms.comparison.remedy_verdicts import effects
 
     cells = tuple(
         (fault, each.remedy)
         for fault, trials in found["trials"].items()
         for each in effects(trials, fault)
-        if each.verdict == "cures"
+        if each.verdict == "cures" and (faults is None or fault in faults)
     )
     if not cells:
-        raise ValueError("nothing cures in the matrix of --repeat: there is nothing to repeat")
+        raise ValueError(
+            f"nothing cures {', '.join(faults or ['any fault'])} in the matrix of --repeat: there is nothing to repeat"
+        )
     return cells
 
 

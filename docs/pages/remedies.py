@@ -63,6 +63,32 @@ def best(start: str) -> str:
     return table(header, lines)
 
 
+def repeated(start: str) -> str:
+    """A line for each fault of which something cures on move_net: what that does on resnet."""
+    found = result(f"remedies_{start}_resnet")
+    lines = []
+    for fault, effects in found["verdicts"].items():
+        trials = found["trials"][fault]
+        ends = (_end(trials[UNTREATED]), _end(trials[TWIN]))
+        lines.append(
+            (
+                f"[{fault}](causes/{fault}.md)",
+                f"{ends[0]:.0f}, {ends[1]:.0f}",
+                *(
+                    ", ".join(
+                        f"`{each['remedy']}` {_change(each)}"
+                        for each in effects
+                        if each["verdict"] in verdicts
+                    )
+                    or "none"
+                    for verdicts in (("cures",), ("helps",), ("nothing", "cannot tell", "harms"))
+                ),
+            )
+        )
+    header = ["fault", "regret at the end, twin's, cp", "cure here too", "help", "do not help"]
+    return table(header, lines)
+
+
 def side_effects(start: str) -> str:
     """A line for each remedy: what it changes, and what it does to the sound run."""
     effects = result(f"remedies_{start}")["verdicts"][SOUND]
