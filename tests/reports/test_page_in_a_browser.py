@@ -1,12 +1,16 @@
-"""The report in a real Chromium: zoom, smoothing, switches, its height, and what axe finds."""
+"""The report in a real Chromium: zoom, smoothing, log scale, pictures, switches, its height, and what axe finds."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from algorithms.reports.page import PageNotes, build_page
 from tests.board.browser import chromium
@@ -84,6 +88,73 @@ def test_curves_are_zoomed_smoothed_hidden_and_shown_again(browser: Any, report:
     box.check()
     assert line.is_visible()
     assert errors == []
+    page.close()
+
+
+def test_a_log_scale_is_drawn_where_all_values_are_above_0(browser: Any, report: Path) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(report.as_uri())
+    charts = {
+        name: page.locator("figure").filter(has=page.get_by_text(name, exact=True)).first
+        for name in ("Held-out regret", "Reward of the moves played")
+    }
+
+    def heights(name: str) -> list[float]:
+        points = charts[name].locator("polyline").first.get_attribute("points")
+        return [float(each.split(",")[1]) for each in points.split()]
+
+    before = {name: heights(name) for name in charts}
+    page.check("#log")
+    # 400, 340, ... 100 centipawns between the marks 100 and 500, at the bottom and the top
+    regret = [268 - 228 * math.log(cp / 100, 5) for cp in range(400, 99, -60)]
+    assert heights("Held-out regret") == pytest.approx(regret, abs=0.06)
+    shown = charts["Held-out regret"].locator(".chart")
+    assert shown.locator("text.up").all_text_contents()[::-1] == ["100", "200", "500"]
+    assert shown.locator(".label").first.text_content().endswith("log scale")
+    page.fill("#from", "100")  # zoomed besides
+    assert heights("Held-out regret") == pytest.approx(regret, abs=0.06)
+    page.fill("#from", "")
+    reward = charts["Reward of the moves played"]  # below 0
+    assert heights("Reward of the moves played") == pytest.approx(
+        before["Reward of the moves played"], abs=0.06
+    )
+    assert "log scale" not in reward.locator(".chart").text_content()
+    page.uncheck("#log")
+    assert {name: heights(name) for name in charts} == {
+        name: pytest.approx(values, abs=0.06) for name, values in before.items()
+    }
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_figure_is_saved_as_a_picture_of_what_is_shown(
+    browser: Any, report: Path, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(report.as_uri())
+    button = page.get_by_role("button", name="PNG of Held-out regret", exact=True)
+    colours = page.evaluate(
+        "['.line.c0', '.line.c1'].map((name) => getComputedStyle(document.querySelector(name)).stroke)"
+    )
+
+    def picture() -> Counter[tuple[int, ...]]:
+        with page.expect_download() as saved:
+            button.click()
+        assert saved.value.suggested_filename == "Held-out regret.png"
+        drawn = Image.open(saved.value.path()).convert("RGB")
+        assert drawn.width > 1000
+        return Counter(drawn.get_flattened_data())
+
+    first, second = (tuple(map(int, re.findall(r"\d+", colour))) for colour in colours)
+    found = picture()
+    assert found[first] > 100 and found[second] > 300  # the two lines are one upon the other
+    assert (sum(found.most_common(1)[0][0]) < 300) == (scheme == "dark")
+    page.locator('.legend li[data-run="k0"] input').first.uncheck()
+    found = picture()
+    assert found[first] == 0 and found[second] > 300
+    assert said == []
     page.close()
 
 

@@ -167,8 +167,13 @@ class Axes:
     x_reach: float = 0.0
 
 
-def line_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
+def line_chart(axes: Axes, lines: Sequence[Line], over_time: bool = True) -> Markup:
     """SVG: the lines with their bands; a point that has gaps on both sides is a dot.
+
+    Args:
+        axes: its titles.
+        lines: to draw.
+        over_time: whether the page's tools (zoom, smoothing, log scale) apply to it.
 
     Raises:
         ValueError: no line has a finite value.
@@ -181,7 +186,8 @@ def line_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
         parts += _strokes(line, x_scale, y_scale)
     for line in lines:
         parts += _tips(line, x_scale, y_scale, visible=len(line.x) <= 16)
-    return _svg(axes, _frame(axes, x_scale, y_scale), parts, zoomed=x_scale)
+    tools = (x_scale, y_scale) if over_time else None
+    return _svg(axes, _frame(axes, x_scale, y_scale), parts, tools)
 
 
 def path_chart(axes: Axes, lines: Sequence[Line]) -> Markup:
@@ -270,13 +276,17 @@ def _scales(axes: Axes, lines: Sequence[Line]) -> tuple[Scale, Scale]:
 
 
 def _svg(
-    axes: Axes, frame: Iterable[Markup], plotted: Sequence[Markup], zoomed: Scale | None = None
+    axes: Axes,
+    frame: Iterable[Markup],
+    plotted: Sequence[Markup],
+    tools: tuple[Scale, Scale] | None = None,
 ) -> Markup:
-    """The chart; `zoomed` is the scale of an x axis that the page's script may zoom."""
+    """The chart; `tools` are the scales of x and y where the page's script may change them."""
     # A margin beside the axes, so that no dot at the end of a line is cut.
     inside = element("svg", *plotted, class_="plot", x=LEFT - 8, y=0, width=RIGHT - LEFT + 16, height=HEIGHT,
                      viewBox=f"{LEFT - 8:.0f} 0 {RIGHT - LEFT + 16:.0f} {HEIGHT:.0f}")  # fmt: skip
-    reach = {} if zoomed is None else {"data_x": f"{zoomed.low:.9g} {zoomed.high:.9g}"}
+    named = zip(("data_x", "data_y"), tools or (), strict=False)
+    reach = {name: f"{scale.low:.9g} {scale.high:.9g}" for name, scale in named}
     return element("svg", *frame, inside, class_="chart", viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", role="img",
                    aria_label=f"{axes.title}: {axes.y_label} over {axes.x_label}", **reach)  # fmt: skip
 
@@ -288,8 +298,8 @@ def _frame(
     heights = y_scale.ticks()
     for value, text in zip(heights, tick_texts(heights), strict=True):
         y = y_scale(value)
-        yield element("line", class_="grid", x1=LEFT, y1=y, x2=RIGHT, y2=y)
-        yield element("text", text, x=LEFT - 8, y=y + 4.5, text_anchor="end")
+        yield element("line", class_="grid up", x1=LEFT, y1=y, x2=RIGHT, y2=y)
+        yield element("text", text, class_="up", x=LEFT - 8, y=y + 4.5, text_anchor="end")
     places = x_scale.ticks() if categories is None else list(range(len(categories)))
     texts = tick_texts(places) if categories is None else categories
     for value, text in zip(places, texts, strict=True):
@@ -314,7 +324,8 @@ def _pieces(line: Line) -> Iterator[NDArray[np.int64]]:
 
 
 def _points(x: NDArray[np.float64], y: NDArray[np.float64], x_scale: Scale, y_scale: Scale) -> str:
-    return " ".join(f"{x_scale(a):.1f},{y_scale(b):.1f}" for a, b in zip(x, y, strict=True))
+    # On a log scale the page's script reads small values back from their height.
+    return " ".join(f"{x_scale(a):.1f},{y_scale(b):.3f}" for a, b in zip(x, y, strict=True))
 
 
 def _band(line: Line, x_scale: Scale, y_scale: Scale) -> Iterator[Markup]:
@@ -332,7 +343,7 @@ def _strokes(line: Line, x_scale: Scale, y_scale: Scale) -> Iterator[Markup]:
     for at in _pieces(line):
         if len(at) == 1:
             yield element("circle", class_=f"dot {colour(line.index)}", cx=x_scale(line.x[at[0]]),
-                          cy=y_scale(line.y[at[0]]), r=3)  # fmt: skip
+                          cy=f"{y_scale(line.y[at[0]]):.3f}", r=3)  # fmt: skip
         else:
             yield element("polyline", class_=f"line {colour(line.index)}{thin}",
                           points=_points(line.x[at], line.y[at], x_scale, y_scale))  # fmt: skip
@@ -352,7 +363,7 @@ def _tips(line: Line, x_scale: Scale, y_scale: Scale, visible: bool) -> Iterator
 def _dot(line: Line, x: float, y: float, tip: str, visible: bool) -> Markup:
     shape = f"dot {colour(line.index)}" if visible else "tip"
     return element(
-        "circle", element("title", tip), class_=shape, cx=x, cy=y, r=3.5 if visible else 8
+        "circle", element("title", tip), class_=shape, cx=x, cy=f"{y:.3f}", r=3.5 if visible else 8
     )
 
 

@@ -1,18 +1,28 @@
 "use strict";
-/* Zoom, smoothing, and a switch for each run; without it the page shows everything. */
+/* Zoom, smoothing, a log scale, pictures, and a switch for each run; without it the page shows everything. */
 (() => {
-  const LEFT = 66, RIGHT = 546, BOTTOM = 268, WIDTH = 560;
-  const tools = document.querySelector(".tools");
-  const [smoothing, from, to, all] = ["smoothing", "from", "to", "all"].map((id) => document.getElementById(id));
-  const charts = [...document.querySelectorAll("svg[data-x]")].map((svg) => ({
-    svg, reach: svg.dataset.x.split(" ").map(Number), ticks: [...svg.querySelectorAll(".over")],
-    drawn: [...svg.querySelectorAll("polyline, polygon, circle")].map((shape) => {
+  const LEFT = 66, RIGHT = 546, TOP = 40, BOTTOM = 268, WIDTH = 560, HEIGHT = 320;
+  const [smoothing, from, to, all, log] = ["smoothing", "from", "to", "all", "log"].map((id) => document.getElementById(id));
+  const number = (shape, name) => Number(shape.getAttribute(name));
+  /* 1, 2 and 5 times powers of ten, from the last at or below `low` to the first at or above `high`. */
+  const rounded = (low, high) => {
+    const [first, last] = [low, high].map((value) => Math.floor(Math.log10(value)));
+    const found = Array.from({ length: last - first + 2 }, (_, i) => [1, 2, 5].map((k) => k * 10 ** (first + i))).flat();
+    return found.slice(found.findLastIndex((mark) => mark <= low * 1.001), found.findIndex((mark) => mark >= high * 0.999) + 1);
+  };
+  const charts = [...document.querySelectorAll("svg[data-x]")].map((svg) => {
+    const drawn = [...svg.querySelectorAll("polyline, polygon, circle")].map((shape) => {
       const points = shape.points && [...shape.points].map((point) => [point.x, point.y]);
-      return { shape, points: points || [[Number(shape.getAttribute("cx")), 0]] };
-    }),
-  }));
-  if (!charts.length) return;
-  tools.hidden = false;
+      return { shape, points: points || [[number(shape, "cx"), number(shape, "cy")]] };
+    });
+    const [low, high] = svg.dataset.y.split(" ").map(Number), value = (y) => low + (BOTTOM - y) / (BOTTOM - TOP) * (high - low);
+    const values = drawn.flatMap(({ points }) => points.map(([, y]) => value(y))), lowest = Math.min(...values);
+    return {
+      svg, drawn, value, reach: svg.dataset.x.split(" ").map(Number), marks: lowest > 0 ? rounded(lowest, Math.max(...values)) : [],
+      ticks: [...svg.querySelectorAll(".over")], heights: [...svg.querySelectorAll(".up")], label: svg.querySelector(".label"),
+    };
+  });
+  document.querySelector(".tools").hidden = !charts.length;
 
   const element = (svg, name, attributes, text) => {
     const made = document.createElementNS(svg.namespaceURI, name);
@@ -37,16 +47,28 @@
 
   const redraw = () => {
     const weight = Number(smoothing.value);
-    for (const { svg, reach, ticks, drawn } of charts) {
+    for (const { svg, reach, ticks, drawn, value, marks, heights, label } of charts) {
       let low = from.value === "" ? reach[0] : Number(from.value), high = to.value === "" ? reach[1] : Number(to.value);
       if (!(high > low)) [low, high] = reach;
       const scale = (RIGHT - LEFT) / (high - low), pixel = (reach[1] - reach[0]) / (RIGHT - LEFT);
       const moved = (x) => LEFT + (reach[0] + (x - LEFT) * pixel - low) * scale;
+      const logged = log.checked && marks.length > 1; /* a value of 0 or below keeps its scale */
+      const raised = (of) => BOTTOM - Math.log(of / marks[0]) / Math.log(marks.at(-1) / marks[0]) * (BOTTOM - TOP);
       for (const { shape, points } of drawn) {
         const smoothed = weight && shape.tagName === "polyline" ? smooth(points, weight) : points;
-        const written = smoothed.map(([x, y]) => `${moved(x).toFixed(1)},${y.toFixed(1)}`);
+        const written = smoothed.map(([x, y]) => [moved(x).toFixed(1), (logged ? raised(value(y)) : y).toFixed(1)]);
         if (shape.points) shape.setAttribute("points", written.join(" "));
-        else shape.setAttribute("cx", moved(points[0][0]).toFixed(1));
+        else [["cx", 0], ["cy", 1]].forEach(([name, axis]) => shape.setAttribute(name, written[0][axis]));
+      }
+      label.textContent = label.textContent.replace(/, log scale$/, "") + (logged ? ", log scale" : "");
+      svg.querySelectorAll(".up").forEach((tick) => tick.remove());
+      if (!logged) svg.prepend(...heights);
+      else for (const mark of marks.length > 9 ? marks.filter((each) => each.toExponential(0).startsWith("1")) : marks) {
+        const y = raised(mark), text = mark < 1e-4 ? mark.toExponential(0) : mark.toLocaleString("en", { maximumSignificantDigits: 1 });
+        svg.prepend(
+          element(svg, "line", { class: "grid up", x1: LEFT, x2: RIGHT, y1: y, y2: y }),
+          element(svg, "text", { class: "up", x: LEFT - 8, y: y + 4.5, "text-anchor": "end" }, text),
+        );
       }
       svg.querySelectorAll(".over").forEach((tick) => tick.remove());
       if (low === reach[0] && high === reach[1]) svg.prepend(...ticks);
@@ -60,7 +82,7 @@
     }
   };
   const show = (low, high) => { [from.value, to.value] = [low, high]; redraw(); };
-  for (const input of [smoothing, from, to]) input.addEventListener("input", redraw);
+  for (const input of [smoothing, from, to, log]) input.addEventListener("input", redraw);
   all.addEventListener("click", () => show("", ""));
 
   for (const { svg, reach } of charts) {
@@ -72,7 +94,7 @@
     svg.addEventListener("pointerdown", (event) => { if (event.button === 0) { start = at(event); svg.setPointerCapture(event.pointerId); } });
     svg.addEventListener("pointermove", (event) => {
       if (start === null) return;
-      if (!area) svg.append(area = element(svg, "rect", { class: "selected", y: 40, height: BOTTOM - 40 }));
+      if (!area) svg.append(area = element(svg, "rect", { class: "selected", y: TOP, height: BOTTOM - TOP }));
       area.setAttribute("x", Math.min(start, at(event)));
       area.setAttribute("width", Math.abs(at(event) - start));
     });
@@ -89,6 +111,61 @@
     svg.addEventListener("pointerup", end);
     svg.addEventListener("pointercancel", end);
     svg.addEventListener("dblclick", () => show("", ""));
+  }
+
+  const sides = { start: "left", middle: "center", end: "right" };
+  const outline = (shape) => {
+    const at = (...names) => names.map((name) => number(shape, name)), path = new Path2D();
+    if (shape.tagName === "circle") path.arc(...at("cx", "cy", "r"), 0, 2 * Math.PI);
+    else path.addPath(new Path2D(`M${shape.getAttribute("points") || at("x1", "y1", "x2", "y2")}${shape.tagName === "polygon" ? "Z" : ""}`));
+    return path;
+  };
+  /* An SVG's shapes in the colours that they are shown in: as an image the page's own policy would refuse it. */
+  const paint = (pen, svg) => {
+    for (const shape of svg.querySelectorAll("line, polyline, polygon, circle, text")) {
+      const style = getComputedStyle(shape);
+      if (style.display === "none") continue;
+      pen.save();
+      if (shape.closest(".plot")) pen.clip(new Path2D(`M${LEFT - 8} 0H${RIGHT + 8}V${HEIGHT}H${LEFT - 8}Z`));
+      Object.assign(pen, { globalAlpha: style.opacity, fillStyle: style.fill, lineWidth: parseFloat(style.strokeWidth), lineCap: style.strokeLinecap,
+        lineJoin: style.strokeLinejoin, textAlign: sides[style.textAnchor], font: `${style.fontSize} ${style.fontFamily}` });
+      if (style.strokeDasharray !== "none") pen.setLineDash(style.strokeDasharray.split(",").map(parseFloat));
+      if (shape.tagName === "text") pen.fillText(shape.textContent, number(shape, "x"), number(shape, "y"));
+      else if (style.fill !== "none") pen.fill(outline(shape));
+      if (style.stroke !== "none") { pen.strokeStyle = style.stroke; pen.stroke(outline(shape)); }
+      pen.restore();
+    }
+  };
+  for (const figure of document.querySelectorAll("figure:has(.chart)")) {
+    const svg = figure.querySelector(".chart"), head = figure.querySelector("figcaption > :first-child");
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: "PNG", ariaLabel: `PNG of ${head.textContent}` });
+    figure.querySelector("figcaption span").append(" ", button);
+    button.addEventListener("click", () => {
+      const canvas = document.createElement("canvas"), pen = canvas.getContext("2d"), style = getComputedStyle(figure);
+      const names = [...figure.querySelectorAll(".legend li")].filter((item) => !item.querySelector("input:not(:checked)"));
+      [canvas.width, canvas.height] = [2 * WIDTH + 40, 2 * (HEIGHT + 40 + 22 * names.length) + 40];
+      pen.fillStyle = style.backgroundColor;
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      pen.setTransform(2, 0, 0, 2, 20, 20);
+      const write = (text, x, y, weight) => {
+        [pen.fillStyle, pen.font] = [style.color, `${weight} 14px ${style.fontFamily}`];
+        pen.fillText(text, x, y, WIDTH - x);
+      };
+      write(head.textContent, 4, 18, 600);
+      pen.translate(0, 30);
+      paint(pen, svg);
+      pen.translate(LEFT, HEIGHT);
+      for (const item of names) {
+        pen.translate(0, 22);
+        pen.save();
+        pen.translate(0, -11);
+        paint(pen, item.querySelector("svg"));
+        pen.restore();
+        write(item.textContent, 32, 0, 400);
+      }
+      Object.assign(document.createElement("a"), { download: `${head.textContent}.png`, href: canvas.toDataURL() }).click();
+    });
   }
 
   for (const item of document.querySelectorAll(".legend li[data-run]")) {
