@@ -22,6 +22,7 @@ from algorithms.reports.page import (
     read_claims,
 )
 from algorithms.reports.run_files import RunFileError, RunRecord, read_run
+from algorithms.reports.statistics import share_interval
 from algorithms.reports.tasks import flatten
 from tests.reports.page_text import Tags, text_of
 from tests.reports.run_folders import (
@@ -132,6 +133,43 @@ def test_averages_over_seeds_are_those_that_compare_prints(tmp_path: Path) -> No
     assert (float(middle), float(low), float(high)) == pytest.approx(
         (told["iqm"], told["low"], told["high"]), rel=1e-5
     )
+
+
+def test_the_share_of_runs_that_end_so_low_is_drawn_where_a_column_has_several(
+    tmp_path: Path,
+) -> None:
+    ends = {"grpo": (40.0, 100.0, 120.0, 400.0), "rloo": (200.0, 360.0), "ppo": (20.0,)}
+    runs = [
+        read_run(
+            write_run(tmp_path / f"{name}-{seed}", learning_rows(end), config(name, seed=seed))
+        )
+        for name, column in ends.items()
+        for seed, end in enumerate(column)
+    ]
+    page = build_page("a", runs)
+    address = re.search(r'download="Share of the runs[^"]*.csv" href="([^"]*)"', page)[1]
+    rows = list(csv.reader(io.StringIO(unquote(address.partition(",")[2]))))[1:]
+    assert {name for name, *_ in rows} == {"grpo", "rloo"}  # one run has no share
+
+    def share(name: str, percent: float) -> tuple[float, ...]:
+        """At a threshold: the share, and its interval."""
+        found = [each[2:] for each in rows if each[0] == name and float(each[1]) <= percent]
+        return tuple(map(float, found[-1]))
+
+    # grpo's ends are 10, 25, 30 and 100 % of the start, rloo's 50 and 90 %
+    assert [share("grpo", at)[0] for at in (5, 10, 27, 30, 99, 100)] == [
+        0,
+        0.25,
+        0.5,
+        0.75,
+        0.75,
+        1,
+    ]
+    assert [share("rloo", at)[0] for at in (49, 50, 90, 100)] == [0, 0.5, 1, 1]
+    assert share("grpo", 30)[1:] == pytest.approx(
+        (share_interval(3, 4).low, share_interval(3, 4).high), rel=1e-5
+    )
+    assert "Share of the runs" not in build_page("a", runs[-1:])
 
 
 def test_figures_with_nothing_to_say_are_sentences_or_left_out(tmp_path: Path) -> None:

@@ -27,7 +27,12 @@ from algorithms.reports.page.charts import (
 from algorithms.reports.page.columns import Column, Spread, average, run_mean, spread
 from algorithms.reports.page.csv_link import csv_link
 from algorithms.reports.run_files import RunRecord
-from algorithms.reports.statistics import Interval, difference_interval, interquartile_mean
+from algorithms.reports.statistics import (
+    Interval,
+    difference_interval,
+    interquartile_mean,
+    share_interval,
+)
 
 
 @dataclass(frozen=True)
@@ -158,12 +163,18 @@ class AtEnd:
 
 def at_end(column: Column, metric: str, *, share_of_start: bool = False) -> AtEnd | None:
     """The last finite value of each run, or its percentage of the first; None where a run has none."""
+    ends = _ends(column, metric, share_of_start)
+    if ends is None:
+        return None
+    interval = difference_interval(ends) if len(ends) > 1 else None
+    return AtEnd(float(interquartile_mean(ends)), interval)
+
+
+def _ends(column: Column, metric: str, share_of_start: bool) -> NDArray[np.float64] | None:
     found = [run.series(metric).finite for run in column.runs]
     if not all(len(values) and (values[0] > 0 or not share_of_start) for values in found):
         return None
-    ends = np.array([100 * v[-1] / v[0] if share_of_start else v[-1] for v in found])
-    interval = difference_interval(ends) if len(ends) > 1 else None
-    return AtEnd(float(interquartile_mean(ends)), interval)
+    return np.array([100 * v[-1] / v[0] if share_of_start else v[-1] for v in found])
 
 
 def end_figures(columns: Sequence[Column]) -> list[Figure | str]:
@@ -185,7 +196,28 @@ def end_figures(columns: Sequence[Column]) -> list[Figure | str]:
             svg = category_chart(Axes(title, "", unit), [""], lines)
             csv = csv_link(lines, ("end", f"{metric}, {unit}"))
             figures.append(Figure(title, metric, svg, csv, legend(columns)))
-    return figures
+    return [*figures, *profile_figures(columns)]
+
+
+def profile_figures(columns: Sequence[Column]) -> list[Figure]:
+    """The performance profile of rliable (arXiv:2108.13264): the share of a column's runs that end so low or lower."""
+    found = {column: _ends(column, "eval/regret_cp", True) for column in columns}
+    ends = {c: np.sort(each) for c, each in found.items() if each is not None and len(each) > 1}
+    if not ends:
+        return []
+    title, last = "Share of the runs that end so low", max(each[-1] for each in ends.values())
+    lines = []
+    for column, each in ends.items():
+        shares = np.repeat(np.arange(len(each) + 1), 2)  # each run is a step, two points at its end
+        intervals = [share_interval(hits, len(each)) for hits in shares]
+        low, high = (np.array([getattr(i, edge) for i in intervals]) for edge in ("low", "high"))
+        x = np.concatenate([[0.0], np.repeat(each, 2), [last]])
+        lines.append(Line(column.name, column.index, x, shares / len(each), low, high))
+    names = "regret at the end, at most, percent of the start", "share of the runs"
+    notes = ["Further left and higher is better. Band: the 95 % interval of each share by itself."]
+    svg = line_chart(Axes(title, *names), lines, over_time=False)
+    csv = csv_link(lines, names)
+    return [Figure(title, "eval/regret_cp", svg, csv, legend(columns), notes)]
 
 
 CHAIN = ("ratio", "reward", "credit", "objective", "step")
