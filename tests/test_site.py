@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.board.browser import chromium
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("[0-9]*.md"))
@@ -53,6 +55,29 @@ def test_the_code_of_a_tutorial_is_python_and_uses_the_builtin_evaluator(page: P
         ast.parse(code)
         assert max(map(len, code.splitlines())) <= 85, "the page cuts longer lines off"
         assert not re.search(r"evaluator=\"(auto|stockfish)", code)
+
+
+@pytest.mark.browser
+def test_a_long_line_of_code_or_of_a_command_is_broken_where_the_page_ends() -> None:
+    style = (DOCS / "_static" / "site.css").read_text(encoding="utf-8")
+    words = (
+        "chess-lab train grpo --run-dir runs/mine  # and a remark that no column is wide enough for"
+    )
+    kinds = ("console", "python", "ipython3", "text")
+    blocks = "".join(
+        f'<div class="highlight-{kind}"><div class="highlight"><pre>{words}</pre></div></div>'
+        for kind in kinds
+    )
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 375, "height": 812})
+        page.set_content(
+            f"<style>pre {{ overflow: auto; }}\n{style}</style><article>{blocks}</article>"
+        )
+        hidden = page.locator("pre").evaluate_all(
+            "them => them.map((each) => each.scrollWidth > each.clientWidth)"
+        )
+    # columns of a transcript keep their places, and scroll
+    assert dict(zip(kinds, hidden, strict=True)) == dict.fromkeys(kinds[:3], False) | {"text": True}
 
 
 def test_every_tutorial_is_in_the_list_under_its_own_title() -> None:
