@@ -117,6 +117,34 @@ def learning_curve(record: Mapping[str, Any]) -> str:
         return svg_text(figure)
 
 
+def entropy_against_regret(name: str, record: Mapping[str, Any]) -> str:
+    """Held-out entropy against regret of each algorithm, a panel for each way to choose its bonus.
+
+    Args:
+        name: of the figure.
+        record: of `benchmarks.learning.four_algorithms`.
+    """
+    panels = {"none": "no bonus", "equal": "one coefficient for all"}
+    panels["share"] = "one share of the gradient for all"
+    with drawing(name, (9.6, 3.4), STYLE) as figure:
+        all_axes = figure.subplots(1, len(panels), sharey=True)
+        for axes, (treatment, title) in zip(all_axes, panels.items(), strict=True):
+            for preset, colour in zip(record["plan"]["presets"], COLOURS, strict=True):
+                column = f"{preset}+{treatment}"
+                runs = [each for each in record["cells"] if each["column"] == column]
+                regret, entropy = (
+                    np.array([run[value] for run in runs]) for value in ("regret_cp", "entropy")
+                )
+                axes.plot(regret.T, entropy.T, color=colour, lw=0.6, alpha=0.25)
+                axes.plot(regret[:, -1], entropy[:, -1], "o", color=colour, ms=2.5, alpha=0.5)
+                axes.plot(regret.mean(0), entropy.mean(0), color=colour, lw=2.2, label=preset)
+            axes.set(title=title, xlabel=PANELS["regret_cp"], xlim=(0, None), ylim=(0, None))
+            _grid(axes)
+        all_axes[0].set_ylabel(PANELS["entropy"])
+        all_axes[0].legend(frameon=False, loc="upper left")
+        return svg_text(figure)
+
+
 def methods(record: Mapping[str, Any]) -> str:
     """How far each method is from its base, in entropy at equal regret and in regret at the end, with intervals."""
     found = [each for each in record["settings"]["gaps"] if "regret" in each]

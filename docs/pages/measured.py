@@ -8,6 +8,7 @@ from algorithms.reports.judges import judge_in_words
 from algorithms.reports.noise import load_noise
 from docs.pages import ROOT, result
 from docs.pages.figures import (
+    entropy_against_regret,
     learning_curve,
     methods,
     moves_by_processes,
@@ -20,8 +21,10 @@ STAGES = ("environment", "evaluator", "forward", "update", "rest", "evaluator_be
 
 
 def figures() -> dict[str, str]:
-    """{name: SVG} of the figures in docs/benchmarks."""
+    """{name: SVG} of the figures in docs/benchmarks and docs/findings."""
+    four = ("four_algorithms", "four_algorithms_move_net")
     return {
+        **{f"findings/{name}.svg": entropy_against_regret(name, result(name)) for name in four},
         "methods.svg": methods(result("methods")),
         "learning_curve.svg": learning_curve(result("learning")),
         "processes.svg": moves_by_processes(result("processes")["rows"]),
