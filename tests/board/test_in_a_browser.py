@@ -211,6 +211,11 @@ def test_the_numbers_are_the_library_s_and_follow_the_slider(
             "() => [...document.querySelectorAll('#moves tbody tr')]"
             ".map((row) => [...row.cells].map((cell) => cell.textContent))"
         )
+        bars = page.page.locator("#moves tbody .bar span").evaluate_all(
+            "them => them.map((each) => each.getBoundingClientRect().width)"
+        )
+        # a bar is as long as the move is probable: none for 0.0 %
+        assert all(w <= 0.5 + 600 * m.probability for w, m in zip(bars, view.moves, strict=True))
         for row, move in zip(rows, view.moves, strict=True):
             assert row[0] == move.san
             share = (

@@ -91,6 +91,36 @@ def test_a_listed_move_is_played_by_a_click_and_by_enter(page: Tab, site: Site) 
     assert page.page.evaluate("document.activeElement.closest('#moves') !== null")
 
 
+def test_the_arrow_of_the_move_under_the_pointer_stands_out(page: Tab, site: Site) -> None:
+    page.open(f"policy={site.run}&you=both")
+    row = page.page.locator("#moves tbody tr").nth(2)
+    move = row.get_attribute("data-uci")
+    visible = (
+        "() => [...document.querySelectorAll('#picture .arrow')]"
+        ".map((arrow) => [arrow.dataset.move, Number(getComputedStyle(arrow).opacity)])"
+    )
+    before = page.page.evaluate(visible)
+    row.hover()
+    pointed = page.page.evaluate(visible)
+    assert [each for each, opacity in pointed if opacity == 1] == [move]
+    assert len(pointed) > 4 and all(opacity < 0.2 for each, opacity in pointed if each != move)
+    page.page.mouse.move(0, 0)
+    assert page.page.evaluate(visible) == before
+    row.locator("button").focus()  # the same for the keyboard
+    assert page.page.evaluate(visible) == pointed
+
+
+def test_what_is_not_pulled_is_said_in_a_sentence_that_explains_itself_or_not_at_all(
+    browser: Any, site: Site
+) -> None:
+    start = ("--port", "0", "--evaluator", "builtin", "example", site.evil)
+    with board_process(*start) as (_, url), tab(browser, url) as page:
+        page.open("policy=example&you=both&beside=")
+        assert page.text("#no-optimum") == ""  # weights alone: there is no run to speak of
+        page.page.select_option("#policy", site.evil)
+        says(page, "#no-optimum", "What a run’s bonus and KL pull the moves towards is not shown")
+
+
 def test_it_answers_with_its_most_probable_move_unless_a_drawn_one_is_asked_for(
     page: Tab, site: Site
 ) -> None:

@@ -108,6 +108,10 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
         assert (
             page.page.locator(".policy .scroll").evaluate(inside) == 0
         )  # all columns of the list are seen
+        board, moves, game = (
+            page.page.locator(each).bounding_box()["y"] for each in ("#board", "#moves", "#game")
+        )
+        assert board < moves < game and moves - board < 2 * 667  # the list is not far below
         page.square("e2").tap()
         page.square("e4").tap()
         page.wait_for_plies(1)

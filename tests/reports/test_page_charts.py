@@ -169,6 +169,24 @@ def test_men_and_arrows_stand_on_their_squares() -> None:
     assert side_to_move(shown[0].fen) == "Black"
 
 
+@pytest.mark.parametrize("long", [0.6, 0.8, 0.95, 0.98])
+def test_a_pawn_s_single_step_is_seen_beside_its_double_step(long: float) -> None:
+    fen, moves = (
+        "7k/8/8/8/8/8/4P3/7K w - - 0 1",
+        [MoveChance(12, 28, "e2e4", long), MoveChance(12, 20, "e2e3", 1 - long)],
+    )
+    double, single = (
+        arrow
+        for name in ("e2e4", "e2e3")
+        for arrow in parts(position_svg(fen, moves, label="x"), "g", "arrow")
+        if arrow.get("data-move") == name
+    )
+    shaft = float(double[1].get("stroke-width"))
+    across = [x for x, _ in points(single[2])]
+    assert max(across) - min(across) > 1.1 * shaft  # the head looks out on both sides
+    assert max(y for _, y in points(double[2])) < min(y for _, y in points(single[2]))
+
+
 def test_from_black_s_side_every_square_is_turned() -> None:
     fen, a8 = "7k/8/8/8/8/8/8/R7 w - - 0 1", MoveChance(0, 56, "a1a8", 1.0)
     svg = str(position_svg(fen, [a8], label="x", black_below=True, marks={0: "last"}))

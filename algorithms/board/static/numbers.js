@@ -33,13 +33,20 @@ export function showNumbers(view, play, prefix = "") {
   document.querySelector(`#${prefix}moves .pulled`).hidden = !pulled;
   const body = document.querySelector(`#${prefix}moves tbody`);
   const focused = body.contains(document.activeElement) && document.activeElement.closest("tr").dataset.uci;
-  body.replaceChildren(...moves.map((move) => row(move, pulled, play)));
+  body.replaceChildren(...moves.map((move) => row(move, pulled, play, prefix)));
   if (!focused) return; // otherwise the keyboard would be back at the top of the page
   const same = body.querySelector(`[data-uci="${focused}"] button`) || body.querySelector("button");
   (same || body.closest(".scroll")).focus({preventScroll: true});
 }
 
-function row(move, pulled, play) {
+/** Lets the arrow of a move stand out on its board; of none for null. */
+function pointOut(uci, prefix) {
+  for (const arrow of document.querySelectorAll(`#${prefix}picture .arrow`)) {
+    arrow.classList.toggle("pointed", arrow.dataset.move === uci?.slice(0, 4));
+  }
+}
+
+function row(move, pulled, play, prefix) {
   const line = document.createElement("tr"), bar = document.createElement("td"), filled = document.createElement("span");
   const texts = [
     move.san,
@@ -70,6 +77,9 @@ function row(move, pulled, play) {
     cells[3].classList.toggle("regret-high", move.regret_cp >= 100);
   }
   line.dataset.uci = move.uci;
+  for (const [event, on] of [["pointerenter", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) {
+    line.addEventListener(event, () => pointOut(on ? move.uci : null, prefix));
+  }
   line.append(cells[0], bar, ...cells.slice(1));
   return line;
 }

@@ -244,6 +244,7 @@ def _arrow(move: MoveChance, black_below: bool) -> Markup:
         element("line", x1=x0, y1=y0, x2=neck_x, y2=neck_y, stroke_width=width),
         element("polygon", points=corners),
         class_="arrow",
+        data_move=move.uci[:4],
         opacity=f"{0.25 + 0.7 * weight:.2f}",
     )
 
