@@ -161,7 +161,7 @@ function showControls() {
   const learned = known && known.temperature ? ` The run learns at ${known.temperature.toFixed(2)}.` : "";
   const also = state.draw ? ", and the moves are drawn at it" : "";
   byId("temperature-says").textContent = `The probabilities are at this temperature${also}.${learned}`;
-  byId("no-optimum").textContent = shown?.pull ? pulledTo(shown.pull) : known?.no_optimum || notPulled();
+  byId("no-optimum").textContent = shown?.pull ? pulledTo(shown.pull) : notPulled(known);
   for (const radio of document.querySelectorAll("[name=you]")) radio.checked = radio.value === state.you;
   for (const radio of document.querySelectorAll("[name=draw]")) radio.checked = (radio.value === "1") === state.draw;
   byId("keys").checked = state.keys;
@@ -173,9 +173,10 @@ function showControls() {
   training.showControls();
 }
 
-/** Why a run that has an optimum shows none here; "" while nothing is shown. */
-function notPulled() {
-  if (!shown?.view?.moves.length) return "";
+/** Why no optimum is shown; "" while nothing is shown, and of weights without a run, which nothing pulls. */
+function notPulled(known) {
+  if (!shown?.view?.moves.length || !known?.temperature) return "";
+  if (known.no_optimum) return `What a run’s bonus and KL pull the moves towards is not shown here: ${known.no_optimum}`;
   return shown.view.regret_cp === null ? "What the run pulls towards is not known without scores."
     : "What the run pulled towards is known where its whole checkpoint is still there; that of this policy is gone.";
 }
