@@ -209,7 +209,7 @@ def profile_figures(columns: Sequence[Column]) -> list[Figure]:
     lines = []
     for column, each in ends.items():
         shares = np.repeat(np.arange(len(each) + 1), 2)  # each run is a step, two points at its end
-        intervals = [share_interval(hits, len(each)) for hits in shares]
+        intervals = [share_interval(float(hits), len(each)) for hits in shares]
         low, high = (np.array([getattr(i, edge) for i in intervals]) for edge in ("low", "high"))
         x = np.concatenate([[0.0], np.repeat(each, 2), [last]])
         lines.append(Line(column.name, column.index, x, shares / len(each), low, high))
