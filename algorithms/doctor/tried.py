@@ -39,7 +39,11 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
     entry = found["causes"].get(cause)
     if entry is None:
         return None
-    flags = [_flag(name, value) for name, value in entry["settings"].items()]
+    settings = dict(entry["settings"])
+    final = "regularizer.ent_coef_final"
+    if "regularizer.ent_coef" in settings and _value(config, final) is not None:
+        settings[final] = None  # no trial had a schedule, and a controller goes with none
+    flags = [_flag(name, value) for name, value in settings.items()]
     for name, factor in entry["times"].items():
         value = _value(config, name)
         if not isinstance(value, int | float):
@@ -51,7 +55,7 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         # The trial kept these of the run, where both algorithms have them; a NAME alone would bring its own.
         held = {field: _value(config, f"algorithm.{field}") for field in entry["keeps"]}
         flags += [_flag(f"algorithm.{f}", v) for f, v in held.items() if v is not None]
-    elif not entry["times"] and all(_value(config, n) == v for n, v in entry["settings"].items()):
+    elif not entry["times"] and all(_value(config, n) == v for n, v in settings.items()):
         return None
     trials = "; ".join(
         f"{each['fault']}, {each['start']} start: {each['change_cp']:+.0f} cp "

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from algorithms import PRESETS, cli
 from algorithms.collapse.remedies import REMEDIES
 from algorithms.commands.diagnose import written
+from algorithms.config import files as config_file
+from algorithms.config.run import TrainConfig
 from algorithms.doctor import RULES, diagnose_run, tried
 from tests.doctor.rows import record, write
 from tests.doctor.signatures import SIGNATURES
@@ -92,6 +96,25 @@ def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
     assert tried.tried_against("fixed_positions", {"algorithm": {"live_groups": True}}) is None
     assert tried.tried_against("kl_trap", {}) is None
     assert diagnose_run(write(tmp_path / "sound", record())).tried is None
+
+
+def test_train_accepts_the_commands_that_are_shipped(
+    tmp_path: Path, asked: list[TrainConfig]
+) -> None:
+    algorithm, regularizer = PRESETS["grpo"]
+    config = TrainConfig(algorithm, regularizer, preset="grpo")
+    config_file.save(config, tmp_path / "config.json")
+    settings = config_file.to_dict(config)
+    settings["regularizer"]["ent_controller"] = "floor"  # so that no remedy is in force
+    causes = json.loads(tried.TRIED.read_text())["causes"]
+    for cause in causes:
+        found = tried.tried_against(cause, settings)
+        assert found is not None
+        words = shlex.split(found.command.replace("RUN", shlex.quote(str(tmp_path))))
+        assert cli.main(words[1:]) == 1
+    assert len(asked) == len(causes)
+    bonus = asked[list(causes).index("loss_budget")].regularizer
+    assert regularizer.ent_coef_final is not None and bonus.ent_coef_final is None
 
 
 def test_what_is_shipped_are_remedies_for_causes_of_the_doctor() -> None:
