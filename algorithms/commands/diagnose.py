@@ -307,7 +307,7 @@ def _stages(chain: SignalChain) -> list[str]:
 
 
 def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> list[str]:
-    from algorithms.doctor.findings import Named
+    from algorithms.doctor.findings import Named, rerun
 
     found = cause.verdict
     assert isinstance(found, Named)
@@ -315,6 +315,8 @@ def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> lis
     if cause.is_harmful and counted == "update":
         since = f"{times(found.size)} x the least that did harm; {since}"
     sure = "" if math.isnan(cause.confidence) else f" (confidence {cause.confidence:.0%})"
+    # A run with all the same settings repeats a fault that is in the code.
+    label = "once mended" if found.confirm == rerun() else "to confirm"
     return [
         f"{place}. {cause.name}{sure}",
         *_item("measured", found.measured),
@@ -322,7 +324,7 @@ def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> lis
         *_item("effect" if counted == "update" else "since", since),
         *_item("remedy", found.remedy),
         # One line, to be copied.
-        *([f"   {'to confirm':<12}{found.confirm.replace('RUN', run)}"] if found.confirm else []),
+        *([f"   {label:<12}{found.confirm.replace('RUN', run)}"] if found.confirm else []),
     ]
 
 

@@ -62,7 +62,7 @@ def test_outcome_causes_what_cannot_be_told_and_what_is_ruled_out_come_in_that_o
             "   look at     the temperatures", "\n\ncauses:\n1. temperature_mismatch (confidence ",
             "   measured    ", "   without it  a factor of 1",
             "   effect      4.4 x the least that did harm; from update 1 on", "   remedy      ",
-            "   to confirm  chess-lab train --like ", "2. fixed_positions (confidence ",
+            "   once mended chess-lab train --like ", "2. fixed_positions (confidence ",
             "\n\ncannot tell:\n- no_signal\n   missing     rollout/reward_zero_std_fraction\n   logged by   every run",
             "- clip_asymmetry: temperature_mismatch shows the same", "\n\nruled out: 8 of 12 causes (--ruled-out",
             "\n\nnotes:\n- impossible value: ",
