@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from benchmarks.corpus import chess
 from benchmarks.corpus.score import DATA, Said, harm_of, opened, other, ours, rates, scored
 
+ROOT = Path(__file__).parents[2]
 PARTS = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
 
 
@@ -32,6 +34,27 @@ def test_every_run_has_a_log_a_twin_of_its_seed_and_a_cause_only_with_a_fault(pa
     sound = [row for row in rows if not row["fault"]]
     assert sound and (part == "chess_sound" or sum(row["harmful"] for row in rows) > 20)
     assert not any(row["harmful"] for row in sound)
+
+
+def measured_commands(part: str) -> list[dict[str, Any]]:
+    """A row for each printed command that was run."""
+    results = ROOT / "benchmarks" / "results"
+    return json.loads((results / f"doctor_remedies_{part}.json").read_text())["rows"]
+
+
+@pytest.mark.parametrize("part", ["open", "sealed"])
+def test_the_commands_that_were_run_are_those_that_are_printed(part: str) -> None:
+    with opened(DATA / f"chess_{part}.tar.xz") as folder:
+        for row in measured_commands(part):
+            first = diagnose_run(folder / row["name"]).causes[0]
+            assert (first.name, first.verdict.confirm) == (row["cause"], row["command"])
+
+
+@pytest.mark.parametrize("part", ["open", "sealed", "causes"])
+def test_each_command_made_its_run_better(part: str) -> None:
+    for row in measured_commands(part):
+        learns = row["cured_verdict"] in (AS_USUAL, LEARNS)
+        assert learns or row["cured_end_cp"] < row["end_cp"], row["name"]
 
 
 def test_a_record_in_columns_is_the_record_without_its_clock() -> None:
