@@ -234,9 +234,10 @@ class Run:
         if session.last_kl_old is None:
             session.last_kl_old = measured["step0/kl_old_mean"]
         if not session.config.preflight:
-            self.display.say(
-                "WARNING: the preflight is switched off: no fault of the first rollout stops this run"
-            )
+            if session.config.cause is None:  # the run of a cause is there to show its fault
+                self.display.say(
+                    "WARNING: the preflight is switched off: no fault of the first rollout stops this run"
+                )
             return measured
         row = {
             "step": done.update + 1,
