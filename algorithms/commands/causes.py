@@ -142,7 +142,7 @@ def listed() -> list[str]:
 
     lines = [f"{'cause':<23}what is switched on"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in CAUSES.values()]
-    lines += ["", "several at once, as in four runs that failed (docs/causes.md):"]
+    lines += ["", "several at once, in runs of an earlier project (docs/causes/earlier_runs.md):"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in COMPOSITES.values()]
     lines += ["", "one name of the doctor's for causes that no record tells apart:"]
     for name, members in _members(CAUSES.values()).items():
@@ -203,7 +203,7 @@ def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
             elif ours:
                 lines += [f"    on {network}{ours}"]
     if cause.published:
-        lines += ["", "published, and ours:"]
+        lines += ["", "figures of others (docs/causes/measured.md), and ours:"]
     for figure in cause.published:
         lines += [f"  {figure.quantity}:", f"    {figure.theirs} ({figure.source})"]
         ours = _median(runs[FIRST], figure.reading) or ": not run yet"

@@ -248,7 +248,7 @@ def published(cause: Cause, found: Found) -> str:
         )
         for figure in cause.published
     ]
-    return table(["published", "theirs", "ours"], rows) if rows else ""
+    return table(["[figures of others](measured.md)", "theirs", "ours"], rows) if rows else ""
 
 
 def found_and_missed(cause: Cause, found: Found, seeds: list[int]) -> str:
