@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 import chess
 import gymnasium as gym
@@ -24,6 +24,7 @@ from chess_env.games.arguments import (
     checked_start,
     illegal_action_error,
     make_settings,
+    refuse_unknown,
 )
 from chess_env.games.reference_game import ReferenceGame, new_game
 from chess_env.games.rendering import RENDERERS, svg
@@ -122,7 +123,9 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         threefold: bool = True,
         num_engines: int = 1,
         move_facts: bool | Sequence[str] = False,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, ChessSelfPlayEnv)
         self.render_mode = checked_render_mode(render_mode)
         arguments = EnvArguments(
             evaluator=evaluator,

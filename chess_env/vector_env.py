@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Never
 
 import chess
 import gymnasium as gym
@@ -23,6 +23,7 @@ from chess_env.games.arguments import (
     checked_seeds,
     checked_start,
     make_settings,
+    refuse_unknown,
 )
 from chess_env.games.games import Games
 from chess_env.games.rendering import RENDERERS
@@ -96,9 +97,11 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         observation: str = "planes",
         mask: str = "dense",
         copy: bool = True,
+        **unknown: Never,
     ) -> None:
         # Gymnasium below 1.3 closes what it deletes; a refused argument leaves nothing to close.
         self.closed = True
+        refuse_unknown(unknown, ChessSelfPlayVectorEnv)
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}: expected at least 1 board")
         self.num_envs = num_envs

@@ -6,6 +6,7 @@ states are checked.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from chess_env.custom_objects import shown
+from chess_env.custom_objects import meant, shown
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.games.players import Player, make_player
 from chess_env.games.rendering import RENDERERS
@@ -197,6 +198,15 @@ def make_settings(arguments: EnvArguments) -> Settings:
         for resource in owned:
             resource.close()
         raise
+
+
+def refuse_unknown(unknown: Mapping[str, object], kind: type) -> None:
+    """Raises TypeError for a keyword that the constructor of `kind` does not have, with the one that was meant."""
+    known = [name for name in inspect.signature(kind).parameters if name != "unknown"]
+    for name in unknown:
+        raise TypeError(
+            f"{kind.__name__} has no argument {name!r}: known are {', '.join(known)}{meant(name, known)}"
+        )
 
 
 def checked_render_mode(render_mode: str | None) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -167,3 +169,11 @@ def test_bad_arguments_name_the_value_and_what_is_expected(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         make(**arguments)
+
+
+@pytest.mark.parametrize("make", [gym.make, gym.make_vec])
+def test_an_argument_that_is_not_there_is_refused_with_the_one_that_was_meant(
+    make: Callable[..., object],
+) -> None:
+    with pytest.raises(TypeError, match=r"no argument 'oponent': .* did you mean 'opponent'\?"):
+        make("ChessSelfPlay-v0", oponent="random")
