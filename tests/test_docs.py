@@ -66,6 +66,10 @@ def test_the_python_code_in_the_readme_runs_as_it_stands(tmp_path: Path) -> None
             timeout=100,
         )
         assert done.returncode == 0, done.stderr
+        assert done.stdout
+        if "MaskablePPO" in code:
+            means = re.findall(r"mean reward ([-+][\d.]+)", done.stdout)
+            assert float(means[-1]) > float(means[0]) + 0.2
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(
     assert done.code == 0, done.err
     result = json.loads(target.read_text())
     assert result["evaluator"].startswith("builtin") and result["engine_queries"] > 0
+    assert result["evaluator"] not in done.out and "the built-in evaluator" in done.out
     assert result["run_dir"] == str(run_dir) and result["scored_moves"] == 2048
     assert "\x1b" not in done.out
     assert "eval/regret_cp on random_2_40" in done.out

@@ -92,6 +92,13 @@ def test_a_cause_that_did_not_hold_on_every_seed_is_said_to_be_not_reproduced() 
             assert "**Not reproduced:**" in text, name
 
 
+def test_the_readme_counts_the_faults_as_the_matrices_do() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"On `move_net`[^.]* no harm[^.]*", readme)
+    resnet, move_net = re.findall(r"(\d+) make .*?(\d+) more .*?(\d+) do no harm", page.counted())
+    assert re.findall(r"\d+", said) == [*move_net, *resnet]
+
+
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of the recorded matrices."""
