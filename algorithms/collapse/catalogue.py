@@ -129,8 +129,7 @@ STEPS = (
         "explodes, and entropy is spent on what a few samples happened to show.",
         remedy="one pass, a clip or a target KL",
         shared={**UNSCALED, "algorithm.clip_range": 1.0, "algorithm.clip_range_high": math.inf,
-                "total_moves": 8 * 1024, "eval_interval_updates": 2,
-                "diagnostics_interval_updates": 2},
+                "total_moves": 8 * 1024, "eval_interval_updates": 2},
         settings={"algorithm.update_epochs": 8},
         predicates=(
             Predicate("median ratio/ess", "below", 0.5, 0.3),

@@ -411,7 +411,7 @@ def baseline(network: str = FIRST) -> TrainConfig:
         optimizer=OptimizerConfig(lr_final=None, warmup_updates=5),
         total_moves=40 * 1024,
         eval_interval_updates=5,
-        diagnostics_interval_updates=5,
+        diagnostics_interval_updates=2,
         checkpoint_interval_updates=1000,
         preset="grpo",
     )

@@ -15,6 +15,7 @@ from algorithms.collapse.warm import WARM
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 from algorithms.reports.run_files import READINGS
+from benchmarks.doctor import matrix
 
 ROOT = Path(__file__).parents[2]
 ALL = CAUSES | COMPOSITES
@@ -40,6 +41,13 @@ def test_a_cause_differs_from_its_twin_only_in_the_settings_that_it_names(
     assert changed or cause.fault is not None
     for setting, (_, now) in changed.items():
         assert now == cause.settings[setting]
+
+
+def test_a_cause_is_measured_as_often_as_the_runs_that_the_doctor_was_tuned_on() -> None:
+    job = next(iter(matrix.jobs("open")))
+    often = matrix.config_of(job, matrix.PARTS["open"][job.kind]).diagnostics_interval_updates
+    for name, cause in CAUSES.items():
+        assert cause.config(cured=False, seed=0).diagnostics_interval_updates <= often, name
 
 
 @pytest.mark.parametrize("network", ARCHITECTURES)
