@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -19,10 +23,44 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _next(shares: list[deque[int]], worker: int) -> int | None:
+    """A part to do: of the worker's own share first, then the last of another's; None when all are taken."""
+    try:
+        return shares[worker].popleft()
+    except IndexError:
+        pass
+    for share in shares:
+        try:
+            return share.pop()
+        except IndexError:
+            continue
+    return None
+
+
+def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call  # while it waits it keeps no array
+
+
+class _Thread:
+    """A thread that makes one call after another and ends with its owner; an executor takes longer to begin and end."""
+
+    def __init__(self, owner: Threads) -> None:
+        self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.thread = threading.Thread(
+            target=_serve, args=(self.calls,), name="chess-env", daemon=True
+        )
+        self.thread.start()
+        self.end = weakref.finalize(owner, self.calls.put, None)
+
+
 class Threads:
     """A few threads that work on parts of the rows; where there are few rows, the caller's own thread does it all.
 
-    They start when they are first needed, and again after `close` and in the child of a fork.
+    They start when they are first needed, and again after `close` and in the child of a fork. The caller's own thread
+    is one of them. At each call a thread gets the same rows, which its core has in its cache, and other rows only
+    where another thread is late.
 
     Args:
         num_threads: at most so many; None: one for each core on which the process may run.
@@ -38,7 +76,7 @@ class Threads:
                 f"num_threads is {num_threads!r}: expected a whole number from 1 on, or None for one a core"
             )
         self.num_threads = num_threads or usable_cores()
-        self._pool: ThreadPoolExecutor | None = None
+        self._others: list[_Thread] = []
         self._process = 0
 
     def over(self, num_rows: int, run: Callable[[slice], T], *, least: int) -> list[T]:
@@ -53,17 +91,46 @@ class Threads:
         parts = min(most, num_rows // least)
         if self.num_threads == 1 or parts < 2:
             return [run(slice(0, num_rows))]
-        if self._pool is None or self._process != os.getpid():  # the child of a fork has no threads
-            self._pool = ThreadPoolExecutor(self.num_threads, "chess-env")
-            self._process = os.getpid()
+        workers = min(self.num_threads, parts)
+        if self._process != os.getpid():  # the child of a fork has no threads
+            self._others, self._process = [], os.getpid()
+        while len(self._others) < workers - 1:
+            self._others.append(_Thread(self))
         bounds = [num_rows * part // parts for part in range(parts + 1)]
-        return list(self._pool.map(run, map(slice, bounds, bounds[1:])))
+        shares = [
+            deque(range(parts * worker // workers, parts * (worker + 1) // workers))
+            for worker in range(workers)
+        ]
+        answers: SimpleQueue[tuple[int, T | None, BaseException | None]] = SimpleQueue()
+
+        def work(worker: int) -> None:
+            while (part := _next(shares, worker)) is not None:
+                try:
+                    answers.put((part, run(slice(bounds[part], bounds[part + 1])), None))
+                except BaseException as error:
+                    answers.put((part, None, error))
+
+        for worker, other in zip(range(1, workers), self._others, strict=False):
+            other.calls.put(partial(work, worker))
+        work(0)
+        found: list[Any] = [None] * parts
+        failed: dict[int, BaseException] = {}
+        for _ in range(parts):
+            part, found[part], error = answers.get()
+            if error is not None:
+                failed[part] = error
+        if failed:
+            raise failed[min(failed)]
+        return found
 
     def close(self) -> None:
         """Ends the threads."""
-        if self._pool is not None and self._process == os.getpid():
-            self._pool.shutdown()
-        self._pool = None
+        others, self._others = self._others, []
+        if self._process == os.getpid():
+            for other in others:
+                other.end()
+            for other in others:
+                other.thread.join()
 
     def __reduce__(self) -> tuple[type[Threads], tuple[int]]:
         """Pickled as their number."""

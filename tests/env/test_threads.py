@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import threading
 from collections.abc import Callable
@@ -118,14 +119,39 @@ def test_the_parts_are_all_rows_in_their_order() -> None:
     assert not ours()
 
 
+def test_a_part_of_a_thread_that_is_late_is_done_by_another() -> None:
+    threads, last_is_done = Threads(2), threading.Event()
+
+    def run(part: slice) -> bool:
+        if part.stop == 64:
+            last_is_done.set()
+        # The other part of the same thread.
+        return part.start != 32 or last_is_done.wait(60)
+
+    assert threads.over(64, run, least=1) == [True] * 4
+    threads.close()
+
+
+def test_threads_that_nobody_closes_end_with_their_owner() -> None:
+    threads = Threads(3)
+    threads.over(64, lambda part: part, least=1)
+    left = ours()
+    assert len(left) == 2
+    del threads
+    gc.collect()
+    for thread in left:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
 def failing(part: slice) -> None:
     if part.start:
-        raise KeyError("of a part")
+        raise KeyError(f"of the part from {part.start}")
 
 
-def test_an_error_in_a_part_is_the_callers_and_the_threads_go_on() -> None:
+def test_the_first_error_in_a_part_is_the_callers_and_the_threads_go_on() -> None:
     threads = Threads(2)
-    with pytest.raises(KeyError, match="of a part"):
+    with pytest.raises(KeyError, match="of the part from 16"):
         threads.over(64, failing, least=1)
     assert sum(threads.over(64, lambda part: part.stop - part.start, least=1)) == 64
     threads.close()

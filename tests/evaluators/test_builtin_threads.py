@@ -18,7 +18,7 @@ def test_threads_change_neither_scores_nor_counters() -> None:
         expected = alone.evaluate(played)  # which also compiles
         assert np.array_equal(together.evaluate(played), expected)
         assert together.counters() == alone.counters()
-        assert together.threads._pool is not None, "too few positions for a second thread"
+        assert together.threads._others, "too few positions for a second thread"
         together.close()
         assert np.array_equal(together.evaluate(played), expected)
     finally:
