@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from chess_env.games import lockstep
 from chess_env.games.arguments import checked_array
 from chess_env.games.players import Player, reads_move_facts
-from chess_env.move_facts import FactsAsked, facts_asked, move_facts_batch
+from chess_env.move_facts import FactsAsked, move_facts_batch
+from chess_env.move_facts.batch import write_facts_of
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
 from chess_env.rules.rules import Statuses
 from chess_env.rules.validity import playable_batch
-from chess_env.threads import Threads
 
 # Longest run of positions without capture or pawn move before the 75-move rule ends the game.
 _HISTORY = 152
@@ -170,37 +170,29 @@ class Boards(NamedTuple):
         )
         return children, status
 
-    def move_facts(
+    def write_move_facts(
         self,
         index: NDArray[np.int64],
         fifty_move: bool,
-        threads: Threads | None = None,
-        new: Callable[[tuple[int, ...], Any], NDArray[Any]] = np.empty,
-        asked: FactsAsked = True,
-    ) -> NDArray[np.uint8]:
-        """uint8 [n, L, F]: the facts of the legal moves on the boards `index` [n], in the order of `legal_ids`.
+        asked: FactsAsked,
+        facts: NDArray[np.uint8],
+    ) -> None:
+        """Writes the facts of the legal moves on the boards `index` to `facts`, uint8 [N, L, F].
 
-        L is the number of legal moves on the board that has most; `new` makes the array of a shape and dtype.
+        They are in the order of `legal_ids`; none of these boards has more than L moves.
         """
-        width = int(self.num_legal[index].max(initial=0))
-        facts = new((len(index), width, len(facts_asked(asked))), np.uint8)
-
-        def write(part: slice) -> None:
-            rows = index[part]
-            move_facts_batch(
-                self.positions[rows],
-                np.ascontiguousarray(self.legal_ids[rows, :width]),
-                self.history[rows],
-                self.counters[rows, lockstep.HISTORY_LENGTH],
-                fifty_move=fifty_move,
-                asked=asked,
-                out=facts[part],
-            )
-
-        (threads or Threads(1)).over(len(index), write, least=LEAST_FACTS)
-        return facts
+        boards = self.positions, self.legal_ids, self.history, self.counters
+        write_facts_of(index, *boards, fifty_move, asked, facts)
 
     def facts_for(self, player: Player, index: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """uint8 `[len(index), L, F]`: as `move_facts`, those that the player looks at; None where it looks at none."""
+        """uint8 `[len(index), L, F]`: the facts of the moves that the player looks at; None where it looks at none."""
         asked = reads_move_facts(player)
-        return self.move_facts(index, True, asked=asked) if asked else None
+        if not asked:
+            return None
+        return move_facts_batch(
+            self.positions[index],
+            np.ascontiguousarray(self.legal_ids[index, : self.num_legal[index].max(initial=0)]),
+            self.history[index],
+            self.counters[index, lockstep.HISTORY_LENGTH],
+            asked=asked,
+        )

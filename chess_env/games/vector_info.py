@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import Scores
 from chess_env.games import lockstep
 from chess_env.games.arguments import Settings
+from chess_env.games.boards import LEAST_FACTS
 from chess_env.games.games import LEAST_PART, Index
 from chess_env.games.scoring import Scoring
+from chess_env.move_facts import facts_asked
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import NUM_PLANES, encode_batch, plane_bounds
 from chess_env.rules.action_bits import MASK_WORDS
@@ -26,12 +28,14 @@ _WORTH_KEEPING = 1 << 17
 
 Info = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+Row = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape and dtype of an array."""
 
 OBSERVATIONS = ("planes", "positions")
 MASKS = ("dense", "bits", "ids")
 
 # What `lockstep.show` writes, in its order: name -> shape of a row, dtype.
-_ROWS: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
+_ROWS: dict[str, Row] = {
     "num_legal": ((), np.dtype(np.int16)),
     "ply": ((), np.dtype(np.int32)),
     "turn": ((), np.dtype(np.int8)),
@@ -105,16 +109,16 @@ class ReusedArrays:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size < _WORTH_KEEPING:
             return np.empty(shape, dtype)
+        kept, found = self._kept, -1
         # Held by the list and as the argument: whoever has a view of it holds it too.
-        free = [at for at in range(len(self._kept)) if sys.getrefcount(self._kept[at]) == 2]
-        large = [at for at in free if len(self._kept[at]) >= size]
-        if large:
-            memory = self._kept[min(large, key=lambda at: len(self._kept[at]))]
-        else:
-            memory = np.empty(size + size // 4, np.uint8)
-            held = [each for at, each in enumerate(self._kept) if at not in free]
-            self._kept = [*held, memory]
-        return memory[:size].view(dtype).reshape(shape)
+        free = [at for at in range(len(kept)) if sys.getrefcount(kept[at]) == 2]
+        for at in free:
+            if len(kept[at]) >= size and (found < 0 or len(kept[at]) < len(kept[found])):
+                found = at
+        if found < 0:
+            self._kept = [each for at, each in enumerate(kept) if at not in free]
+            self._kept.append(np.empty(size + size // 4, np.uint8))
+        return self._kept[found][:size].view(dtype).reshape(shape)
 
 
 class Frame(NamedTuple):
@@ -142,6 +146,7 @@ class View:
         ]
         self._places = [(name, list(_ROWS).index(name)) for name in names[1:]]
         self._observation = list(_ROWS).index(shown.observation)
+        self._num_facts = len(facts_asked(self._games.settings.move_facts or True))
         self._arrays = ReusedArrays()
         sizes = [math.prod(row[0]) * row[1].itemsize for row in self._written if row is not None]
         self._new = self._arrays.new if max(sizes) >= _WORTH_KEEPING else np.empty
@@ -156,23 +161,27 @@ class View:
             }
             for array in own.values():
                 array.setflags(write=False)
-            self._now, self._last = self._frame(own, np.zeros), self._frame({}, np.zeros)
+            self._now = self._frame(own, self._made_by(np.zeros))
+            self._last = self._frame({}, self._made_by(np.zeros))
 
     def now(self) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], the state part of `info`) of all boards as they stand."""
-        frame = self._now or self._frame({}, self._new)
-        return self._seen(self._games.everywhere, frame)
+        everywhere, facts = self._games.everywhere, None
+        frame = self._now or self._frame({}, self._made_by(self._new))
+        if self._games.settings.move_facts:
+            facts = self._arrays.new(*self._facts_row(everywhere))
+        return self._seen(everywhere, frame, facts)
 
     def last(self, ended: Index) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], `info`) as of `now`, before new games stand on the boards `ended`.
 
         Only these rows are written.
         """
-        observations, info = self._seen(ended, self._last or self._frame({}, np.zeros))
-        if (facts := info.get("move_facts")) is not None:
-            info["move_facts"] = np.zeros((len(self._games.everywhere), *facts.shape[1:]), np.uint8)
-            info["move_facts"][ended] = facts
-        return observations, info
+        asked = self._games.settings.move_facts
+        rows = [] if self._last else self._written
+        rows = [*rows, self._facts_row(ended) if asked else None]
+        *arrays, facts = [None if row is None else np.zeros(*row) for row in rows]
+        return self._seen(ended, self._last or self._frame({}, arrays), facts)
 
     def planes(self) -> NDArray[np.uint8]:
         """uint8 [N, C, 8, 8], a fresh array: the planes of all boards as they stand."""
@@ -186,9 +195,11 @@ class View:
         lockstep.write_masks(boards.counters, boards.legal_ids, everywhere, masks)
         return masks.view(np.bool_)
 
-    def _frame(self, lent: Arrays, new: Callable[..., NDArray[Any]]) -> Frame:
-        """Arrays still to be written, but for those that are `lent`."""
-        arrays = [None if row is None else new(*row) for row in self._written]
+    def _made_by(self, new: Callable[..., NDArray[Any]]) -> list[NDArray[Any] | None]:
+        return [None if row is None else new(*row) for row in self._written]
+
+    def _frame(self, lent: Arrays, arrays: list[NDArray[Any] | None]) -> Frame:
+        """`arrays`, still to be written, but for those that are `lent`."""
         written = arrays
         if lent:
             written = arrays.copy()
@@ -199,28 +210,31 @@ class View:
         info: Info = {name: arrays[place] for name, place in self._places}
         return Frame(arrays[self._observation], info, written)
 
-    def _seen(self, index: Index, frame: Frame) -> tuple[NDArray[Any], Info]:
-        """What is seen on the boards `index`, written to the frame."""
-        games, boards = self._games, self._games.boards
-        games.settings.threads.over(
-            len(index),
-            lambda part: lockstep.show(
-                boards.positions, boards.counters, boards.legal_ids, index[part], *frame.written
-            ),
-            least=LEAST_PART,
-        )
+    def _facts_row(self, index: Index) -> Row:
+        """Of the facts of the moves on the boards `index`, as many as the board has that has most."""
+        num_moves = int(self._games.boards.num_legal[index].max(initial=0))
+        return (len(self._games.everywhere), num_moves, self._num_facts), np.dtype(np.uint8)
+
+    def _seen(
+        self, index: Index, frame: Frame, facts: NDArray[np.uint8] | None
+    ) -> tuple[NDArray[Any], Info]:
+        """What is seen on the boards `index`, written to the frame and to `facts`, where these are asked for."""
+        games, boards, settings = self._games, self._games.boards, self._games.settings
         info = frame.info if self._now is None else frame.info.copy()
-        if games.settings.move_facts:
-            info["move_facts"] = boards.move_facts(
-                index,
-                games.settings.fifty_move,
-                games.settings.threads,
-                self._arrays.new,
-                games.settings.move_facts,
-            )
-        if games.settings.evaluator is not None:
+
+        def write(part: slice) -> None:
+            rows = index[part]
+            lockstep.show(boards.positions, boards.counters, boards.legal_ids, rows, *frame.written)
+            if facts is not None:
+                boards.write_move_facts(rows, settings.fifty_move, settings.move_facts, facts)
+
+        least = LEAST_PART if facts is None else LEAST_FACTS
+        settings.threads.over(len(index), write, least=least)
+        if facts is not None:
+            info["move_facts"] = facts
+        if settings.evaluator is not None:
             info["score_cp"] = self._scoring.score_cp.copy()
-        if games.settings.opponent is not None:
+        if settings.opponent is not None:
             info["learner_turn"] = games.learner_is_white.astype(np.int8)
         return frame.observations, info
 

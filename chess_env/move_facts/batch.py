@@ -61,12 +61,31 @@ def move_facts_batch(
     asked = asked is True or checked_groups(asked, "asked")
     shape = (*legal_ids.shape, len(facts_asked(asked)))
     facts = np.empty(shape, np.uint8) if out is None else out
+    boards = positions, legal_ids, history, history_length[:, None]
+    write_facts_of(np.arange(count), *boards, fifty_move, asked, facts)
+    return facts
+
+
+def write_facts_of(
+    rows: NDArray[np.int64],
+    positions: Positions,
+    legal_ids: NDArray[np.int16],
+    history: NDArray[np.uint64],
+    history_length: NDArray[np.int64],
+    fifty_move: bool,
+    asked: FactsAsked,
+    facts: Facts,
+) -> None:
+    """Writes to `facts`, uint8 [N, L, F], what `move_facts_batch` gives, on the boards `rows`, int64 [n], alone.
+
+    The arrays of the N boards are as there and not copied, but a row of `legal_ids` may be longer than L, and
+    `history_length`, int64 [N, 1 or more], has the number of valid entries in its first column.
+    """
     limit = FIFTY_MOVES_CLOCK if fifty_move else SEVENTYFIVE_MOVES_CLOCK
     with announced("the facts of moves", write_facts):
-        write_facts(positions, legal_ids, history, history_length, limit, facts)
+        write_facts(rows, positions, legal_ids, history, history_length, limit, facts)
     if asked is not True:
-        _add_further(positions, legal_ids, asked, facts)
-    return facts
+        _add_further(rows, positions, legal_ids, asked, facts)
 
 
 def with_further_facts(
@@ -84,15 +103,19 @@ def with_further_facts(
         return facts
     more = np.zeros((*legal_ids.shape, len(facts_asked(asked))), np.uint8)
     more[..., :NUM_MOVE_FACTS] = facts
-    _add_further(positions, legal_ids, asked, more)
+    _add_further(np.arange(len(more)), positions, legal_ids, asked, more)
     return more
 
 
 def _add_further(
-    positions: Positions, legal_ids: NDArray[np.int16], asked: FactsAsked, facts: Facts
+    rows: NDArray[np.int64],
+    positions: Positions,
+    legal_ids: NDArray[np.int16],
+    asked: FactsAsked,
+    facts: Facts,
 ) -> None:
     """Writes the further groups; in their columns of `facts` stands 0."""
     columns = [fact.group for fact in facts_asked(asked)]
     first = [columns.index(group) if group in columns else -1 for group in FURTHER_GROUPS]
     with announced("the further facts of moves", write_further_facts):
-        write_further_facts(positions, legal_ids, np.array(first), facts)
+        write_further_facts(rows, positions, legal_ids, np.array(first), facts)

@@ -546,13 +546,18 @@ _REPLIES, _KINGS, _CHECKS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("check
 
 @kernel
 def write_further_facts(
-    positions: Positions, legal_ids: Actions, first: NDArray[np.int64], facts: Facts
+    rows: NDArray[np.int64],
+    positions: Positions,
+    legal_ids: Actions,
+    first: NDArray[np.int64],
+    facts: Facts,
 ) -> None:
-    """Writes further facts of all legal moves to `facts` uint8 [N, L, F], where 0 stands.
+    """Writes further facts of all legal moves on the boards `rows` to `facts` uint8 [N, L, F], where 0 stands.
 
     Args:
+        rows: int64 [n].
         positions: uint64 [N, 8].
-        legal_ids: int16 [N, L], padded with -1 at the end.
+        legal_ids: int16 [N, L or more], padded with -1 at the end.
         first: int64 [G], the column where each group begins; -1 for a group that is not asked for.
         facts: the output.
     """
@@ -560,10 +565,10 @@ def write_further_facts(
     replies, spare = np.empty(ROOM, np.int16), np.empty(ROOM, np.int16)
     answers, scratch = np.empty(ROOM, np.int16), np.empty((2, 8), np.uint64)
     gives_check = np.empty(ROOM, np.bool_)
-    for row in range(positions.shape[0]):
+    for row in rows:
         position = positions[row]
         pinned = _pinned_of(position)
-        for slot in range(legal_ids.shape[1]):
+        for slot in range(facts.shape[1]):
             action = legal_ids[row, slot]
             if action < 0:
                 break

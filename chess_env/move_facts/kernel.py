@@ -324,6 +324,7 @@ def _write_loose(
 
 @kernel
 def write_facts(
+    rows: NDArray[np.int64],
     positions: Positions,
     legal_ids: NDArray[np.int16],
     history: NDArray[np.uint64],
@@ -331,25 +332,26 @@ def write_facts(
     clock_limit: int,
     facts: Facts,
 ) -> None:
-    """Writes the facts of all legal moves to `facts` uint8 [N, L, F], and 0 on padding.
+    """Writes the facts of all legal moves on the boards `rows` to `facts` uint8 [N, L, F], and 0 on padding.
 
     Args:
+        rows: int64 [n].
         positions: uint64 [N, 8].
-        legal_ids: int16 [N, L], padded with -1 at the end.
+        legal_ids: int16 [N, L or more], padded with -1 at the end.
         history: uint64 [N, H], hashes since the last irreversible move, the present position's last.
-        history_length: int64 [N], valid entries in `history`.
+        history_length: int64 [N, 1 or more], in the first column the number of valid entries in `history`.
         clock_limit: rule-50 clock at which a game ends.
         facts: the output.
     """
     child = np.empty(8, np.uint64)
     spare = np.empty(ROOM, np.int16)
-    for row in range(positions.shape[0]):
+    for row in rows:
         position = positions[row]
         own, occupied = position[OWN], occupied_squares(position)
         ours = attacks_of(position, own, occupied, True)
         theirs = attacks_of(position, occupied ^ own, occupied, False)
         facts[row] = 0
-        for slot in range(legal_ids.shape[1]):
+        for slot in range(facts.shape[1]):
             action = legal_ids[row, slot]
             if action < 0:
                 break
@@ -357,8 +359,8 @@ def write_facts(
             _write_move(position, action, theirs, ours, out)
             apply(position, action, child)
             earlier = 0
-            if history_length[row] > 1 and rule50_clock(child):
-                earlier = occurred(history[row], history_length[row], position_hash(child))
+            if history_length[row, 0] > 1 and rule50_clock(child):
+                earlier = occurred(history[row], history_length[row, 0], position_hash(child))
             # From here on the board is the replier's: its men are OWN and move up.
             men = occupied_squares(child)
             to_reply, moved = child[OWN], men ^ child[OWN]
