@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -25,6 +26,9 @@ from chess_env.rules.movegen import MAX_LEGAL
 
 _WORTH_KEEPING = 1 << 17
 """Bytes; smaller arrays come from memory that the process has in hand."""
+
+_ALIGNED = 64
+"""Bytes; what begins at a multiple of it shares no line of the cache with what stands before."""
 
 Info = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -49,6 +53,11 @@ _ROWS: dict[str, Row] = {
     "legal_ids": ((MAX_LEGAL,), np.dtype(np.int16)),
 }
 _NUMBERS = ("legal_ids", "num_legal", "ply", "turn", "phase", "status")
+
+
+def _bytes(row: Row) -> int:
+    """Bytes of such an array, up to the next multiple of `_ALIGNED`."""
+    return -(-math.prod(row[0]) * row[1].itemsize // _ALIGNED) * _ALIGNED
 
 
 class Shown(NamedTuple):
@@ -93,6 +102,29 @@ def checked_shown(observation: str, mask: str, copy: bool) -> Shown:
     if not isinstance(copy, bool):
         raise ValueError(f"copy is {copy!r}: expected True or False")
     return Shown(observation, mask, copy)
+
+
+def few_written(rows: Sequence[Row | None]) -> list[NDArray[Any] | None]:
+    """Zeros, `[*shape]` of a dtype each, of which few are written: memory that nobody writes to is not cleared.
+
+    `np.zeros` leaves that to the system too, until the process has freed such an array; then it clears the memory
+    itself. They share one piece of memory: with several threads, giving back each its own took longer than the rest.
+    """
+    size = sum(_bytes(row) for row in rows if row is not None)
+    memory: NDArray[np.uint8]
+    if size < _WORTH_KEEPING or not hasattr(mmap, "MAP_PRIVATE"):
+        memory = np.zeros(size, np.uint8)
+    else:
+        memory = np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE), np.uint8)
+    arrays: list[NDArray[Any] | None] = []
+    for row in rows:
+        if row is None:
+            arrays.append(None)
+        else:
+            (shape, dtype), left = row, memory[_bytes(row) :]
+            arrays.append(memory[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
+            memory = left
+    return arrays
 
 
 class ReusedArrays:
@@ -179,8 +211,7 @@ class View:
         """
         asked = self._games.settings.move_facts
         rows = [] if self._last else self._written
-        rows = [*rows, self._facts_row(ended) if asked else None]
-        *arrays, facts = [None if row is None else np.zeros(*row) for row in rows]
+        *arrays, facts = few_written([*rows, self._facts_row(ended) if asked else None])
         return self._seen(ended, self._last or self._frame({}, arrays), facts)
 
     def planes(self) -> NDArray[np.uint8]:

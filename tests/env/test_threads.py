@@ -87,6 +87,21 @@ def test_an_array_that_the_caller_holds_is_not_written_again() -> None:
     twin.close()
 
 
+def test_the_last_observations_hold_nothing_but_games_that_ended() -> None:
+    vec, ended = boards(2, evaluator="none", move_facts=True), 0
+    _, info = vec.reset(seed=2)
+    for _ in range(40):
+        *_, info = vec.step(info["legal_ids"][:, 0].astype(np.int64))
+        if "final_obs" in info:
+            left_out = ~info["_final_obs"]
+            for array in (info["final_obs"], info["final_info"]["move_facts"]):
+                assert not array[left_out].any()
+                array[:] = 1  # the next ones are other arrays
+            ended += len(left_out) - left_out.sum()
+    assert ended
+    vec.close()
+
+
 def in_a_child(vec: Any, answer: Any) -> None:
     answer.send([np.asarray(step[-2]).sum() for step in played(vec, 1)[1:]])
 
