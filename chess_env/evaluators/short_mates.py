@@ -36,7 +36,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import MAX_LEGAL, apply, in_check, legal_actions_of
+from chess_env.rules.movegen import MAX_LEGAL, apply, in_check, king_can_step, legal_actions_of
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -239,7 +239,9 @@ def _mates_in_1(
     for i in range(number):
         apply(boards[level], moves[level, i], boards[level + 1])
         after = boards[level + 1]
-        if in_check(after) and legal_actions_of(after, moves[level + 1]) == 0:
+        if not in_check(after) or king_can_step(after):
+            continue
+        if legal_actions_of(after, moves[level + 1]) == 0:
             return True
     return False
 

@@ -187,6 +187,15 @@ def attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.uin
 
 
 @inlined
+def king_can_step(position: Positions) -> bool:
+    """Whether the king of the side to move can go to a neighbouring square; sooner known than all legal moves."""
+    own, occupied = position[OWN], occupied_squares(position)
+    king, their = position[KINGS] & own, occupied ^ own
+    steps = KING[lowest_square(king)] & ~own
+    return steps & ~attacked_by_opponent(position, occupied ^ king, their) != U0
+
+
+@inlined
 def en_passant_is_legal(position: Positions, start: int, target: int) -> bool:
     """Whether the mover's pawn on `start` may capture en passant on `target` without exposing its king."""
     own = position[OWN]
