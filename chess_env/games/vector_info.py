@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -26,6 +26,9 @@ from chess_env.rules.movegen import MAX_LEGAL
 
 _WORTH_KEEPING = 1 << 17
 """Bytes; smaller arrays come from memory that the process has in hand."""
+
+_WORTH_ASKING_FOR = 1 << 20
+"""Bytes; fewer are cleared sooner than the system gives them."""
 
 _ALIGNED = 64
 """Bytes; what begins at a multiple of it shares no line of the cache with what stands before."""
@@ -111,11 +114,9 @@ def few_written(rows: Sequence[Row | None]) -> list[NDArray[Any] | None]:
     itself. They share one piece of memory: with several threads, giving back each its own took longer than the rest.
     """
     size = sum(_bytes(row) for row in rows if row is not None)
-    memory: NDArray[np.uint8]
-    if size < _WORTH_KEEPING or not hasattr(mmap, "MAP_PRIVATE"):
-        memory = np.zeros(size, np.uint8)
-    else:
-        memory = np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE), np.uint8)
+    if size < _WORTH_ASKING_FOR or not hasattr(mmap, "MAP_PRIVATE"):
+        return [None if row is None else np.zeros(*row) for row in rows]
+    memory = np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE), np.uint8)
     arrays: list[NDArray[Any] | None] = []
     for row in rows:
         if row is None:
@@ -178,7 +179,7 @@ class View:
         ]
         self._places = [(name, list(_ROWS).index(name)) for name in names[1:]]
         self._observation = list(_ROWS).index(shown.observation)
-        self._num_facts = len(facts_asked(self._games.settings.move_facts or True))
+        self._num_facts = len(facts_asked(self._games.settings.move_facts))
         self._arrays = ReusedArrays()
         sizes = [math.prod(row[0]) * row[1].itemsize for row in self._written if row is not None]
         self._new = self._arrays.new if max(sizes) >= _WORTH_KEEPING else np.empty
@@ -193,15 +194,20 @@ class View:
             }
             for array in own.values():
                 array.setflags(write=False)
-            self._now = self._frame(own, self._made_by(np.zeros))
-            self._last = self._frame({}, self._made_by(np.zeros))
+            self._now, self._last = (
+                self._frame(
+                    lent, [None if row is None else np.zeros(*row) for row in self._written]
+                )
+                for lent in (own, {})
+            )
 
     def now(self) -> tuple[NDArray[Any], Info]:
         """(observations [N, ...], the state part of `info`) of all boards as they stand."""
-        everywhere, facts = self._games.everywhere, None
-        frame = self._now or self._frame({}, self._made_by(self._new))
-        if self._games.settings.move_facts:
-            facts = self._arrays.new(*self._facts_row(everywhere))
+        everywhere, new = self._games.everywhere, self._new
+        frame = self._now
+        if frame is None:
+            frame = self._frame({}, [None if row is None else new(*row) for row in self._written])
+        facts = self._arrays.new(*self._facts_row(everywhere)) if self._num_facts else None
         return self._seen(everywhere, frame, facts)
 
     def last(self, ended: Index) -> tuple[NDArray[Any], Info]:
@@ -209,9 +215,9 @@ class View:
 
         Only these rows are written.
         """
-        asked = self._games.settings.move_facts
         rows = [] if self._last else self._written
-        *arrays, facts = few_written([*rows, self._facts_row(ended) if asked else None])
+        facts_row = self._facts_row(ended) if self._num_facts else None
+        *arrays, facts = few_written([*rows, facts_row])
         return self._seen(ended, self._last or self._frame({}, arrays), facts)
 
     def planes(self) -> NDArray[np.uint8]:
@@ -225,9 +231,6 @@ class View:
         masks = np.empty((len(everywhere), NUM_ACTIONS), np.int8)
         lockstep.write_masks(boards.counters, boards.legal_ids, everywhere, masks)
         return masks.view(np.bool_)
-
-    def _made_by(self, new: Callable[..., NDArray[Any]]) -> list[NDArray[Any] | None]:
-        return [None if row is None else new(*row) for row in self._written]
 
     def _frame(self, lent: Arrays, arrays: list[NDArray[Any] | None]) -> Frame:
         """`arrays`, still to be written, but for those that are `lent`."""
@@ -253,15 +256,22 @@ class View:
         games, boards, settings = self._games, self._games.boards, self._games.settings
         info = frame.info if self._now is None else frame.info.copy()
 
-        def write(part: slice) -> None:
-            rows = index[part]
-            lockstep.show(boards.positions, boards.counters, boards.legal_ids, rows, *frame.written)
-            if facts is not None:
-                boards.write_move_facts(rows, settings.fifty_move, settings.move_facts, facts)
+        def show(part: slice) -> None:
+            lockstep.show(
+                boards.positions, boards.counters, boards.legal_ids, index[part], *frame.written
+            )
 
-        least = LEAST_PART if facts is None else LEAST_FACTS
-        settings.threads.over(len(index), write, least=least)
-        if facts is not None:
+        if facts is None:
+            settings.threads.over(len(index), show, least=LEAST_PART)
+        else:
+            written = facts
+
+            def show_with_facts(part: slice) -> None:
+                show(part)
+                asked = settings.move_facts
+                boards.write_move_facts(index[part], settings.fifty_move, asked, written)
+
+            settings.threads.over(len(index), show_with_facts, least=LEAST_FACTS)
             info["move_facts"] = facts
         if settings.evaluator is not None:
             info["score_cp"] = self._scoring.score_cp.copy()
