@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import json
 import re
 import shlex
 import shutil
@@ -27,6 +28,7 @@ from algorithms.pretraining import loop
 from algorithms.processes import launch as processes
 from algorithms.training import trainer
 from tests.commands.lab import ENV, chess_lab
+from tests.comparison.test_remedy_verdicts import fault
 from tests.foreign.logs import csv_table, sb3_csv, trl_rows, trl_state
 from tests.test_documented_commands import COMMAND_LINES
 from tests.test_extending_page import FILE, PAGE
@@ -173,6 +175,11 @@ def test_a_documented_command_line_is_accepted_as_it_stands(
         name = "grpo" if words[1].startswith("--") else words[1]
         config_file.save(named_run(name), folder / "config.json")
         (folder / "metrics.jsonl").touch()
+    if "--repeat" in words:
+        matrix = Path(words[words.index("--repeat") + 1])
+        matrix.mkdir(parents=True)
+        found = {"trials": {"stale_behaviour": fault(tis=80.0)}}
+        (matrix / "remedies.json").write_text(json.dumps(found))
     runs = words[0] in ("train", "pretrain", "compare") or words[1:2] == ("run",)
     if runs and "--help" not in words:
         with pytest.raises(NothingRunsError):

@@ -19,8 +19,7 @@ from algorithms.run_folder.terminal import complain
 
 EXAMPLES = (
     "chess-lab remedies run --out runs/remedies --jobs 2",
-    "chess-lab remedies run --faults stale_behaviour --out runs/stale --smoke",
-    "chess-lab remedies run --repeat runs/remedies --network resnet --out runs/on_resnet",
+    "chess-lab remedies run --repeat runs/remedies --network resnet --out runs/two",
     "chess-lab remedies show runs/remedies",
 )
 

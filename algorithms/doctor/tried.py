@@ -13,7 +13,7 @@ TRIED = Path(__file__).with_name("tried.json")
 
 
 class Tried(NamedTuple):
-    """A remedy that is among the best against the faults of a cause, in every start that was tried.
+    """A remedy that is among the best against the faults of a cause, tried from the start that the run had.
 
     Attributes:
         cause: as the doctor names it.
@@ -31,12 +31,17 @@ class Tried(NamedTuple):
 def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
     """What is known of a cause; None where no remedy helped in every trial, or the run has it already.
 
+    Asked are the trials from a run's own start, random weights or a policy; where the faults did no harm from there,
+    those from the other.
+
     Args:
         cause: as the doctor names it.
         config: of the run's config.json.
     """
     found = json.loads(TRIED.read_text("utf-8"))
-    entry = found["causes"].get(cause)
+    tried = found["causes"].get(cause, {})
+    starts = ("cold", "warm") if config.get("init_from", "") is None else ("warm", "cold")
+    entry = next((tried[start] for start in starts if start in tried), None)
     if entry is None:
         return None
     settings = dict(entry["settings"])

@@ -2,10 +2,11 @@
 
     python -m benchmarks.doctor.tried
 
-Of the remedies that cure or help against every fault that the doctor calls by this name, in every start in which the
-fault does harm, and that win back a quarter of the cost at least. They are ranked by the least share of the cost that
-they win back, the whole at most; another algorithm is taken only where no remedy of settings is left. Of those within a
-twentieth of the best, it is the one whose runs end with most entropy. Written to algorithms/doctor/tried.json.
+For each start by itself: of the remedies that cure or help against every fault that the doctor calls by this name and
+that does harm from there, and that win back a quarter of the cost at least. They are ranked by the least share of the
+cost that they win back, the whole at most; another algorithm is taken only where no remedy of settings is left. Of
+those within a twentieth of the best, it is the one whose runs end with most entropy. Written to
+algorithms/doctor/tried.json, with null where nothing is left.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ def trials_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     return trials
 
 
-def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """{cause: its entry}."""
-    found = {}
+def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any] | None]:
+    """{cause: its entry, or None where no remedy is left}, of the trials of one start."""
+    found: dict[str, dict[str, Any] | None] = {}
     for cause in dict.fromkeys(each["cause"] for each in trials):
         own = [each for each in trials if each["cause"] == cause]
-        asked = {(each["fault"], each["start"]) for each in own}
+        asked = {each["fault"] for each in own}
         helping = {}
         for name in dict.fromkeys(each["remedy"] for each in own):
             of_it = [each for each in own if each["remedy"] == name]
@@ -75,6 +76,7 @@ def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         enough = [name for name, share in won.items() if share >= LEAST]
         if settings := [name for name in enough if not REMEDIES[name].algorithm]:
             enough = settings
+        found[cause] = None
         if enough:
             best = max(won[name] for name in enough)
             near = [name for name in enough if won[name] > best - NEAR]
@@ -106,16 +108,21 @@ def main() -> None:
         for start in STARTS
         if (path := RESULTS / f"remedies_{start}.json").exists()
     ]
-    trials = [each for found in recorded for each in trials_of(found)]
-    causes = chosen(trials)
+    causes: dict[str, dict[str, Any]] = {}
+    for found in recorded:
+        for cause, entry in chosen(trials_of(found)).items():
+            causes.setdefault(cause, {})[found["plan"]["start"]] = entry
     values = {
         "remedies": len(recorded[0]["plan"]["remedies"]),
         "seeds": len(recorded[0]["seeds"]),
         "causes": causes,
     }
     TRIED.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    for cause, entry in causes.items():
-        print(f"{cause}: {entry['remedy']}")
+    for cause, tried in causes.items():
+        named = {
+            start: "none" if entry is None else entry["remedy"] for start, entry in tried.items()
+        }
+        print(f"{cause}: {named}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 
 from algorithms import PRESETS, cli
 from algorithms.collapse.remedies import REMEDIES
+from algorithms.collapse.trial import STARTS
 from algorithms.commands.diagnose import written
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
@@ -34,13 +35,12 @@ ENTRY = {
 
 @pytest.fixture
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that takes the entry of fixed_positions."""
+    """A function that takes the entries of fixed_positions: from the warm start, and by start."""
 
-    def put(entry: Any) -> None:
+    def put(warm: Any, **other: Any) -> None:
         path = tmp_path / "tried.json"
-        path.write_text(
-            json.dumps({"remedies": 22, "seeds": 12, "causes": {"fixed_positions": entry}})
-        )
+        causes = {"fixed_positions": {"warm": warm, **other}}
+        path.write_text(json.dumps({"remedies": 22, "seeds": 12, "causes": causes}))
         monkeypatch.setattr(tried, "TRIED", path)
 
     return put
@@ -89,6 +89,21 @@ def test_another_algorithm_takes_over_what_the_trial_took_over(known: Any) -> No
     assert tried.tried_against("fixed_positions", {**config, "preset": "rloo"}) is None
 
 
+def test_a_run_is_told_what_was_tried_from_its_own_start(known: Any) -> None:
+    cold = {**ENTRY, "remedy": "other", "settings": {"algorithm.group_size": 16}, "times": {}}
+
+    def named(init_from: str | None) -> str | None:
+        found = tried.tried_against("fixed_positions", {"init_from": init_from})
+        return None if found is None else found.remedy
+
+    known({**ENTRY, "times": {}}, cold=cold)
+    assert (named("warm_move_net"), named(None)) == ("fresh", "other")
+    known({**ENTRY, "times": {}}, cold=None)  # does harm from there, and nothing helps
+    assert (named("warm_move_net"), named(None)) == ("fresh", None)
+    known({**ENTRY, "times": {}})  # does no harm from there
+    assert (named("warm_move_net"), named(None)) == ("fresh", "fresh")
+
+
 def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
     tmp_path: Path, known: Any
 ) -> None:
@@ -106,23 +121,38 @@ def test_train_accepts_the_commands_that_are_shipped(
     config_file.save(config, tmp_path / "config.json")
     settings = config_file.to_dict(config)
     settings["regularizer"]["ent_controller"] = "floor"  # so that no remedy is in force
-    causes = json.loads(tried.TRIED.read_text())["causes"]
-    for cause in causes:
-        found = tried.tried_against(cause, settings)
-        assert found is not None
-        words = shlex.split(found.command.replace("RUN", shlex.quote(str(tmp_path))))
-        assert cli.main(words[1:]) == 1
-    assert len(asked) == len(causes)
-    bonus = asked[list(causes).index("loss_budget")].regularizer
-    assert regularizer.ent_coef_final is not None and bonus.ent_coef_final is None
+    bonuses = {}
+    for cause, entries in json.loads(tried.TRIED.read_text())["causes"].items():
+        for start in entries:
+            settings["init_from"] = None if start == "cold" else "warm_move_net"
+            found = tried.tried_against(cause, settings)
+            assert (found is None) == (entries[start] is None)
+            if found is not None:
+                words = shlex.split(found.command.replace("RUN", shlex.quote(str(tmp_path))))
+                assert cli.main(words[1:]) == 1
+                bonuses[cause, start] = asked[-1].regularizer
+    assert len(asked) == len(bonuses)
+    assert regularizer.ent_coef_final is not None
+    assert bonuses["loss_budget", "warm"].ent_coef_final is None
 
 
 def test_what_is_shipped_are_remedies_for_causes_of_the_doctor() -> None:
     shipped = json.loads(tried.TRIED.read_text())
     names = {rule.name for rule in RULES}
-    for cause, entry in shipped["causes"].items():
+    entries = [
+        (cause, start, entry)
+        for cause, tried_from in shipped["causes"].items()
+        for start, entry in tried_from.items()
+        if entry is not None
+    ]
+    assert {start for _, start, _ in entries} == set(STARTS)
+    for cause, start, entry in entries:
         remedy = REMEDIES[entry["remedy"]]
         assert cause in names and entry["algorithm"] == remedy.algorithm
         assert (entry["settings"], entry["times"]) == (dict(remedy.settings), dict(remedy.times))
         for trial in entry["trials"]:
-            assert trial["verdict"] in ("cures", "helps") and trial["high"] < 0 < trial["cost_cp"]
+            assert (
+                trial["start"] == start
+                and trial["verdict"] in ("cures", "helps")
+                and trial["high"] < 0 < trial["cost_cp"]
+            )

@@ -13,6 +13,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from algorithms.integrations.sb3 import BoardsVecEnv
 from chess_env.env import ChessSelfPlayEnv
+from chess_env.games.lockstep import HISTORY_LENGTH
+from chess_env.move_facts import move_facts_batch
 from chess_env.positions.start_positions import PositionList
 from chess_env.rules.fen import pack_fens
 from chess_env.vector_env import ChessSelfPlayVectorEnv
@@ -170,7 +172,13 @@ def test_with_move_facts_an_observation_holds_those_of_its_own_board(
             assert env.observation_space.contains(one)
             assert one["legal_ids"][: mask.sum()].tolist() == np.flatnonzero(mask).tolist()
             assert (one["legal_ids"][mask.sum() :] == -1).all()
-        at_hand = env.vec.games.boards.move_facts(np.arange(3), True)
+        now = env.vec.games.boards
+        at_hand = move_facts_batch(
+            now.positions,
+            np.ascontiguousarray(now.legal_ids[:, : now.num_legal.max()]),
+            now.history,
+            now.counters[:, HISTORY_LENGTH],
+        )
         facts, width = observed["move_facts"], at_hand.shape[1]
         np.testing.assert_array_equal(facts[:, :width], np.repeat(at_hand, moves or 1, 0))
         assert facts.shape[1] == 218 and not facts[:, width:].any()
