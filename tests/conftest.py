@@ -20,6 +20,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.evaluation.regret import HeldoutSlice, prepare_slice
 from chess_env.positions.heldout import Heldout
 from chess_env.vector_env import ChessSelfPlayVectorEnv
+from tests.board.browser import chromium
 from tests.evaluation.policies import saved_run
 from tests.forks import Forks
 from tests.small import VecOf, make_vec
@@ -46,6 +47,13 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         pytest.exit("--device cuda: torch sees no CUDA device here", returncode=2)
     return torch.device(name)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real Chromium. There is one for all tests: Playwright does not start a second one beside it."""
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-from tests.board.browser import chromium
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -58,30 +57,29 @@ def test_the_code_of_a_tutorial_is_python_and_uses_the_builtin_evaluator(page: P
 
 
 @pytest.mark.browser
-def test_figures_follow_the_dark_theme_and_can_be_read_on_a_phone() -> None:
+def test_figures_follow_the_dark_theme_and_can_be_read_on_a_phone(browser: Any) -> None:
     style = (DOCS / "_static" / "site.css").read_text(encoding="utf-8")
     figures = "".join(
         f'<p><img src="figures/{name}.svg" width="700" height="300"></p>'
         for name in ("curves", "collapse")
     )
-    with chromium() as browser:
-        seen = {}
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": 375, "height": 812}, color_scheme=scheme)
-            page.set_content(f"<style>{style}</style><body><article>{figures}</article></body>")
-            seen[scheme] = page.locator("img").evaluate_all(
-                "them => them.map((each) => getComputedStyle(each).filter.includes('invert'))"
-            )
-        widths = page.evaluate(
-            "[document.querySelector('img').clientWidth, document.documentElement.scrollWidth]"
+    seen = {}
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport={"width": 375, "height": 812}, color_scheme=scheme)
+        page.set_content(f"<style>{style}</style><body><article>{figures}</article></body>")
+        seen[scheme] = page.locator("img").evaluate_all(
+            "them => them.map((each) => getComputedStyle(each).filter.includes('invert'))"
         )
+    widths = page.evaluate(
+        "[document.querySelector('img').clientWidth, document.documentElement.scrollWidth]"
+    )
     # the animation of the boards has a dark theme of its own
     assert seen == {"light": [False, False], "dark": [True, False]}
     assert widths[0] > 500 and widths[1] == 375  # the figure scrolls, the page does not
 
 
 @pytest.mark.browser
-def test_a_long_line_of_code_or_of_a_command_is_broken_where_the_page_ends() -> None:
+def test_a_long_line_of_code_or_of_a_command_is_broken_where_the_page_ends(browser: Any) -> None:
     style = (DOCS / "_static" / "site.css").read_text(encoding="utf-8")
     words = (
         "chess-lab train grpo --run-dir runs/mine  # and a remark that no column is wide enough for"
@@ -91,14 +89,13 @@ def test_a_long_line_of_code_or_of_a_command_is_broken_where_the_page_ends() -> 
         f'<div class="highlight-{kind}"><div class="highlight"><pre>{words}</pre></div></div>'
         for kind in kinds
     )
-    with chromium() as browser:
-        page = browser.new_page(viewport={"width": 375, "height": 812})
-        page.set_content(
-            f"<style>pre {{ overflow: auto; }}\n{style}</style><article>{blocks}</article>"
-        )
-        hidden = page.locator("pre").evaluate_all(
-            "them => them.map((each) => each.scrollWidth > each.clientWidth)"
-        )
+    page = browser.new_page(viewport={"width": 375, "height": 812})
+    page.set_content(
+        f"<style>pre {{ overflow: auto; }}\n{style}</style><article>{blocks}</article>"
+    )
+    hidden = page.locator("pre").evaluate_all(
+        "them => them.map((each) => each.scrollWidth > each.clientWidth)"
+    )
     # columns of a transcript keep their places, and scroll
     assert dict(zip(kinds, hidden, strict=True)) == dict.fromkeys(kinds[:3], False) | {"text": True}
 

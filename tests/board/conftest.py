@@ -17,7 +17,7 @@ from algorithms.board.policies import BoardPolicies
 from algorithms.run_folder import checkpoint
 from algorithms.training.trainer import train
 from chess_env.evaluators import Evaluator, make_evaluator
-from tests.board.browser import Tab, chromium, tab
+from tests.board.browser import Tab, tab
 from tests.board.served import answer, serving
 from tests.board.test_command import ROOT, board_process
 from tests.commands.lab import ENV
@@ -117,12 +117,6 @@ class Site(NamedTuple):
     run: str
     evil: str
     broken: str
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,10 @@ import pytest
 from PIL import Image
 
 from algorithms.reports.page import PageNotes, build_page
-from tests.board.browser import chromium
 from tests.reports.run_folders import run_of
 from tests.reports.test_page_diagnoses import DIAGNOSIS
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
