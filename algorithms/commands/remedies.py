@@ -30,6 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     commands = {"list": _list, "run": _run, "show": _show, "trial": _trial}
     try:
         return commands[options.command](options, arguments)
+    except BrokenPipeError:
+        raise  # `| head`: no error
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         complain("chess-lab remedies", error)
         return 2 if isinstance(error, ValueError) else 1

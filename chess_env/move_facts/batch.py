@@ -30,7 +30,6 @@ def move_facts_batch(
     *,
     fifty_move: bool = True,
     asked: FactsAsked = True,
-    out: Facts | None = None,
 ) -> Facts:
     """uint8 [N, L, F]: the facts (`facts_asked(asked)`) of the legal moves, in their order; 0 on padding.
 
@@ -42,7 +41,6 @@ def move_facts_batch(
         history_length: int64 [N], valid entries in `history`.
         fifty_move: the game ends at 100 half-moves on the rule-50 clock; False: at 150.
         asked: True for `MOVE_FACTS`, or names of further groups that follow them.
-        out: uint8 [N, L, F], where they are written; None makes it.
 
     Raises:
         ValueError: the arrays are not of the same boards, a history has no lengths, or there is no such group.
@@ -59,8 +57,7 @@ def move_facts_batch(
     if history is None or history_length is None:
         history, history_length = np.zeros((count, 0), np.uint64), np.zeros(count, np.int64)
     asked = asked is True or checked_groups(asked, "asked")
-    shape = (*legal_ids.shape, len(facts_asked(asked)))
-    facts = np.empty(shape, np.uint8) if out is None else out
+    facts = np.empty((*legal_ids.shape, len(facts_asked(asked))), np.uint8)
     boards = positions, legal_ids, history, history_length[:, None]
     write_facts_of(np.arange(count), *boards, fifty_move, asked, facts)
     return facts

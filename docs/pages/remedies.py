@@ -13,6 +13,7 @@ from docs.pages.figures import heat_map
 from docs.pages.markdown import table
 
 STARTS = {"warm": "from the warm policy", "cold": "from random weights"}
+SAMPLER = ("temperature_mismatch", "dropout_in_rollout", "forward_mismatch", "stale_behaviour")
 ORDER = ("cures", "helps", "nothing", "cannot tell", "harms")
 
 
@@ -60,6 +61,26 @@ def best(start: str) -> str:
             )
         )  # fmt: skip
     header = ["fault", "regret at the end, twin's, cp", "does most, cp", "cure", "all remedies"]
+    return table(header, lines)
+
+
+CORRECTIONS = ("tis", "icepop", "dppo")
+
+
+def corrections() -> str:
+    """A line for each fault of the sampler and start: what it costs, and what each correction wins back."""
+    lines = []
+    for start in _measured():
+        found = result(f"remedies_{start}")
+        for fault in (name for name in found["verdicts"] if name in SAMPLER):
+            cost = _end(found["trials"][fault][UNTREATED]) - _end(found["trials"][fault][TWIN])
+            by_name = {each["remedy"]: each for each in found["verdicts"][fault]}
+            cells = (
+                f"{_change(by_name[name])}, {-100 * by_name[name]['change_cp'] / cost:.0f} %"
+                for name in CORRECTIONS
+            )
+            lines.append((fault, STARTS[start], f"{cost:.0f}", *cells))
+    header = ["fault", "start", "costs, cp", *(f"`{name}`, cp" for name in CORRECTIONS)]
     return table(header, lines)
 
 
