@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from algorithms.collapse.cause import FULL, Cause
+from algorithms.collapse.faults import Fault
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import message_lines
 from algorithms.doctor import Diagnosis, Watch, diagnose_run
@@ -87,6 +89,20 @@ def smaller(config: TrainConfig) -> TrainConfig:
     )
 
 
+def session_with(fault: Fault | None) -> Callable[..., Session]:
+    """A `make_session` of `train` whose sessions have a fault that no setting can make; None: none."""
+
+    def make_session(settings: TrainConfig, *, fresh: bool) -> Session:
+        session = Session(settings, fresh=fresh)
+        if fault is not None:
+            # Dropout in the sampler draws from torch's global stream, which no setting seeds.
+            torch.manual_seed(settings.seed)
+            fault(session)
+        return session
+
+    return make_session
+
+
 def run_cause(
     cause: Cause,
     *,
@@ -122,16 +138,7 @@ def run_cause(
     if smoke:
         config = smaller(config)
     fault = cause.fault if cause.fault_in_twin or not cured else None
-
-    def make_session(settings: TrainConfig, *, fresh: bool) -> Session:
-        session = Session(settings, fresh=fresh)
-        if fault is not None:
-            # Dropout in the sampler draws from torch's global stream, which no setting seeds.
-            torch.manual_seed(settings.seed)
-            fault(session)
-        return session
-
-    result = train(config, make_session=make_session, watch=Watch())
+    result = train(config, make_session=session_with(fault), watch=Watch())
     rows = read_run(result.run_dir).rows
     asked = [p.reading for p in cause.predicates] + [f.reading for f in cause.published]
     return CauseOutcome(

@@ -13,14 +13,13 @@ import torch
 
 from algorithms.collapse import CAUSES
 from algorithms.collapse.cause import baseline
-from algorithms.collapse.experiment import smaller
+from algorithms.collapse.experiment import session_with, smaller
 from algorithms.collapse.faults import Fault
 from algorithms.collapse.remedies import remedy_of
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require_choice
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_metrics
-from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from algorithms.updates.learner import NonFiniteError
 
@@ -68,21 +67,14 @@ class Trial:
         else:
             cause = CAUSES[self.fault].on_network(self.network)
             config = cause.config(cured=self.remedy == TWIN, seed=seed)
-        optimizer = config.optimizer
         if self.start == "cold":
-            warm_rate = baseline(self.network).optimizer.learning_rate
-            own_rate = NetworkConfig(network=self.network).learning_rate
-            assert optimizer.learning_rate is not None and warm_rate is not None
-            faster = optimizer.learning_rate * own_rate / warm_rate
-            optimizer = dataclasses.replace(optimizer, learning_rate=faster)
-            config = dataclasses.replace(config, init_from=None)
+            config = from_random_weights(config, self.network)
         if self.smoke:
             config = smaller(config)
         config = dataclasses.replace(
             config,
             seed=seed,
             cause=None,
-            optimizer=optimizer,
             device="cpu",
             preflight=False,
             signal_chain="off",
@@ -102,6 +94,16 @@ class Trial:
             return None
         cause = CAUSES[self.fault].on_network(self.network)
         return cause.fault if cause.fault_in_twin or self.remedy != TWIN else None
+
+
+def from_random_weights(config: TrainConfig, network: str) -> TrainConfig:
+    """A cause's run from random weights, at a step size that is as much larger as the network's own is."""
+    optimizer, warm_rate = config.optimizer, baseline(network).optimizer.learning_rate
+    own_rate = NetworkConfig(network=network).learning_rate
+    assert optimizer.learning_rate is not None and warm_rate is not None
+    faster = optimizer.learning_rate * own_rate / warm_rate
+    optimizer = dataclasses.replace(optimizer, learning_rate=faster)
+    return dataclasses.replace(config, init_from=None, optimizer=optimizer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,21 +135,14 @@ def run_trial(trial: Trial, seeds: Iterable[int], scratch: Path) -> TrialResult:
     scratch.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     for seed in seeds:
-        config, fault = trial.config(seed), trial.broken
+        config = trial.config(seed)
         with tempfile.TemporaryDirectory(dir=scratch) as kept:
             run_dir = Path(kept) / "run"
-
-            def make_session(settings: TrainConfig, *, fresh: bool, fault: Any = fault) -> Session:
-                session = Session(settings, fresh=fresh)
-                if fault is not None:
-                    torch.manual_seed(settings.seed)  # as in `run_cause`
-                    fault(session)
-                return session
 
             try:
                 result = train(
                     dataclasses.replace(config, run_dir=run_dir),
-                    make_session=make_session,
+                    make_session=session_with(trial.broken),
                     display=_Silent(),
                 )
             except NonFiniteError as error:

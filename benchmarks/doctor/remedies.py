@@ -13,6 +13,7 @@ faults and remedies supports (docs/remedies.md).
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import os
 import shlex
@@ -23,10 +24,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms.collapse import CAUSES
-from algorithms.collapse.experiment import run_cause
-from algorithms.doctor import diagnose_run
+from algorithms.collapse.experiment import session_with
+from algorithms.collapse.trial import STARTS, Start, from_random_weights
+from algorithms.doctor import Watch, diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS
 from algorithms.doctor.findings import Named
+from algorithms.training.trainer import train
 from benchmarks.doctor.matrix import PARTS, jobs, judged, read, regrets
 from benchmarks.records.report import rate, save
 
@@ -59,20 +62,19 @@ def of_matrix(part: str, runs: Path, tried: bool) -> Iterator[Printed]:
             yield from _printed(runs / job.name, job.kind, fault is not None, tried)
 
 
-def of_causes(seeds: Sequence[int], runs: Path, tried: bool) -> Iterator[Printed]:
+def of_causes(seeds: Sequence[int], runs: Path, tried: bool, start: Start) -> Iterator[Printed]:
     """Of the causes that can be switched on, full size, on both networks."""
     alone = [name for name, cause in CAUSES.items() if not cause.composite]
     for seed, network, name in itertools.product(seeds, ("resnet", "move_net"), alone):
         run = runs / f"{name}__{network}__{seed}"
+        cause = CAUSES[name].on_network(network)
         if not (run / "metrics.jsonl").exists():
-            run_cause(
-                CAUSES[name].on_network(network),
-                cured=False,
-                seed=seed,
-                run_dir=run,
-                preflight=False,
-            )
-        yield from _printed(run, name, CAUSES[name].fault is not None, tried)
+            config = cause.config(cured=False, seed=seed)
+            if start == "cold":
+                config = from_random_weights(config, network)
+            config = dataclasses.replace(config, run_dir=run, preflight=False)
+            train(config, make_session=session_with(cause.fault), watch=Watch())
+        yield from _printed(run, name, cause.fault is not None, tried)
 
 
 def _printed(run: Path, kind: str, in_code: bool, tried: bool) -> Iterator[Printed]:
@@ -129,12 +131,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--part", choices=(*PARTS, "causes"), required=True)
     parser.add_argument("--seeds", type=int, nargs="*", default=(), help="of the causes")
+    parser.add_argument("--start", choices=STARTS, default="warm", help="of the causes")
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--tried", action="store_true", help="the remedy that the matrix supports")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     found = (
-        of_causes(options.seeds, options.runs, options.tried)
+        of_causes(options.seeds, options.runs, options.tried, options.start)
         if options.part == "causes"
         else of_matrix(options.part, options.runs, options.tried)
     )
@@ -145,7 +148,15 @@ def main() -> None:
         rows.append(row)
     print(*rates(rows), sep="\n")
     which = "tried" if options.tried else "confirm"
-    save(options.json, "doctor_remedies", rows, part=options.part, which=which, rates=rates(rows))
+    save(
+        options.json,
+        "doctor_remedies",
+        rows,
+        part=options.part,
+        which=which,
+        start=options.start,
+        rates=rates(rows),
+    )
 
 
 if __name__ == "__main__":
