@@ -41,12 +41,14 @@ class Series:
     Attributes:
         step: int64 [K], updates done, rising.
         scored_moves: float64 [K], the budget spent so far; nan where the row does not say.
+        wall_s: float64 [K], seconds of the run so far, pauses left out; nan where the row does not say.
         value: float64 [K]; nan where the record holds null, because the value was not finite, or a value
             beyond `LARGEST_VALUE`.
     """
 
     step: NDArray[np.int64]
     scored_moves: NDArray[np.float64]
+    wall_s: NDArray[np.float64]
     value: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -82,7 +84,8 @@ class RunRecord:
         """The metric at the rows that have it; of length 0 where none has."""
         at, values = self._columns.get(metric, ([], []))
         rows = np.array(at, np.int64)
-        return Series(self._step[rows], self._scored_moves[rows], np.array(values, np.float64))
+        moves, wall_s = (self._amounts[name][rows] for name in ("scored_moves", "time/wall_s"))
+        return Series(self._step[rows], moves, wall_s, np.array(values, np.float64))
 
     def metrics(self, prefix: str) -> list[str]:
         """Names that begin with `prefix`, in the order of their first appearance."""
@@ -104,8 +107,11 @@ class RunRecord:
         return np.array([_number(row["step"]) for row in self.rows], np.int64)
 
     @cached_property
-    def _scored_moves(self) -> NDArray[np.float64]:
-        return np.array([_number(row.get("scored_moves")) for row in self.rows], np.float64)
+    def _amounts(self) -> dict[str, NDArray[np.float64]]:
+        return {
+            name: np.array([_number(row.get(name)) for row in self.rows], np.float64)
+            for name in ("scored_moves", "time/wall_s")
+        }
 
     @property
     def seed(self) -> int | None:

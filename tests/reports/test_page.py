@@ -111,6 +111,56 @@ def test_a_figure_s_numbers_can_be_saved_and_no_name_becomes_a_formula(tmp_path:
     assert [(float(x), float(y)) for _, x, y, *_ in rows[1:]] == looks
 
 
+def figures_over(page: str, over: str, title: str) -> list[str]:
+    found = re.findall(rf'<figure data-over="{over}".*?</figure>', page, re.DOTALL)
+    return [figure for figure in found if f"<h3>{title}</h3>" in figure]
+
+
+def numbers_of(figure: str) -> list[list[str]]:
+    address = re.search(r'href="data:text/csv[^,]*,([^"]*)"', figure)[1]
+    return list(csv.reader(io.StringIO(unquote(address))))
+
+
+def test_a_curve_is_drawn_over_moves_updates_and_seconds(tmp_path: Path) -> None:
+    runs = [
+        read_run(
+            write_run(
+                tmp_path / f"{seed}",
+                [row | {"time/wall_s": pace * row["step"]} for row in learning_rows()],
+                config(seed=seed),
+            )
+        )
+        for seed, pace in ((1, 2.0), (2, 4.0))
+    ]
+    page = build_page("a", runs)
+    for over, label, last in (
+        ("moves", "moves scored", 500),
+        ("updates", "updates", 5),
+        ("seconds", "seconds of the run, pauses left out", 15),  # the mean of 10 and 20
+    ):
+        (figure,) = figures_over(page, over, "Held-out regret")
+        assert f">{label}</text>" in figure
+        assert (" hidden>" in figure.partition("\n")[0]) == (over != "moves")
+        numbers = numbers_of(figure)
+        assert numbers[0][1] == over and float(numbers[-1][1]) == last
+
+
+def test_a_run_without_seconds_on_record_is_named_where_curves_are_over_seconds(
+    tmp_path: Path,
+) -> None:
+    timed = [row | {"time/wall_s": 2.0 * row["step"]} for row in learning_rows()]
+    runs = [
+        read_run(write_run(tmp_path / "a", timed, config("grpo"))),
+        read_run(write_run(tmp_path / "b", learning_rows(), config("rloo"))),
+    ]
+    (both,) = figures_over(build_page("a", runs), "seconds", "Held-out regret")
+    assert "time/wall_s is not on record in: rloo." in both
+    assert {name for name, *_ in numbers_of(both)[1:]} == {"grpo"}
+    (alone,) = figures_over(build_page("a", runs[1:]), "seconds", "Held-out regret")
+    assert "time/wall_s is not on record in: rloo." in alone and "<svg" not in alone
+    assert "CSV" not in alone
+
+
 def test_averages_over_seeds_are_those_that_compare_prints(tmp_path: Path) -> None:
     ends = (40.0, 100.0, 120.0, 140.0, 400.0)  # of 400, in percent: 10, 25, 30, 35, 100
     runs = [

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from algorithms.reports.page import PageNotes, build_page
-from tests.reports.run_folders import run_of
+from algorithms.reports.run_files import read_run
+from tests.reports.run_folders import config, learning_rows, write_run
 from tests.reports.test_page_diagnoses import DIAGNOSIS
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -21,7 +22,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    runs = [run_of(folder / f"{coefficient}", ent_coef=coefficient) for coefficient in (0.1, 0.3)]
+    timed = [row | {"time/wall_s": 1.5 * row["step"]} for row in learning_rows()]
+    runs = [
+        read_run(write_run(folder / f"{coefficient}", rows, config(ent_coef=coefficient)))
+        for coefficient, rows in ((0.1, timed), (0.3, learning_rows()))
+    ]
     notes = PageNotes(diagnoses={str(run.path): DIAGNOSIS for run in runs})
     (folder / "report.html").write_text(build_page("two runs", runs, notes), encoding="utf-8")
     return folder / "report.html"
@@ -115,6 +120,41 @@ def test_a_log_scale_is_drawn_where_all_values_are_above_0(browser: Any, report:
     assert {name: heights(name) for name in charts} == {
         name: pytest.approx(values, abs=0.06) for name, values in before.items()
     }
+    page.close()
+
+
+def test_curves_are_shown_and_saved_over_seconds_and_a_run_without_them_is_named(
+    browser: Any, report: Path
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(report.as_uri())
+    page.fill("#from", "100")
+    page.select_option("#over", "seconds")
+    assert page.input_value("#from") == ""
+    figures = page.locator("figure:visible").filter(
+        has=page.get_by_role("heading", name="Held-out regret", exact=True)
+    )
+    assert figures.count() == 1
+    figure = figures.first
+    assert "seconds of the run" in figure.locator(".chart").text_content()
+    assert "time/wall_s is not on record in: grpo, ent_coef 0.3." in figure.text_content()
+    points = figure.locator("polyline.line.c0").first.get_attribute("points").split()
+    # 0 to 7.5 seconds on an axis to 8
+    assert [float(each.split(",")[0]) for each in points] == [66 + 90 * i for i in range(6)]
+    with page.expect_download() as saved:
+        figure.get_by_text("CSV").click()
+    lines = saved.value.path().read_text().splitlines()
+    assert lines[0].startswith("name,seconds,") and lines[-1].split(",")[-4] == "7.5"
+
+    figure.scroll_into_view_if_needed()
+    box = figure.locator(".chart").bounding_box()
+    x, y, width = box["x"], box["y"] + box["height"] / 2, box["width"]
+    page.mouse.move(x + width * (66 + 120) / 560, y)
+    page.mouse.down()
+    page.mouse.move(x + width * (66 + 360) / 560, y)
+    page.mouse.up()
+    zoomed = float(page.input_value("#from")), float(page.input_value("#to"))
+    assert zoomed == pytest.approx((2, 6), abs=0.03)  # a short run is zoomed to parts of a second
     page.close()
 
 

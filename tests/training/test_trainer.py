@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -132,6 +133,8 @@ def test_a_damaged_checkpoint_costs_an_update_and_not_the_run(tmp_path: Path) ->
         result = train(tiny(tmp_path, updates=4), resume=True, display=Watcher())
     assert result.updates == 4
     assert [row["step"] for row in rows_without_time(tmp_path)] == [0, 1, 2, 3, 4]
+    seconds = [row["time/wall_s"] for row in read_metrics(tmp_path)]
+    assert all(np.diff(seconds) > 0)  # those of the update that was lost are not counted
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ BOOKKEEPING = frozenset(
         "env.num_threads",
     }
 )
+AXES = {"moves": "scored_moves", "updates": "step", "seconds": "wall_s"}
+"""What a curve may be drawn over -> where a `Series` has it."""
 MISSING = "not set"
 SHOWN = 3  # settings in a name; where more differ, it has as few as tell the columns apart
 FEW_LETTERS = 28
@@ -202,7 +204,7 @@ class Spread:
     """A metric of one column, at the updates that every one of its runs has.
 
     Attributes:
-        x: float64 [K], scored moves (updates where the record has none), mean over the runs.
+        x: float64 [K], mean over the runs of what `spread` was asked for; nan where one of them lacks it.
         mean: float64 [K], interquartile mean over the runs; nan where one of them holds null.
         low: float64 [K], the lowest run, or the lowest update of several drawn as one point.
         high: float64 [K], the highest.
@@ -219,11 +221,16 @@ class Spread:
         return len(self.x)
 
 
-def spread(runs: Sequence[RunRecord], metric: str) -> Spread:
+def spread(runs: Sequence[RunRecord], metric: str, over: str = "moves") -> Spread:
     """The metric over `runs`; of length 0 where a run lacks it or no update is common to all.
 
     Longer records are drawn as `MAX_POINTS` points, each the mean of neighbouring updates, with the
     lowest and highest of them as the band: a peak widens the band instead of vanishing.
+
+    Args:
+        runs: of one column.
+        metric: its name in metrics.jsonl.
+        over: of `AXES`. Moves are updates where they are not on record; seconds have no such stand-in.
     """
     series = [run.series(metric) for run in runs]
     common = series[0].step if series else np.empty(0, np.int64)
@@ -234,9 +241,9 @@ def spread(runs: Sequence[RunRecord], metric: str) -> Spread:
         return Spread(empty, empty, empty, empty, len(series))
     rows = [np.searchsorted(one.step, common) for one in series]
     values = np.stack([one.value[at] for one, at in zip(series, rows, strict=True)])
-    moves = np.stack([one.scored_moves[at] for one, at in zip(series, rows, strict=True)])
-    x = common.astype(float) if np.isnan(moves).any() else moves.mean(0)
-    return _thinned(x, values)
+    amounts = np.stack([getattr(one, AXES[over])[at] for one, at in zip(series, rows, strict=True)])
+    unknown = over == "moves" and np.isnan(amounts).any()
+    return _thinned(common.astype(float) if unknown else amounts.mean(0), values)
 
 
 def run_mean(run: RunRecord, metric: str) -> float:

@@ -24,7 +24,7 @@ from algorithms.reports.page.charts import (
     scatter_chart,
     short,
 )
-from algorithms.reports.page.columns import Column, Spread, average, run_mean, spread
+from algorithms.reports.page.columns import AXES, Column, Spread, average, run_mean, spread
 from algorithms.reports.page.csv_link import csv_link
 from algorithms.reports.run_files import RunRecord
 from algorithms.reports.statistics import (
@@ -37,7 +37,7 @@ from algorithms.reports.statistics import (
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric drawn over the moves that were scored.
+    """A metric drawn over the moves that were scored, the updates or the seconds.
 
     Attributes:
         metric: its name in metrics.jsonl.
@@ -80,8 +80,9 @@ class Figure:
     Attributes:
         title: above the chart.
         metric: the names of the metrics shown.
-        svg: the chart.
+        svg: the chart; empty where the notes say why there is none.
         csv: address of its numbers as CSV.
+        over: of `AXES`, where the page may show the same over another; "" otherwise.
         names: (classes of the colour, name) for each line; empty where there is one only.
         notes: sentences below.
     """
@@ -92,26 +93,33 @@ class Figure:
     csv: str
     names: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = field(default=())
+    over: str = ""
 
 
 def curve_figures(
     columns: Sequence[Column], curves: Sequence[Curve]
 ) -> tuple[list[Figure], list[str]]:
-    """(figures, sentences): a figure for each metric on record, a sentence for each of the others."""
-    figures, sentences = [], []
-    for curve in curves:
-        drawn = curve_figure(columns, curve)
-        if isinstance(drawn, str):
-            sentences.append(drawn)
-        else:
-            figures.append(drawn)
-    return figures, sentences
+    """(figures, sentences): the figures of each metric on record, a sentence for each of the others."""
+    found = [one for curve in curves for one in over_each_axis(columns, curve)]
+    figures = [one for one in found if not isinstance(one, str)]
+    return figures, [one for one in found if isinstance(one, str)]
 
 
-def curve_figure(columns: Sequence[Column], curve: Curve) -> Figure | str:
-    """The metric over the scored moves, a line and a band per column; a sentence where there is nothing to draw."""
-    found = {column: spread(column.runs, curve.metric) for column in columns}
+def over_each_axis(columns: Sequence[Column], curve: Curve) -> list[Figure | str]:
+    """The metric's figure over each of `AXES`; one sentence where there is nothing to draw."""
+    found = [_curve_figure(columns, curve, over) for over in AXES]
+    return found[:1] if isinstance(found[0], str) else found
+
+
+def _curve_figure(columns: Sequence[Column], curve: Curve, over: str) -> Figure | str:
+    """A line and a band per column."""
+    found = {column: spread(column.runs, curve.metric, over) for column in columns}
     lines = [_line(column, values) for column, values in found.items() if _drawable(values)]
+    missing = {c.name: np.isfinite(v.mean).any() for c, v in found.items() if not _drawable(v)}
+    untimed = [name for name, measured in missing.items() if measured]
+    notes = [f"time/wall_s is not on record in: {'; '.join(untimed)}."] if untimed else []
+    if not lines and notes:
+        return Figure(curve.title, curve.metric, Markup(), "", notes=notes, over=over)
     if not lines:
         return f"{curve.title} ({curve.metric}): not on record in any run."
     values = np.concatenate([line.y for line in lines])
@@ -119,13 +127,13 @@ def curve_figure(columns: Sequence[Column], curve: Curve) -> Figure | str:
         return (
             f"{curve.title} ({curve.metric}): {short(float(values[0]))} throughout, in every run."
         )
-    axes = Axes(curve.title, x_label(columns), curve.unit, x_reach=x_reach(columns))
-    lacking = [column.name for column, values in found.items() if not _drawable(values)]
-    notes = [f"Not on record in: {'; '.join(lacking)}."] if lacking else []
-    if any(np.isnan(line.y).any() for line in lines):
+    axes = Axes(curve.title, x_label(columns, over), curve.unit, x_reach=x_reach(columns, over))
+    lacking = [name for name in missing if name not in untimed]
+    notes += [f"Not on record in: {'; '.join(lacking)}."] if lacking else []
+    if any(np.isnan(line.x + line.y).any() for line in lines):
         notes.append("A gap is a value that was not finite.")
-    svg, csv = line_chart(axes, lines), csv_link(lines, ("moves", curve.metric))
-    return Figure(curve.title, curve.metric, svg, csv, legend(columns), notes)
+    svg, csv = line_chart(axes, lines), csv_link(lines, (over, curve.metric))
+    return Figure(curve.title, curve.metric, svg, csv, legend(columns), notes, over)
 
 
 def phase_figure(columns: Sequence[Column]) -> Figure | str:
@@ -260,17 +268,20 @@ def legend(columns: Sequence[Column]) -> list[tuple[str, str]]:
     return [(colour(c.index), c.name) for c in columns] if len(columns) > 1 else []
 
 
-def x_label(columns: Sequence[Column]) -> str:
+def x_label(columns: Sequence[Column], over: str) -> str:
     """The label of `Spread.x` in these columns."""
+    if over != "moves":
+        return {"updates": "updates", "seconds": "seconds of the run, pauses left out"}[over]
     moves = all(
         np.isfinite(run.series("step").scored_moves).all() for c in columns for run in c.runs
     )
     return "moves scored" if moves else "moves scored, or updates where moves are not on record"
 
 
-def x_reach(columns: Sequence[Column]) -> float:
+def x_reach(columns: Sequence[Column], over: str) -> float:
     """The largest x of these columns' last rows."""
-    return max(float(spread(column.runs, "step").x[-1:].max(initial=0.0)) for column in columns)
+    ends = [spread(column.runs, "step", over).x[-1:] for column in columns]
+    return float(np.nanmax(np.concatenate(ends), initial=0.0))
 
 
 def swatch(classes: str) -> Markup:
@@ -283,7 +294,7 @@ _PLANE = ("eval/entropy", "eval/regret_cp")
 
 
 def _drawable(values: Spread) -> bool:
-    return bool(np.isfinite(values.mean).any())
+    return bool(np.isfinite(values.x + values.mean).any())
 
 
 def _line(column: Column, values: Spread) -> Line:
@@ -363,10 +374,9 @@ def share_figures(columns: Sequence[Column]) -> list[Figure | str]:
     if not terms:
         return ["Share of the gradient (grad_share/…): no term beside the policy's is on record."]
     known = [term for term in TERMS if term in terms] + sorted(terms - set(TERMS))
-    return [
-        curve_figure(columns, Curve(f"grad_share/{term}", f"Share of {TERMS.get(term, term)} in the gradient", "share"))
-        for term in known
-    ]  # fmt: skip
+    curves = [Curve(f"grad_share/{term}", f"Share of {TERMS.get(term, term)} in the gradient", "share")
+              for term in known]  # fmt: skip
+    return [one for curve in curves for one in over_each_axis(columns, curve)]
 
 
 def prediction_figures(columns: Sequence[Column]) -> list[Figure | str]:

@@ -1,8 +1,8 @@
 "use strict";
-/* Zoom, smoothing, a log scale, pictures, and a switch for each run; without it the page shows everything. */
+/* Zoom, smoothing, a log scale, what the curves are drawn over, pictures, and a switch for each run; without it the page shows everything. */
 (() => {
   const LEFT = 66, RIGHT = 546, TOP = 40, BOTTOM = 268, WIDTH = 560, HEIGHT = 320;
-  const [smoothing, from, to, all, log] = ["smoothing", "from", "to", "all", "log"].map((id) => document.getElementById(id));
+  const [smoothing, over, from, to, all, log] = ["smoothing", "over", "from", "to", "all", "log"].map((id) => document.getElementById(id));
   const number = (shape, name) => Number(shape.getAttribute(name));
   /* 1, 2 and 5 times powers of ten, from the last at or below `low` to the first at or above `high`. */
   const rounded = (low, high) => {
@@ -84,6 +84,10 @@
   const show = (low, high) => { [from.value, to.value] = [low, high]; redraw(); };
   for (const input of [smoothing, from, to, log]) input.addEventListener("input", redraw);
   all.addEventListener("click", () => show("", ""));
+  over.addEventListener("change", () => {
+    for (const figure of document.querySelectorAll("[data-over]")) figure.hidden = figure.dataset.over !== over.value;
+    show("", ""); /* an interval of moves is none of seconds */
+  });
 
   for (const { svg, reach } of charts) {
     let start = null, area = null;
@@ -106,7 +110,8 @@
       area = null;
       if (event.type === "pointercancel" || ends[1] - ends[0] < 8) return;
       const low = from.value === "" ? reach[0] : Number(from.value), high = to.value === "" ? reach[1] : Number(to.value);
-      show(...ends.map((x) => Math.round(low + (x - LEFT) / (RIGHT - LEFT) * (high - low))));
+      const digits = high - low < 50 ? 2 : 0; /* a short run has few updates and seconds */
+      show(...ends.map((x) => Number((low + (x - LEFT) / (RIGHT - LEFT) * (high - low)).toFixed(digits))));
     };
     svg.addEventListener("pointerup", end);
     svg.addEventListener("pointercancel", end);
