@@ -102,7 +102,7 @@ def _run_of(algorithm: Algorithm, regularizer: RegularizerConfig, name: str) -> 
 def strong(config: TrainConfig) -> TrainConfig:
     """The run `config` with the settings that were chosen for playing strength, and its own algorithm.
 
-    docs/results.md has their results, docs/benchmarks/strength.md how they were chosen. What both have, and why:
+    docs/benchmarks/strength.md has their results, and how they were chosen. What both have, and why:
 
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
     - Mostly its own greedy moves are played on: the samples of a broad policy lead elsewhere.
