@@ -3,10 +3,10 @@
     python -m benchmarks.doctor.tried
 
 For each start by itself: of the remedies that cure or help against every fault that the doctor calls by this name and
-that does harm from there, and that win back a quarter of the cost at least. They are ranked by the least share of the
-cost that they win back, the whole at most; another algorithm is taken only where no remedy of settings is left. Of
-those within a twentieth of the best, it is the one whose runs end with most entropy. Written to
-algorithms/doctor/tried.json, with null where nothing is left.
+that does harm from there, on another network too where they were tried on it, and that win back a quarter of the cost
+at least. They are ranked by the least share of the cost that they win back, the whole at most; another algorithm is
+taken only where no remedy of settings is left. Of those within a twentieth of the best, it is that of the start before,
+or the one whose runs end with most entropy. Written to algorithms/doctor/tried.json, with null where nothing is left.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any
 from algorithms import PRESETS
 from algorithms.collapse import CAUSES
 from algorithms.collapse.remedies import KEPT, REMEDIES, Remedy
-from algorithms.collapse.trial import SOUND, STARTS, TWIN, UNTREATED
+from algorithms.collapse.trial import SOUND, TWIN, UNTREATED
 from algorithms.doctor.tried import TRIED
 from algorithms.reports.statistics import interquartile_mean
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
+
+HELPFUL = ("cures", "helps")
 
 NEAR = 0.05
 """Remedies whose shares are closer than this count as equal."""
@@ -56,9 +58,19 @@ def trials_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     return trials
 
 
-def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any] | None]:
-    """{cause: its entry, or None where no remedy is left}, of the trials of one start."""
-    found: dict[str, dict[str, Any] | None] = {}
+Entries = dict[str, dict[str, Any] | None]
+
+
+def chosen(trials: list[dict[str, Any]], repeats: list[dict[str, Any]], before: Entries) -> Entries:
+    """{cause: its entry, or None where no remedy is left}, of the trials of one start.
+
+    Args:
+        trials: of every remedy that counts.
+        repeats: of some of them, on another network.
+        before: what was chosen for another start.
+    """
+    failed = {(each["fault"], each["remedy"]) for each in repeats if each["verdict"] not in HELPFUL}
+    found: Entries = {}
     for cause in dict.fromkeys(each["cause"] for each in trials):
         own = [each for each in trials if each["cause"] == cause]
         asked = {each["fault"] for each in own}
@@ -66,7 +78,7 @@ def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any] | None]:
         for name in dict.fromkeys(each["remedy"] for each in own):
             of_it = [each for each in own if each["remedy"] == name]
             if len(of_it) == len(asked) and all(
-                each["verdict"] in ("cures", "helps") for each in of_it
+                each["verdict"] in HELPFUL and (each["fault"], name) not in failed for each in of_it
             ):
                 helping[name] = of_it
         won = {
@@ -80,7 +92,12 @@ def chosen(trials: list[dict[str, Any]]) -> dict[str, dict[str, Any] | None]:
         if enough:
             best = max(won[name] for name in enough)
             near = [name for name in enough if won[name] > best - NEAR]
-            name = max(near, key=lambda n: min(each["entropy"] for each in helping[n]))
+            known = (before.get(cause) or {}).get("remedy")
+            name = (
+                known
+                if known in near
+                else max(near, key=lambda n: min(each["entropy"] for each in helping[n]))
+            )
             remedy = REMEDIES[name]
             kept = ("fault", "start", "cost_cp", "change_cp", "low", "high", "verdict")
             found[cause] = {
@@ -103,18 +120,19 @@ def _keeps(remedy: Remedy) -> list[str]:
 
 
 def main() -> None:
-    recorded = [
-        json.loads(path.read_text(encoding="utf-8"))
-        for start in STARTS
-        if (path := RESULTS / f"remedies_{start}.json").exists()
-    ]
-    causes: dict[str, dict[str, Any]] = {}
-    for found in recorded:
-        for cause, entry in chosen(trials_of(found)).items():
-            causes.setdefault(cause, {})[found["plan"]["start"]] = entry
+    causes: dict[str, Entries] = {}
+    before: Entries = {}
+    for start in ("warm", "cold"):
+        found, repeated = (
+            json.loads((RESULTS / f"remedies_{name}.json").read_text(encoding="utf-8"))
+            for name in (start, f"{start}_resnet")
+        )
+        before = chosen(trials_of(found), trials_of(repeated), before)
+        for cause, entry in before.items():
+            causes.setdefault(cause, {})[start] = entry
     values = {
-        "remedies": len(recorded[0]["plan"]["remedies"]),
-        "seeds": len(recorded[0]["seeds"]),
+        "remedies": len(found["plan"]["remedies"]),
+        "seeds": len(found["seeds"]),
         "causes": causes,
     }
     TRIED.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
