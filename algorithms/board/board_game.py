@@ -13,6 +13,7 @@ from typing import Any
 import chess
 import chess.pgn
 
+from algorithms.board.openings import opening_of
 from algorithms.core.checks import shown
 from algorithms.playing.position import GamePosition, board_of_gui, reached
 from algorithms.playing.view import PositionView
@@ -201,6 +202,7 @@ def facts_of(game: BoardGame) -> dict[str, Any]:
         "check": board.is_check(),
         "last": None if last is None else [last.from_square, last.to_square],
         "over": ending(game),
+        "opening": opening_of(board),
         "root_turn": chess.COLOR_NAMES[board.root().turn],
         "root_number": board.root().fullmove_number,
     }

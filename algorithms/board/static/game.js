@@ -2,9 +2,10 @@
 
 import {ask} from "./server.js";
 
-/** Shows the moves; go(at) is called with the ply that was chosen. */
+/** Shows the moves and the opening; go(at) is called with the ply that was chosen. */
 export function showGame(answer, go) {
   const list = document.getElementById("game"), items = [];
+  document.getElementById("opening").textContent = answer.position.opening;
   const black = answer.position.root_turn === "black" ? 1 : 0;
   answer.sans.forEach((san, index) => {
     const item = document.createElement("li"), button = document.createElement("button");
