@@ -3,11 +3,11 @@
 import {START, readAddress, writeAddress} from "./address.js";
 import {showEvaluation} from "./evaluation.js";
 import {savePgn, showGame, spoken} from "./game.js";
-import {meant, promotion} from "./moves.js";
+import {meant, menAfter, plannable, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
-import {drawn} from "./pictures.js";
+import {drawn, redraw} from "./pictures.js";
 import {LostError, RefusedError, ask, pause, waitForServer} from "./server.js";
-import {Squares} from "./squares.js";
+import {Squares, squareName} from "./squares.js";
 import {Training} from "./training.js";
 
 const POLL_LOADING_MS = 300, POLL_MS = 3000;
@@ -89,6 +89,7 @@ async function step() {
       showPolicies(await waitForServer());
       again = true;
     } else if (error instanceof RefusedError) {
+      squares.release();
       say(error.message);
     } else {
       throw error;
@@ -110,13 +111,18 @@ function place() {
 function policyMovesNext() {
   if (!shown || shown.fen !== state.fen || chosen()?.state !== "ready" || state.at !== state.moves.length) return false;
   if (shown.position.over && shown.moves.join() === state.moves.join()) return false;
-  const whiteMoves = (shown.position.root_turn === "white") === (state.moves.length % 2 === 0);
-  return state.you !== "both" && whiteMoves === (state.you === "black");
+  return state.you !== "both" && turn() !== state.you;
+}
+
+/** Whose turn it is after all moves of the address. */
+function turn() {
+  return (shown.position.root_turn === "white") === (state.moves.length % 2 === 0) ? "white" : "black";
 }
 
 /** Lets the policy move; an answer to an older state is dropped. */
 async function reply() {
   const asked = writeAddress(state);
+  let planned = null;
   called = false;
   replying = true;
   try {
@@ -124,9 +130,16 @@ async function reply() {
     if (asked !== writeAddress(state)) return;
     state = {...state, moves: answer.moves, at: answer.at};
     history.replaceState(null, "", writeAddress(state));
+    ({planned} = squares);
     show(answer);
   } finally {
     replying = false;
+  }
+  const early = planned && squares.legal.find(({from, to, promotion: kind}) => // a planned promotion is one to a queen
+    from === planned.from && to === planned.to && [null, "queen"].includes(kind));
+  if (early) {
+    play(early);
+    return;
   }
   again ||= policyMovesNext(); // after a move in the player's place
   training.draw();
@@ -255,6 +268,10 @@ async function fetchPolicies() {
 // --- what a player does ---
 
 async function choose(moves) {
+  if (squares.planned) {
+    byId("announce").textContent = `Premove from ${squareName(moves[0].from)} to ${squareName(moves[0].to)}.`;
+    return;
+  }
   const move = moves.length === 1 ? moves[0] : await promotion(moves, shown.position.turn);
   if (move) play(move);
 }
@@ -269,6 +286,15 @@ function play(move) {
   const moves = [...state.moves.slice(0, state.at), move.uci];
   byId("typed-says").textContent = "";
   change({moves, at: moves.length});
+  if (policyMovesNext()) showAtOnce(move);
+}
+
+/** Shows the player's move while the policy thinks, so that the next one can be planned. */
+function showAtOnce(move) {
+  const men = menAfter(shown.position.men, move);
+  redraw(byId("picture"), men, [move.from, move.to], blackBelow());
+  squares.show(men, [], blackBelow(), plannable(men, state.you));
+  byId("turn").textContent = `${state.you === "white" ? "Black" : "White"} to move`;
 }
 
 function listen() {
@@ -288,8 +314,8 @@ function listen() {
   document.addEventListener("keydown", pressed);
   byId("back").addEventListener("click", () => {
     // With the policy as the opponent its answer goes too, so that it is the player's turn again.
-    const moverIsPolicy = shown?.position.turn === state.you && state.at === state.moves.length;
-    const moves = state.moves.slice(0, Math.max(0, state.moves.length - (moverIsPolicy ? 2 : 1)));
+    const answered = shown && turn() === state.you && state.at === state.moves.length;
+    const moves = state.moves.slice(0, Math.max(0, state.moves.length - (answered ? 2 : 1)));
     change({moves, at: moves.length});
   });
   byId("new").addEventListener("click", () => change({fen: "", moves: [], at: 0}));

@@ -1,4 +1,4 @@
-// The board as a grid of 64 buttons over the picture: a man is moved by clicks, by dragging, or by keys.
+// The board as a grid of 64 buttons over the picture: a man is moved by clicks, by dragging, or by keys, also before its turn.
 
 const FILES = "abcdefgh";
 const KEYS = {ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]};
@@ -12,7 +12,8 @@ export function squareName(square) {
 /**
  * Makes the grid.
  *
- * grid: its element. moved(moves): called with the legal moves between two squares, one or, for a promotion, more.
+ * grid: its element. moved(moves): called with the legal moves between two squares, one or, for a promotion, more; of
+ * those to plan with the one that was planned.
  */
 export class Squares {
   constructor(grid, moved) {
@@ -22,6 +23,8 @@ export class Squares {
     this.place = [0, 7];
     this.buttons = [];
     this.legal = [];
+    this.early = []; // what may be planned while it is not the player's turn
+    this.planned = null; // one of them
     this.men = [];
     this.black = false;
     this.drag = null;
@@ -38,17 +41,32 @@ export class Squares {
     grid.addEventListener("pointerup", (event) => this.#up(event));
     grid.addEventListener("focusout", (event) => { this.pointed &&= grid.contains(event.relatedTarget); });
     grid.addEventListener("pointercancel", () => this.#drop());
+    grid.addEventListener("contextmenu", (event) => {
+      if (!this.planned) return;
+      event.preventDefault();
+      this.release();
+    });
+    document.addEventListener("pointerdown", (event) => { if (this.planned && !grid.contains(event.target)) this.release(); });
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape") this.release(); });
     this.#focusable();
   }
 
-  /** Shows a position: men by square, legal moves of whoever may move by hand, and which side is below. */
-  show(men, legal, black) {
-    const same = this.black === black && this.men.join() === men.join();
-    this.men = men;
-    this.legal = legal;
-    this.black = black;
-    if (!same) this.taken = null;
+  /** Shows a position: men by square, legal moves of whoever may move by hand, which side is below, and moves to plan. */
+  show(men, legal, black, early = []) {
+    const same = this.early.length ? this.men[this.taken] === men[this.taken] : this.men.join() === men.join();
+    if (!same || this.black !== black) this.taken = null; // a man that was taken up before its turn stays so
+    Object.assign(this, {men, legal, black, early, planned: null});
     this.#draw();
+  }
+
+  /** Lets go of a man that is taken up, and of a planned move. */
+  release() {
+    this.taken = this.planned = null;
+    this.#draw();
+  }
+
+  get #moves() {
+    return [...this.legal, ...this.early];
   }
 
   #button(column, row) {
@@ -76,14 +94,17 @@ export class Squares {
   }
 
   #draw() {
-    const targets = new Set(this.legal.filter((move) => move.from === this.taken).map((move) => move.to));
-    const own = new Set(this.legal.map((move) => move.from));
+    const targets = new Set(this.#moves.filter((move) => move.from === this.taken).map((move) => move.to));
+    const own = new Set(this.#moves.map((move) => move.from));
+    const planned = this.planned ? [this.planned.from, this.planned.to] : [];
+    this.grid.classList.toggle("early", this.early.length > 0);
     for (const button of this.buttons) {
       const square = this.#square(Number(button.dataset.column), Number(button.dataset.row));
       const man = this.men[square];
       const notes = [squareName(square), man || "empty"];
       if (square === this.taken) notes.push("taken up");
       if (targets.has(square)) notes.push("can be reached");
+      if (planned.includes(square)) notes.push("premove");
       button.dataset.square = squareName(square);
       button.setAttribute("aria-label", notes.join(", "));
       button.setAttribute("aria-selected", String(square === this.taken));
@@ -91,28 +112,25 @@ export class Squares {
       button.classList.toggle("man", Boolean(man));
       button.classList.toggle("taken", square === this.taken);
       button.classList.toggle("target", targets.has(square));
+      button.classList.toggle("planned", planned.includes(square));
     }
   }
 
   #choose(square) {
-    const moves = this.legal.filter((move) => move.from === this.taken && move.to === square);
+    const moves = this.#moves.filter((move) => move.from === this.taken && move.to === square);
+    this.planned = this.early.length && moves.length ? moves[0] : null;
     if (moves.length) {
       this.taken = null;
       this.#draw();
       this.moved(moves);
       return;
     }
-    const own = this.legal.some((move) => move.from === square);
+    const own = this.#moves.some((move) => move.from === square);
     this.taken = own && square !== this.taken ? square : null;
     this.#draw();
   }
 
   #key(event) {
-    if (event.key === "Escape") {
-      this.taken = null;
-      this.#draw();
-      return;
-    }
     const step = KEYS[event.key];
     if (!step || (this.pointed && step[0])) return; // after a click, left and right go through the game
     this.pointed = false;
@@ -136,7 +154,7 @@ export class Squares {
     this.place = [Number(button.dataset.column), Number(button.dataset.row)];
     this.#focusable();
     const square = this.#square(...this.place);
-    if (this.legal.some((move) => move.from === square)) {
+    if (this.#moves.some((move) => move.from === square)) {
       this.drag = {square, x: event.clientX, y: event.clientY, ghost: null, size: button.clientWidth};
     }
   }
@@ -167,10 +185,7 @@ export class Squares {
     setTimeout(() => { this.clicked = false; }, 0);
     const square = this.#of(event);
     if (square !== null && square !== drag.square) this.#choose(square);
-    else {
-      this.taken = null;
-      this.#draw();
-    }
+    else this.release();
   }
 
   #drop() {
