@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -46,6 +47,7 @@ from algorithms.reports.page.diagrams import definitions
 
 _HERE = Path(__file__).parent
 _BODY_TIMEOUT_S = 10.0
+_LINE_PLIES = 6
 
 Values = dict[str, Any]
 
@@ -89,6 +91,7 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
             Route("/api/policies", states),
             Route("/api/view", _endpoint(answers.view), methods=["POST"]),
             Route("/api/reply", _endpoint(answers.reply), methods=["POST"]),
+            Route("/api/line", _endpoint(answers.line), methods=["POST"]),
             *(
                 Route(f"/api/training/{name}", _endpoint(answer), methods=["POST"])
                 for name, answer in over_training.every.items()
@@ -137,19 +140,17 @@ class Answers:
             raise BadRequestError(
                 "The policy moves at the end of the game alone: `at` is before it."
             )
-        if ending(game) is not None:
-            return await self._answer(game, values)
-        name, update = text_of(values, "policy"), update_of(values)
-        policies, training = self._policies, self._training
-        if update is not None:
-            await training.looked(name)
-        move = await asyncio.wrap_future(
-            policies.ask(
-                lambda: policies.move(training.loaded(name, update), game.position, temperature)
-            )
-        )
-        moves = (*game.moves, str(move))
-        return await self._answer(game_at(game.fen, moves, len(moves)), values)
+        return await self._answer(await self._moved(game, values, temperature), values)
+
+    async def line(self, values: Values) -> Values:
+        """{"line"}: how the policy would go on, its most probable move each time; empty where it cannot move."""
+        game = await self._game(values)
+        start = game.at
+        # Each ply is a question of its own: those of the board come between them.
+        with contextlib.suppress(NoPolicyError):  # the board can be used without
+            for _ in range(_LINE_PLIES):
+                game = await self._moved(game, values, GREEDY)
+        return {"line": game.sans[start : game.at]}
 
     async def read(self, values: Values) -> Values:
         """The game in a PGN text."""
@@ -167,6 +168,26 @@ class Answers:
 
     async def _game(self, values: Values) -> BoardGame:
         return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
+
+    async def _moved(self, game: BoardGame, values: Values, temperature: float) -> BoardGame:
+        """The game up to its place, and the policy's move there unless the game ends before it.
+
+        Raises:
+            NoPolicyError: the policy cannot move.
+        """
+        if ending(game) is not None:
+            return game
+        name, update = text_of(values, "policy"), update_of(values)
+        policies, training = self._policies, self._training
+        if update is not None:
+            await training.looked(name)
+
+        def moved() -> BoardGame:
+            move = policies.move(training.loaded(name, update), game.position, temperature)
+            moves = (*game.moves[: game.at], str(move))
+            return game_at(game.fen, moves, len(moves))
+
+        return await asyncio.wrap_future(policies.ask(moved))
 
     async def _answer(self, game: BoardGame, values: Values) -> Values:
         view, pull, problem = await self._view(game, values)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from algorithms.evaluation.load_policy import load_policy
+from algorithms.playing.policy_moves import move_probabilities
 from algorithms.playing.position import reached
 from algorithms.playing.pull import load_pull
 from algorithms.playing.view import view_of
@@ -101,6 +102,34 @@ def test_the_policy_replies_with_its_most_probable_move_or_one_drawn_at_the_temp
     assert {played(temperature=0, draw=True) for _ in range(5)} == {best}
     warm = {played(temperature=5, draw=True) for _ in range(40)}
     assert len(warm) > 3 and warm <= {move.uci for move in view.moves}
+
+
+def test_the_line_of_play_has_the_most_probable_move_each_time_up_to_six_plies(
+    board: Board,
+) -> None:
+    policy, there = load_policy(board.run), chess.Board()
+    there.push_san("e4")
+    wanted = []
+    for _ in range(6):
+        best = next(iter(move_probabilities(policy, None, [m.uci() for m in there.move_stack])))
+        wanted.append(there.san(chess.Move.from_uci(best)))
+        there.push_uci(best)
+    asked = {"policy": board.run, "moves": ["e2e4", "a7a6"], "at": 1}
+    found = answer(board.client, "/api/line", **asked, temperature=5.0, draw=True)
+    assert found == {"line": wanted}
+
+
+def test_the_line_of_play_ends_with_the_game_and_is_empty_where_the_policy_cannot_move(
+    board: Board,
+) -> None:
+    def line(policy: str, **asked: object) -> list[str]:
+        found: list[str] = answer(board.client, "/api/line", policy=policy, **asked)["line"]
+        return found
+
+    assert line(board.other, moves=FOOLS_MATE) == []
+    assert len(line(board.other, fen="7k/5Q2/8/8/8/8/8/K7 w - - 98 80")) <= 2  # of fifty moves
+    assert line(board.empty, moves=["e2e4"]) == line("nobody", update=3) == []
+    assert "is not legal" in refusal(board.client, "/api/line", 400, moves=["e2e5"])
 
 
 def test_the_picture_has_the_men_and_an_arrow_for_each_likely_move(board: Board) -> None:

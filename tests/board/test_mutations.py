@@ -11,6 +11,7 @@ from tests.board.conftest import Board
 PATHS = (
     "/api/view",
     "/api/reply",
+    "/api/line",
     "/api/pgn/read",
     "/api/pgn/write",
     "/api/training/look",
@@ -58,7 +59,7 @@ def ask_many(board: Board, count: int, seed: int) -> dict[int, int]:
     rng = random.Random(seed)
     codes: dict[int, int] = {}
     for _ in range(count):
-        path = rng.choice(PATHS[:8]) if rng.random() < 0.9 else rng.choice(PATHS)
+        path = rng.choice(PATHS[:9]) if rng.random() < 0.9 else rng.choice(PATHS)
         if rng.random() < 0.1:
             path += rng.choice(("/", "/..", "%00", "%ff", "?a=" + "b" * 500, "//", "%2e%2e/", ";x"))
         headers = {"content-type": "application/json"} | (

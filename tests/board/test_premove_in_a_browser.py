@@ -1,4 +1,4 @@
-"""Premoves in a real Chromium: made while the policy thinks, played at once where they are legal then, or taken back."""
+"""Premoves in a real Chromium: made while the policy thinks, played at once if they are legal then, or taken back."""
 
 from __future__ import annotations
 
@@ -135,7 +135,9 @@ def test_take_back_while_the_policy_thinks_takes_one_move_and_the_premove(
         page.click("d2d4")
         page.page.click("#back")
         assert page.moves() == []
-    page.page.wait_for_function("() => document.getElementById('turn').textContent === 'White to move'")
+    page.page.wait_for_function(
+        "() => document.getElementById('turn').textContent === 'White to move'"
+    )
     assert page.man("e2") == "white pawn" and premoved(page) == []
     page.page.wait_for_timeout(300)
     assert page.moves() == []

@@ -2,7 +2,7 @@
 
 import {START, readAddress, writeAddress} from "./address.js";
 import {showEvaluation} from "./evaluation.js";
-import {savePgn, showGame, spoken} from "./game.js";
+import {lineOfPlay, savePgn, showGame, spoken} from "./game.js";
 import {meant, menAfter, plannable, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
 import {drawn, redraw} from "./pictures.js";
@@ -18,6 +18,7 @@ let state = readAddress(location.hash);
 let policies = [], judge = null;
 let shown = null, shownGame = ""; // the last answer, and the game that it is of
 let missing = ""; // what the address asked for in vain
+let lineIsOf = ""; // the place and the policy of the line of play
 let running = false, again = false, replying = false;
 let called = false; // the policy is to move whoever's turn it is
 
@@ -68,6 +69,25 @@ async function refresh() {
   } finally {
     running = false;
   }
+  showLine();
+}
+
+/** Asks how the policy would go on; the board's own answers come first, so it is asked when none is awaited. */
+async function showLine() {
+  const asked = lineNow();
+  if (asked === lineIsOf || shownGame !== game() || chosen()?.state !== "ready") return;
+  lineIsOf = asked;
+  try {
+    const {line} = await ask("/api/line", question());
+    if (asked === lineNow()) byId("line").textContent = line.length ? `Line of play: ${lineOfPlay(shown, line)}` : "";
+  } catch (error) {
+    if (!(error instanceof RefusedError || error instanceof LostError)) throw error; // the page goes on without
+    lineIsOf = "";
+  }
+}
+
+function lineNow() {
+  return JSON.stringify([game(), state.policy, training.update()]);
 }
 
 async function step() {
@@ -155,6 +175,7 @@ function show(answer) {
   squares.show(position.men, mine ? position.legal : [], blackBelow());
   showNumbers(view, listed());
   showEvaluation(answer, judge, blackBelow());
+  if (lineIsOf !== lineNow()) byId("line").textContent = "";
   showGame(answer, (at) => change({at}));
   const side = position.turn === "white" ? "White" : "Black";
   byId("turn").textContent = position.over ? "" : `${side} to move${position.check ? ", in check" : ""}`;

@@ -2,18 +2,28 @@
 
 import {ask} from "./server.js";
 
+/** What is written before a ply, counted from the game's beginning: "3." before White's, "3…" before Black's if it is the first. */
+function numberBefore({root_turn, root_number}, index, first) {
+  const ply = index + (root_turn === "black" ? 1 : 0);
+  return ply % 2 && !first ? "" : `${root_number + Math.floor(ply / 2)}${ply % 2 ? "…" : "."}`;
+}
+
+/** The moves that would follow the place that is shown, as text. */
+export function lineOfPlay({position, at}, sans) {
+  return sans.map((san, ply) => `${numberBefore(position, at + ply, ply === 0)} ${san}`.trim()).join(" ");
+}
+
 /** Shows the moves and the opening; go(at) is called with the ply that was chosen. */
 export function showGame(answer, go) {
   const list = document.getElementById("game"), items = [];
   document.getElementById("opening").textContent = answer.position.opening;
-  const black = answer.position.root_turn === "black" ? 1 : 0;
   answer.sans.forEach((san, index) => {
     const item = document.createElement("li"), button = document.createElement("button");
-    const ply = index + black, number = answer.position.root_number + Math.floor(ply / 2);
-    if (ply % 2 === 0 || index === 0) {
+    const number = numberBefore(answer.position, index, index === 0);
+    if (number) {
       const text = document.createElement("span");
       text.className = "number";
-      text.textContent = `${number}${ply % 2 ? "…" : "."}`;
+      text.textContent = number;
       item.append(text);
     }
     button.type = "button";

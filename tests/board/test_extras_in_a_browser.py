@@ -1,0 +1,62 @@
+"""The line of play and the opening's name in a real Chromium."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from algorithms.evaluation.load_policy import load_policy
+from algorithms.playing.policy_moves import move_probabilities
+from algorithms.playing.position import reached
+from tests.board.browser import Tab
+from tests.board.conftest import Site
+from tests.board.test_keys_and_evaluation import says
+
+pytestmark = pytest.mark.browser
+
+CARO_KANN = "e2e4,c7c6,d2d4,d7d5,e4e5"
+
+
+def test_the_opening_is_named_at_each_place_of_a_game_from_the_usual_position(
+    page: Tab, site: Site
+) -> None:
+    page.open(f"policy={site.run}&you=both&moves={CARO_KANN}")
+    says(page, "#opening", "B12 Caro-Kann Defence, Advance Variation")
+    page.page.keyboard.press("ArrowLeft")
+    says(page, "#opening", "B10 Caro-Kann Defence")
+    fen = reached(None, ("e2e4",)).board.fen()
+    page.open(f"policy={site.run}&you=both&fen={fen}&moves=e7e5")
+    assert page.text("#opening") == ""
+
+
+def test_the_line_of_play_follows_the_place_and_is_asked_for_after_it_is_shown(
+    page: Tab, site: Site
+) -> None:
+    asked: list[str] = []
+    page.page.on("request", lambda request: asked.append(request.url.rpartition("/api/")[2]))
+    page.page.on(
+        "response", lambda response: asked.append(response.url.rpartition("/api/")[2] + "!")
+    )
+    page.open(f"policy={site.run}&you=both&moves=e2e4")
+
+    def wanted(moves: list[str], first: str) -> str:
+        line = first
+        for ply in range(len(moves), len(moves) + 6):
+            best = next(iter(move_probabilities(load_policy(site.run), None, moves)))
+            san = reached(None, moves).board.san(reached(None, moves).board.parse_uci(best))
+            line += f" {ply // 2 + 1}. {san}" if ply % 2 == 0 and ply > len(moves) else f" {san}"
+            moves = [*moves, best]
+        return line
+
+    says(page, "#line", wanted(["e2e4"], "Line of play: 1…"))
+    page.click("e7e5")
+    says(page, "#line", wanted(["e2e4", "e7e5"], "Line of play: 2."))
+    of_board = [each for each in asked if each.startswith(("view", "line"))]
+    assert of_board == 2 * ["view", "view!", "line", "line!"]
+    page.page.fill("#temperature", "1.5")  # the most probable moves are the same
+    says(page, "#temperature-value", "1.50")
+    held: list[Any] = []
+    page.page.route("**/api/line", lambda route: held.append(route), times=1)
+    page.page.keyboard.press("Home")
+    page.page.wait_for_function("() => document.getElementById('line').textContent === ''")
