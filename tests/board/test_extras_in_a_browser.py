@@ -60,3 +60,58 @@ def test_the_line_of_play_follows_the_place_and_is_asked_for_after_it_is_shown(
     page.page.route("**/api/line", lambda route: held.append(route), times=1)
     page.page.keyboard.press("Home")
     page.page.wait_for_function("() => document.getElementById('line').textContent === ''")
+
+
+LISTEN = """
+  window.tones = [];
+  window.AudioContext = class extends AudioContext {
+    createOscillator() {
+      const tone = super.createOscillator();
+      const start = tone.start.bind(tone);
+      tone.start = (when) => { window.tones.push(tone.frequency.value); start(when); };
+      return tone;
+    }
+  };
+"""
+
+
+def test_moves_sound_when_that_is_switched_on_and_the_browser_remembers_it(
+    page: Tab, site: Site
+) -> None:
+    page.page.add_init_script(LISTEN)
+    page.open(f"policy={site.run}&you=both")
+
+    def tones() -> list[float]:
+        found: list[float] = page.page.evaluate("window.tones.splice(0)")
+        return found
+
+    page.click("e2e4")
+    page.wait_for_plies(1)
+    assert tones() == []  # as long as nobody asks for it
+    page.page.click("#open-help")
+    box = page.page.get_by_label("A quiet click for each move")
+    assert not box.is_checked()
+    box.check()
+    (quiet,) = tones()
+    page.page.keyboard.press("Escape")
+    page.click("d7d5")
+    page.wait_for_plies(2)
+    assert tones() == [quiet]
+    page.click("e4d5")
+    page.wait_for_plies(3)
+    (loud,) = tones()
+    assert loud > quiet
+    page.page.fill("#temperature", "1.5")  # no move
+    says(page, "#temperature-value", "1.50")
+    page.page.keyboard.press("Home")
+    says(page, "#turn", "White to move")
+    assert tones() == [] and "sound" not in page.page.url
+    page.open(f"policy={site.run}")
+    assert page.page.locator("#sound").is_checked()
+    page.click("e2e4")  # the player's move at once, and the policy's answer
+    page.wait_for_plies(2)
+    assert len(tones()) == 2
+    page.page.click("#open-help")
+    page.page.locator("#sound").uncheck()
+    page.open(f"policy={site.run}")
+    assert not page.page.locator("#sound").is_checked()

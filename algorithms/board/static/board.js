@@ -7,6 +7,7 @@ import {meant, menAfter, plannable, promotion} from "./moves.js";
 import {showNumbers} from "./numbers.js";
 import {drawn, redraw} from "./pictures.js";
 import {LostError, RefusedError, ask, pause, waitForServer} from "./server.js";
+import {click, listenToSwitch} from "./sound.js";
 import {Squares, squareName} from "./squares.js";
 import {Training} from "./training.js";
 
@@ -168,6 +169,8 @@ async function reply() {
 }
 
 function show(answer) {
+  const before = shown?.at;
+  if (before !== undefined && shownGame !== game() && answer.at > 0 && answer.at >= before) click(answer.sans[answer.at - 1]);
   [shown, shownGame] = [answer, game()];
   const {position, view, problem} = answer;
   byId("picture").replaceChildren(drawn(answer.picture));
@@ -316,6 +319,7 @@ function showAtOnce(move) {
   redraw(byId("picture"), men, [move.from, move.to], blackBelow());
   squares.show(men, [], blackBelow(), plannable(men, state.you));
   byId("turn").textContent = `${state.you === "white" ? "Black" : "White"} to move`;
+  click(move.san);
 }
 
 function listen() {
@@ -331,6 +335,7 @@ function listen() {
     radio.addEventListener("change", () => change({draw: radio.value === "1"}));
   }
   byId("open-help").addEventListener("click", () => byId("help").showModal());
+  listenToSwitch(byId("sound"));
   byId("keys").addEventListener("change", (event) => change({keys: event.target.checked}));
   document.addEventListener("keydown", pressed);
   byId("back").addEventListener("click", () => {
