@@ -115,3 +115,44 @@ def test_moves_sound_when_that_is_switched_on_and_the_browser_remembers_it(
     page.page.locator("#sound").uncheck()
     page.open(f"policy={site.run}")
     assert not page.page.locator("#sound").is_checked()
+
+
+def test_a_link_is_copied_that_opens_the_same_place(page: Tab, site: Site) -> None:
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open(f"policy={site.run}&you=both&t=0.5&moves={CARO_KANN}&at=2")
+    page.page.get_by_role("button", name="Copy link").click()
+    says(page, "#share-says", "The link is copied.")
+    assert page.page.locator("#share-says").is_visible() and page.page.locator("#link").is_hidden()
+    link = page.page.evaluate("navigator.clipboard.readText()")
+    assert link == page.page.url
+    other = Tab(page.page.context.new_page(), site.url)
+    other.page.goto(link)
+    other.settled()
+    other.wait_for_plies(5)
+    assert other.moves() == CARO_KANN.split(",") and other.text("#turn") == "White to move"
+    assert other.man("c6") == "black pawn" and other.man("d4") == "empty" and other.errors == []
+    page.page.keyboard.press("End")  # then the link is of another place
+    says(page, "#turn", "Black to move")
+    assert page.text("#share-says") == ""
+
+
+@pytest.mark.parametrize(
+    "clipboard", ["undefined", "{writeText: async () => { throw new DOMException('no'); }}"]
+)
+def test_a_link_that_the_browser_does_not_copy_is_shown_selected(
+    page: Tab, site: Site, clipboard: str
+) -> None:
+    page.page.add_init_script(
+        f"Object.defineProperty(navigator, 'clipboard', {{value: {clipboard}}})"
+    )
+    page.open(f"you=both&moves={CARO_KANN}")
+    page.page.get_by_role("button", name="Copy link").click()
+    says(page, "#share-says", "copy the link here")
+    field = page.page.get_by_label("Link to this position and its moves")
+    selected = "(one) => document.activeElement === one && one.value.slice(one.selectionStart, one.selectionEnd)"
+    link = field.evaluate(selected)
+    assert link.startswith(site.url) and link.endswith(f"&moves={CARO_KANN}&you=both")
+    page.page.keyboard.press("Home")  # in a field the key is the field's
+    page.page.click("#first")
+    says(page, "#turn", "White to move")
+    assert field.is_hidden()

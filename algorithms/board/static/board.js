@@ -170,6 +170,10 @@ async function reply() {
 
 function show(answer) {
   const before = shown?.at;
+  if (shownGame !== game()) {
+    byId("link").hidden = true;
+    byId("share-says").textContent = "";
+  }
   if (before !== undefined && shownGame !== game() && answer.at > 0 && answer.at >= before) click(answer.sans[answer.at - 1]);
   [shown, shownGame] = [answer, game()];
   const {position, view, problem} = answer;
@@ -351,6 +355,7 @@ function listen() {
     change({moves: state.moves.slice(0, state.at)});
     called = true;
   });
+  byId("share").addEventListener("click", share);
   byId("first").addEventListener("click", () => change({at: 0}));
   byId("previous").addEventListener("click", () => change({at: state.at - 1}));
   byId("next").addEventListener("click", () => change({at: state.at + 1}));
@@ -369,6 +374,22 @@ function listen() {
     training.showPolicies();
     refresh();
   });
+}
+
+/** Copies a link to what is shown; where the browser keeps the clipboard from the page, it is shown selected. */
+async function share() {
+  const link = location.origin + location.pathname + writeAddress(state), field = byId("link");
+  let copied = Boolean(navigator.clipboard); // none on another machine's page without https
+  try {
+    await navigator.clipboard?.writeText(link);
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error;
+    copied = false;
+  }
+  byId("share-says").textContent = copied ? "The link is copied." : "The browser does not let this page copy: copy the link here.";
+  field.hidden = copied;
+  field.value = link;
+  if (!copied) field.select();
 }
 
 /** A key does what its button does, except in a field or a dialog that uses it itself. */

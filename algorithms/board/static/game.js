@@ -50,15 +50,20 @@ export function spoken(answer) {
   return parts.join(" ");
 }
 
+/** Saves a text as a file. */
+export function saveFile(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], {type}));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 /** Saves the game as a file. */
 export async function savePgn(state, label) {
   const sides = {white: [label, "You"], black: ["You", label], both: ["?", "?"]}[state.you];
   const [black, white] = sides;
   const {pgn} = await ask("/api/pgn/write", {fen: state.fen, moves: state.moves, white, black});
   document.getElementById("pgn").value = pgn;
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([pgn], {type: "application/x-chess-pgn"}));
-  link.download = "game.pgn";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  saveFile("game.pgn", "application/x-chess-pgn", pgn);
 }

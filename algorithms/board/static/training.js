@@ -1,6 +1,7 @@
 // Sliding through training: which policy of a run is shown, a second run beside it, curves, positions, a live run.
 
 import {drawCurves, moveCursor, tabulate} from "./curves.js";
+import {saveFile} from "./game.js";
 import {showNumbers} from "./numbers.js";
 import {drawn} from "./pictures.js";
 import {LostError, RefusedError, ask, pause} from "./server.js";
@@ -384,11 +385,7 @@ export class Training {
     byId("training-says").textContent = "";
     try {
       const {svg} = await ask("/api/training/animation", {...this.page.question(), beside: this.#names()[1] || ""});
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([svg], {type: "image/svg+xml"}));
-      link.download = "training.svg";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      saveFile("training.svg", "image/svg+xml", svg);
     } catch (error) {
       if (!(error instanceof RefusedError || error instanceof LostError)) throw error;
       byId("training-says").textContent = error instanceof LostError ? "The server does not answer." : error.message;
