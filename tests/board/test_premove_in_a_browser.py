@@ -74,11 +74,11 @@ def test_a_premove_that_is_not_legal_then_is_dropped(page: Tab, site: Site) -> N
     page.wait_for_plies(2)
     assert premoved(page) == [] and page.moves() == ["e2e4", "e7e5"]
     assert page.text("#turn") == "White to move" and page.man("e4") == "white pawn"
-    with thinking(page, "g1f3") as answer:  # a piece of one's own may be gone by then
+    with thinking(page, "g1f3") as answer:  # a man of one's own may have been taken by then
         page.drag("d1f3")
-        answer("e5e4")
+        answer("b8c6")
     page.wait_for_plies(4)
-    assert page.moves()[2:] == ["g1f3", "e5e4"] and page.man("f3") == "white knight"
+    assert page.moves()[2:] == ["g1f3", "b8c6"] and page.man("f3") == "white knight"
 
 
 @pytest.mark.parametrize("how", ["Escape", "right", "square", "page"])
@@ -106,11 +106,11 @@ def test_a_premove_is_made_by_the_keyboard_and_a_pawn_becomes_a_queen(
 ) -> None:
     page.open(f"policy={site.run}&fen=8/P6k/8/8/8/8/7K/8 w - - 0 1")
     with thinking(page, "h2g2") as answer:
-        page.square("a7").focus()
-        for key in ("Enter", "ArrowUp", "Enter"):
+        for key in ("Enter", "ArrowUp", "Enter"):  # on the square that was clicked last
             page.page.keyboard.press(key)
-        # The keys go from the square that was clicked last.
+        assert premoved(page) == ["g2", "g3"]
         page.page.keyboard.press("Escape")
+        assert premoved(page) == []
         page.click("a7a8")
         answer("h7h6")
     page.page.wait_for_function("() => location.hash.includes('h7h6,a7a8q')")

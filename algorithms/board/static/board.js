@@ -11,7 +11,7 @@ import {click, listenToSwitch} from "./sound.js";
 import {Squares, squareName} from "./squares.js";
 import {Training} from "./training.js";
 
-const POLL_LOADING_MS = 300, POLL_MS = 3000;
+const POLL_LOADING_MS = 300, POLL_MS = 3000, LINE_AFTER_MS = 250;
 const KEYS = {ArrowLeft: "previous", ArrowRight: "next", Home: "first", End: "last", f: "turn-board", "?": "open-help"};
 const byId = (id) => document.getElementById(id);
 
@@ -73,10 +73,11 @@ async function refresh() {
   showLine();
 }
 
-/** Asks how the policy would go on; the board's own answers come first, so it is asked when none is awaited. */
+/** Asks how the policy would go on, once the place has been shown for a moment: the board's own answers must not wait. */
 async function showLine() {
   const asked = lineNow();
-  if (asked === lineIsOf || shownGame !== game() || chosen()?.state !== "ready") return;
+  await pause(LINE_AFTER_MS);
+  if (running || asked !== lineNow() || asked === lineIsOf || shownGame !== game() || chosen()?.state !== "ready") return;
   lineIsOf = asked;
   try {
     const {line} = await ask("/api/line", question());
