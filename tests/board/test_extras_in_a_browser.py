@@ -40,25 +40,29 @@ def test_the_line_of_play_follows_the_place_and_is_asked_for_after_it_is_shown(
     )
     page.open(f"policy={site.run}&you=both&moves=e2e4")
 
-    def wanted(moves: list[str], first: str) -> str:
-        line = first
-        for ply in range(len(moves), len(moves) + 6):
-            best = next(iter(move_probabilities(load_policy(site.run), None, moves)))
-            san = reached(None, moves).board.san(reached(None, moves).board.parse_uci(best))
-            line += f" {ply // 2 + 1}. {san}" if ply % 2 == 0 and ply > len(moves) else f" {san}"
+    policy = load_policy(site.run)
+
+    def wanted(moves: list[str], line: str) -> str:
+        for number in range(6):
+            best = next(iter(move_probabilities(policy, None, moves)))
+            board = reached(None, moves).board
+            numbered = f" {board.fullmove_number}." if board.turn and number else ""
+            line += f"{numbered} {board.san(board.parse_uci(best))}"
             moves = [*moves, best]
         return line
 
     says(page, "#line", wanted(["e2e4"], "Line of play: 1…"))
+    asked.clear()
     page.click("e7e5")
     says(page, "#line", wanted(["e2e4", "e7e5"], "Line of play: 2."))
-    of_board = [each for each in asked if each.startswith(("view", "line"))]
-    assert of_board == 2 * ["view", "view!", "line", "line!"]
+    assert asked.count("line") == 1
+    of_board = asked[: asked.index("line")]
+    assert of_board.count("view") <= of_board.count("view!")  # none is waited for
     page.page.fill("#temperature", "1.5")  # the most probable moves are the same
     says(page, "#temperature-value", "1.50")
     held: list[Any] = []
     page.page.route("**/api/line", lambda route: held.append(route), times=1)
-    page.page.keyboard.press("Home")
+    page.page.click("#first")
     page.page.wait_for_function("() => document.getElementById('line').textContent === ''")
 
 
@@ -103,7 +107,7 @@ def test_moves_sound_when_that_is_switched_on_and_the_browser_remembers_it(
     assert loud > quiet
     page.page.fill("#temperature", "1.5")  # no move
     says(page, "#temperature-value", "1.50")
-    page.page.keyboard.press("Home")
+    page.page.click("#first")
     says(page, "#turn", "White to move")
     assert tones() == [] and "sound" not in page.page.url
     page.open(f"policy={site.run}")
@@ -124,7 +128,7 @@ def test_a_link_is_copied_that_opens_the_same_place(page: Tab, site: Site) -> No
     says(page, "#share-says", "The link is copied.")
     assert page.page.locator("#share-says").is_visible() and page.page.locator("#link").is_hidden()
     link = page.page.evaluate("navigator.clipboard.readText()")
-    assert link == page.page.url
+    assert link.startswith(f"{site.url}#policy=")
     other = Tab(page.page.context.new_page(), site.url)
     other.page.goto(link)
     other.settled()
@@ -152,7 +156,6 @@ def test_a_link_that_the_browser_does_not_copy_is_shown_selected(
     selected = "(one) => document.activeElement === one && one.value.slice(one.selectionStart, one.selectionEnd)"
     link = field.evaluate(selected)
     assert link.startswith(site.url) and link.endswith(f"&moves={CARO_KANN}&you=both")
-    page.page.keyboard.press("Home")  # in a field the key is the field's
     page.page.click("#first")
     says(page, "#turn", "White to move")
     assert field.is_hidden()

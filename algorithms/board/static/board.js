@@ -81,7 +81,7 @@ async function showLine() {
   lineIsOf = asked;
   try {
     const {line} = await ask("/api/line", question());
-    if (asked === lineNow()) byId("line").textContent = line.length ? `Line of play: ${lineOfPlay(shown, line)}` : "";
+    if (asked === lineIsOf) byId("line").textContent = line.length ? `Line of play: ${lineOfPlay(shown, line)}` : "";
   } catch (error) {
     if (!(error instanceof RefusedError || error instanceof LostError)) throw error; // the page goes on without
     lineIsOf = "";
@@ -183,7 +183,7 @@ function show(answer) {
   squares.show(position.men, mine ? position.legal : [], blackBelow());
   showNumbers(view, listed());
   showEvaluation(answer, judge, blackBelow());
-  if (lineIsOf !== lineNow()) byId("line").textContent = "";
+  if (lineIsOf !== lineNow()) byId("line").textContent = lineIsOf = "";
   showGame(answer, (at) => change({at}));
   const side = position.turn === "white" ? "White" : "Black";
   byId("turn").textContent = position.over ? "" : `${side} to move${position.check ? ", in check" : ""}`;
