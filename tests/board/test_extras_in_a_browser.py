@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from algorithms.evaluation.load_policy import load_policy
@@ -60,10 +58,12 @@ def test_the_line_of_play_follows_the_place_and_is_asked_for_after_it_is_shown(
     assert of_board.count("view") <= of_board.count("view!")  # none is waited for
     page.page.fill("#temperature", "1.5")  # the most probable moves are the same
     says(page, "#temperature-value", "1.50")
-    held: list[Any] = []
-    page.page.route("**/api/line", lambda route: held.append(route), times=1)
     page.page.click("#first")
-    page.page.wait_for_function("() => document.getElementById('line').textContent === ''")
+    page.page.wait_for_function(
+        "() => !document.getElementById('line').textContent.includes(': 2.')"
+    )
+    page.page.click("#last")
+    says(page, "#line", wanted(["e2e4", "e7e5"], "Line of play: 2."))
 
 
 LISTEN = """

@@ -161,6 +161,17 @@ def test_axe_finds_no_violation_of_level_a_or_aa(
         check("a promotion")
         page.open(f"policy={site.broken}&you=both")
         check("a policy that cannot be opened")
+        page.page.route("**/api/reply", lambda route: None)  # the policy thinks
+        page.open(f"policy={site.run}")
+        page.page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.click("e2e4")
+        page.page.wait_for_selector("#squares.early")
+        page.click("g1f3")
+        page.page.wait_for_selector("#squares .planned")
+        check("a premove")
+        page.page.click("#share")
+        page.page.wait_for_selector("#link:not([hidden])")
+        check("a link to copy")
         page.page.click("#open-help")
         check("the help")
 
