@@ -177,21 +177,14 @@ def run(job: Job, out: Path) -> None:
     """Leaves the record of a run in OUT/NAME/metrics.jsonl."""
     import torch
 
-    from algorithms.training.session import Session
+    from algorithms.collapse.experiment import session_with
     from algorithms.training.trainer import train
 
     torch.set_num_threads(1)
     kind, scratch = PARTS[job.part][job.kind], out / f"{job.name}.running"
     shutil.rmtree(scratch, ignore_errors=True)
-
-    def make_session(settings: TrainConfig, **built: Any) -> Session:
-        session = Session(settings, **built)
-        if kind.fault is not None:
-            kind.fault(session)
-        return session
-
     config = dataclasses.replace(config_of(job, kind), run_dir=scratch)
-    train(config, make_session=make_session, display=Quiet())
+    train(config, make_session=session_with(kind.fault), display=Quiet())
     scratch.rename(out / job.name)
 
 

@@ -5,8 +5,9 @@
 For each start by itself: of the remedies that cure or help against every fault that the doctor calls by this name and
 that does harm from there, on another network too where they were tried on it, and that win back a quarter of the cost
 at least. They are ranked by the least share of the cost that they win back, the whole at most; another algorithm is
-taken only where no remedy of settings is left. Of those within a twentieth of the best, it is that of the start before,
-or the one whose runs end with most entropy. Written to algorithms/doctor/tried.json, with null where nothing is left.
+taken only where no remedy of settings is left. Of those within a twentieth of the best, random weights get the remedy
+of the warm policy if it is one of them, otherwise the one whose runs end with most entropy. Written to
+algorithms/doctor/tried.json, with null where nothing is left.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 HELPFUL = ("cures", "helps")
+"""Verdicts of a remedy that may be printed."""
 
 NEAR = 0.05
 """Remedies whose shares are closer than this count as equal."""
