@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from algorithms.doctor.metric_rows import MetricRows, is_finite
 
+ENT_COEF, KL_OLD_COEF, KL_REF_COEF = "reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef"
+"""Columns of the coefficients."""
+
 NEEDED = 3
 """With fewer measured updates the stages cannot be told."""
 
@@ -37,6 +40,13 @@ DRAW_KEPT, CREDIT_KEPT, OBJECTIVE_KEPT = 0.8, 0.6, 0.5
 
 CLIP_KEPT = 0.5
 """Of the policy's pull after the clip, where a batch is used once: a second pass is there to be clipped."""
+
+UNPLAYED = 0.2
+"""Share of the first regret that the most probable moves would save at the end, below which a bonus does no harm."""
+
+
+LONG_STEP = 0.03
+"""Nats (k3) of an update beyond which a clip is there to hold it, as in a second pass."""
 
 SINGLE_CREDIT_KEPT = 0.2
 """Of credit where a position has one sample: its baseline is no mean of others, and later plies may be credited."""
@@ -183,7 +193,11 @@ def signal_chain(record: MetricRows) -> SignalChain:
         "credit": _noisy(
             updates, credited, rewarded, CREDIT_KEPT if several else SINGLE_CREDIT_KEPT
         ),
-        "objective": _noisy(updates, built * column("objective"), built, OBJECTIVE_KEPT)
+        "objective": (
+            None
+            if bonus_is_harmless(record)
+            else _noisy(updates, built * column("objective"), built, OBJECTIVE_KEPT)
+        )
         or (
             _noisy(updates, column("clip"), np.ones_like(ratio), CLIP_KEPT)
             if _clips(record)
@@ -213,13 +227,53 @@ def _measured(record: MetricRows, rows: Sequence[tuple[int, Row]]) -> int:
 
 
 def _clips(record: MetricRows) -> bool:
-    """Whether what a clip takes away is a loss: no batch is used twice, and no gate takes as much by design."""
-    return record.median("train/passes") == 1 and not record.has("policy/gate_mean")
+    """Whether what a clip takes away is a loss: updates are short, of one pass, and no gate takes as much by design."""
+    once = record.median("train/passes") == 1 and not record.has("policy/gate_mean")
+    return once and not record.median("policy/approx_kl") > LONG_STEP
 
 
 def clip_takes_most(record: MetricRows) -> bool:
     """Whether a clip takes more of the policy's pull than it should."""
     return _clips(record) and record.median("signal/clip") < CLIP_KEPT
+
+
+def pull(record: MetricRows, coef: str) -> float:
+    """Share of the term that `coef` weighs beside the policy's, in the last quarter; NaN where it is not logged.
+
+    A KL to the sampler has no gradient at the first step of an update, where gradient shares are measured: its
+    share of the loss, beside the policy's, is taken.
+    """
+    if coef == ENT_COEF:
+        return record.last("grad_share/entropy", 0.25)
+    term = record.quarter(coef.replace("_coef", "_weighted"))
+    policy = record.quarter("train/policy_loss")
+    return term / (term + policy) if term + policy > 0 else math.nan
+
+
+def strongest_term(record: MetricRows) -> tuple[str, float]:
+    """(coefficient of the term with the largest share beside the policy's, that share); NaN if none is logged."""
+    pulls = {
+        ENT_COEF: record.median("grad_share/entropy"),
+        KL_REF_COEF: record.median("grad_share/kl_ref"),
+        KL_OLD_COEF: pull(record, KL_OLD_COEF),
+    }
+    return max(pulls.items(), key=lambda each: -1.0 if math.isnan(each[1]) else each[1])
+
+
+def bonus_is_harmless(record: MetricRows) -> bool:
+    """Whether the strongest term is a bonus, and the policy plays what it knows all the same.
+
+    Near the best policy under a bonus its pull and that of the rewards cancel, however good that policy is.
+    """
+    not_played = unplayed(record)
+    return bool(not_played) and not_played[-1] < UNPLAYED and strongest_term(record)[0] == ENT_COEF
+
+
+def unplayed(record: MetricRows) -> list[float]:
+    """Share of the first regret that the most probable moves would save, at each evaluation after an update."""
+    first = record.first("eval/regret_cp")
+    rows = record.together("eval/regret_cp", "eval/regret_cp_greedy") if first > 0 else []
+    return [(sampled - greedy) / first for _, (sampled, greedy) in rows]
 
 
 def _value(row: Row, name: str) -> float:

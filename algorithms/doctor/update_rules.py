@@ -24,7 +24,20 @@ from algorithms.doctor.metric_rows import (
     MetricRows,
     RunOutcome,
 )
-from algorithms.doctor.signal_chain import NEEDED, OBJECTIVE_KEPT, clip_takes_most, signal_chain
+from algorithms.doctor.signal_chain import (
+    ENT_COEF,
+    KL_OLD_COEF,
+    KL_REF_COEF,
+    NEEDED,
+    OBJECTIVE_KEPT,
+    UNPLAYED,
+    bonus_is_harmless,
+    clip_takes_most,
+    pull,
+    signal_chain,
+    strongest_term,
+    unplayed,
+)
 
 LOST_BEFORE = ("ratio", "draw", "reward", "credit")
 """Stages before the loss: where one of them loses the signal, a bonus wins and the clip takes more than it did."""
@@ -33,7 +46,7 @@ LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""
 
 SATURATED = "reg/controller_saturated"
-COEFS = ("reg/ent_coef", "reg/kl_old_coef", "reg/kl_ref_coef")
+COEFS = (ENT_COEF, KL_OLD_COEF, KL_REF_COEF)
 
 HARMFUL_OVERPAID = 0.125
 """Coefficient times what is rewarded beyond the entropy, at the most, from which harm was done; units of the loss."""
@@ -43,6 +56,12 @@ EXACT_BONUS = 0.1
 
 HARMFUL_HOLD = 0.5
 """Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
+
+BONUS_TAKES = 0.25
+"""Share of a bonus from which it did harm where the policy knows much more than it plays."""
+
+NEEDED_EVALUATIONS, STILL = 4, 0.75
+"""Evaluations, and part of the value at the one before, from which what is not played is no longer falling."""
 
 SOME_PULL = 0.1
 """Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
@@ -117,19 +136,19 @@ def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
             f"{moved[0]} rests at its lower bound ({moved[1]:.3g} at the start, {moved[2]:.3g} at the end), "
             "where it does nothing"
         )
-    name = moved[0] if moved else "reg/kl_old_coef"
-    pull = _pull(record, name)
-    if math.isnan(pull):
+    name = moved[0] if moved else KL_OLD_COEF
+    share = pull(record, name)
+    if math.isnan(share):
         return Untold(
             (name.replace("_coef", "_weighted"),),
             f"{name} is at its upper bound {record.last(name):.3g}",
         )
     return named_if_harmful(
         Named(
-            pull / HARMFUL_HOLD,
+            share / HARMFUL_HOLD,
             found.since,
             f"a controller holds {name} at its upper bound {record.last(name):.3g} "
-            f"{found.begins(record.first_update)}; against the policy's own pull the term has {pull:.0%} in the last "
+            f"{found.begins(record.first_update)}; against the policy's own pull the term has {share:.0%} in the last "
             f"quarter, and the KL to the sampler is {record.last('reg/kl_old', 0.25):.2g} nats there",
             "a controller that is within its range",
             "a target that can be reached, a lower bound, or no controller",
@@ -138,17 +157,15 @@ def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
     )
 
 
-def _pull(record: MetricRows, coefficient: str) -> float:
-    """Share of the term that `coefficient` weighs, in the last quarter; NaN where it is not logged.
+def _kept_unplayed(record: MetricRows) -> float:
+    """Share of the first regret that the most probable moves would save at the end; 0 while that is falling.
 
-    A KL to the sampler has no gradient at the first step of an update, where gradient shares are measured: its
-    share of the loss, beside the policy's, is taken.
+    From random weights a policy knows a better move long before it plays it, whatever the bonus.
     """
-    if coefficient == "reg/ent_coef":
-        return record.last("grad_share/entropy", 0.25)
-    term = record.quarter(coefficient.replace("_coef", "_weighted"))
-    policy = record.quarter("train/policy_loss")
-    return term / (term + policy) if term + policy > 0 else math.nan
+    shares = unplayed(record)
+    if len(shares) < NEEDED_EVALUATIONS or shares[-1] < STILL * shares[-2]:
+        return 0.0
+    return shares[-1]
 
 
 def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
@@ -159,33 +176,45 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
             ("signal/objective",), f"{chain.measured} updates were measured: {NEEDED} are needed"
         )
     lost = next((loss for loss in chain.losses if loss.stage.name == "objective"), None)
-    if lost is None:
+    coef, share = strongest_term(record)
+    not_played = _kept_unplayed(record)
+    is_bonus = coef == ENT_COEF and share >= BONUS_TAKES and not_played >= UNPLAYED
+    if lost is None and (chain.losses or not is_bonus):
+        if bonus_is_harmless(record):
+            return RuledOut(
+                f"the policy plays what it knows: its most probable moves would save {unplayed(record)[-1]:.0%} of "
+                "the first regret"
+            )
         return RuledOut("the whole loss pulls where the policy's does")
     if clip_takes_most(record):
         return RuledOut(f"the clip leaves {record.median('signal/clip'):.2f} of the policy's pull")
-    coefs = {"entropy": "reg/ent_coef", "kl_ref": "reg/kl_ref_coef", "kl_old": "reg/kl_old_coef"}
-    pulls = {term: record.median(f"grad_share/{term}") for term in coefs}
-    pulls["kl_old"] = _pull(record, coefs["kl_old"])
-    if math.isnan(pulls["entropy"]) and record.last("reg/ent_coef") != 0:
+    if not record.has("grad_share/entropy") and record.last(ENT_COEF) != 0:
         return Untold(("grad_share/entropy",), "the whole loss pulls elsewhere than the policy's")
-    term = max(pulls, key=lambda each: -1.0 if math.isnan(pulls[each]) else pulls[each])
-    if not pulls[term] > SOME_PULL:
+    if not share > SOME_PULL:
         return RuledOut(
             f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
-    coef = coefs[term]
     setting = f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')}"
     # An anchor that holds the policy close keeps its own term small: its share says little of how far to go.
-    less = 10 if term == "entropy" else 100
+    less = 10 if coef == ENT_COEF else 100
     changes = [f"{setting} {record.first(coef) / less:.3g}"]
-    if term == "entropy":  # it may have a schedule
+    if coef == ENT_COEF:  # it may have a schedule
         changes.append(f"{setting}-final {record.last(coef) / less:.3g}")
+    said, without = [f"the term of {coef} has {share:.0%} beside the policy's"], []
+    if lost is not None:
+        said.insert(0, f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction")
+        without.append("0.55 to 1 of it")
+    if is_bonus:
+        said.append(f"the most probable moves would save {not_played:.0%} of the first regret")
+        without.append(f"less than {UNPLAYED:.0%} to save")
     return Named(
-        OBJECTIVE_KEPT / max(lost.kept, 0.05),
-        lost.since,
-        f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction, and the term of {coef} has "
-        f"{pulls[term]:.0%} beside the policy's",
-        "0.55 to 1 of it",
+        max(
+            OBJECTIVE_KEPT / max(lost.kept, 0.05) if lost is not None else 0.0,
+            share / BONUS_TAKES if is_bonus else 0.0,
+        ),
+        record.first_update if lost is None else lost.since,
+        ", and ".join(said),
+        ", and ".join(without),
         f"lower {coef.replace('reg/', 'regularizer.')} until the policy has most of the gradient",
         rerun(*changes),
     )
@@ -249,9 +278,10 @@ REGULARISER_RULES = (
         "loss_budget",
         (("signal/objective",),),
         "--signal-chain",
-        f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction",
+        f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction, or a bonus has "
+        f"{BONUS_TAKES:.0%} beside the policy's and what the most probable moves would save does not fall",
         "a whole loss that pulls where the policy's does",
-        "never: a bonus that outweighs the rewards does harm",
+        f"under a bonus the most probable moves would save less than {UNPLAYED:.0%} of the first regret at the end",
         loss_budget,
         stage="objective",
         follows=LOST_BEFORE,

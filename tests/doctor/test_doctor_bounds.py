@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from algorithms.doctor import diagnose
@@ -28,6 +30,41 @@ def test_the_heaviest_term_is_named_and_one_without_weight_is_not() -> None:
     assert named("loss_budget", outweighed(0.2, **old)).confirm.endswith("kl-old-coef 0.3")
     light = outweighed(0.2, **{"grad_share/entropy": 0.05})
     assert "no term" in ruled_out("loss_budget", light)
+
+
+def knowing(not_played: Sequence[float], **changes: Values) -> Rows:
+    """A run whose most probable moves would save so much of its first regret at its four evaluations."""
+    rows = record(**{"grad_share/entropy": 0.3} | changes)
+    evaluated = [row for row in rows[1:] if "eval/regret_cp" in row]
+    for row, share in zip(evaluated, not_played, strict=True):
+        row["eval/regret_cp_greedy"] = row["eval/regret_cp"] - share * rows[0]["eval/regret_cp"]
+    return rows
+
+
+STUCK = (0.3, 0.3, 0.3, 0.25)
+
+
+def test_a_bonus_under_which_the_policy_plays_what_it_knows_does_no_harm() -> None:
+    little = {"signal/objective": [0.18, 0.22] * 8}
+    assert (
+        diagnose(knowing((0.4, 0.3, 0.2, 0.15), **little)).verdict
+        == "learning, no known cause found"
+    )
+    assert named("loss_budget", knowing(STUCK, **little))
+    anchored = little | {"grad_share/kl_ref": 0.5, "reg/kl_ref_coef": 4.0}
+    assert named("loss_budget", knowing((0.4, 0.3, 0.2, 0.15), **anchored)).confirm.endswith(
+        "coef 0.04"
+    )
+
+
+def test_a_bonus_is_named_where_the_policy_goes_on_knowing_more_than_it_plays() -> None:
+    assert "save 25%" in named("loss_budget", knowing(STUCK)).measured
+    assert diagnose(knowing(STUCK)).verdict == "impaired"
+    assert "pulls where" in ruled_out("loss_budget", knowing((0.5, 0.4, 0.3, 0.21)))
+    assert "would save 15%" in ruled_out("loss_budget", knowing((0.15, 0.15, 0.15, 0.15)))
+    assert ruled_out("loss_budget", knowing(STUCK, **{"grad_share/entropy": 0.2}))
+    frozen = diagnose(knowing(STUCK, **{"signal/step": 0.1}))
+    assert [loss.stage.name for loss in frozen.chain.losses] == ["step"] and not frozen.causes
 
 
 def test_a_clip_that_takes_most_of_the_pull_is_no_bonus() -> None:
