@@ -380,3 +380,9 @@ SOUND_OTHERWISE: dict[str, Kind] = {
     "sound_openings": Kind("", {"env.start_positions": "openings"}),
 }
 """Runs without a fault whose settings are not the defaults."""
+
+BONUSES: dict[str, Kind] = {SOUND: Kind("")} | {
+    f"bonus_times{times:g}": Kind("objective", {"ent_coef": times}, None, "loss_budget")
+    for times in (1.5, 2.5, 5.0, 15.0, 40.0)
+}
+"""A bonus somewhat or much too large; beside a small one in the preset the first sizes do no harm."""
