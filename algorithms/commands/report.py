@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "chess-lab report runs/mine",
+    "chess-lab report runs/mine runs/other",
     "chess-lab report runs --out runs/all.html",
 )
 DEFAULT_NAME = "report.html"
@@ -30,8 +32,9 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0, or 1 where no page could be made; writes the page and prints its path."""
     options = make_parser().parse_args(list(arguments))
     try:
-        out = _checked_target(options.out or options.dir / DEFAULT_NAME)
-        runs, page = make_page(options.dir)
+        root = options.dirs[0] if len(options.dirs) == 1 else _parent(options.dirs)
+        out = _checked_target(options.out or root / DEFAULT_NAME)
+        runs, page = make_page(root, options.dirs)
         _write(out, page)
     except (ReportError, ValueError) as error:
         complain("chess-lab report", error)
@@ -48,32 +51,52 @@ def make_parser() -> argparse.ArgumentParser:
         description="Curves, causes, gradient shares, boards, settings and provenance of runs, as "
         "one HTML file that needs no network.",
     )
-    parser.add_argument("dir", type=Path, metavar="DIR", help="a run folder, or a folder of them")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: DIR/{DEFAULT_NAME}")
+    parser.add_argument(
+        "dirs", type=Path, nargs="+", metavar="DIR", help="a run folder, or a folder of them"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"default: DIR/{DEFAULT_NAME}; of several, in the folder that holds them all",
+    )
     return parser
 
 
-def make_page(root: Path) -> tuple[int, str]:
-    """(number of runs shown, HTML) of the run folder or the folder of run folders `root`.
+def _parent(dirs: Sequence[Path]) -> Path:
+    """The folder that holds them all."""
+    return Path(os.path.commonpath([folder.resolve().parent for folder in dirs]))
+
+
+def make_page(root: Path, dirs: Sequence[Path]) -> tuple[int, str]:
+    """(number of runs shown, HTML) of run folders and folders of run folders.
 
     Of several runs one that cannot be read is left out and named on the page.
 
+    Args:
+        root: the folder that names the page and that names of runs are relative to.
+        dirs: `root` alone, or several at or below it.
+
     Raises:
         ReportError: there is no run, or none that can be read.
-        ValueError: `root` is no folder.
+        ValueError: one of them is no folder.
     """
     from algorithms.reports.page import PageNotes, build_page, group_columns
     from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
 
-    folders, notes = find_run_folders(root)
-    if not folders:
-        linked = f" ({' '.join(notes)})" if notes else ""
-        raise ReportError(
-            f"no metrics.jsonl in or below {str(root)!r}{linked}: train first, for example "
-            "`chess-lab train grpo --run-dir DIR`"
-        )
+    folders, notes = [], []
+    for given in dirs:
+        below, said = find_run_folders(given)
+        if not below:
+            linked = f" ({' '.join(said)})" if said else ""
+            raise ReportError(
+                f"no metrics.jsonl in or below {str(given)!r}{linked}: train first, for example "
+                "`chess-lab train grpo --run-dir DIR`"
+            )
+        folders += below if given == root else [folder.resolve() for folder in below]
+        notes += said
     runs, broken = [], []
-    for folder in folders:
+    for folder in dict.fromkeys(folders):
         try:
             name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
             runs.append(read_run(folder, name))

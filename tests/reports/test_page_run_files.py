@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from algorithms.commands.report import make_page
+from algorithms.commands.report import run as report
 from algorithms.reports.run_files import (
     RunFileError,
     find_run_folders,
@@ -89,10 +90,23 @@ def test_a_page_is_made_of_values_near_the_largest_float_and_says_that_they_were
     values = [1e308, -1e308, 1.7e308, 1e-300]
     rows = [{**row(step), **row(step, **{metric: value})} for step, value in enumerate(values)]
     folder = write_run(tmp_path / "a", rows, config())
-    _, page = make_page(folder)
+    _, page = make_page(folder, [folder])
     assert "3 values lie beyond 1e+100, as no measurement does." in page
     read = read_run(folder).series(metric.replace("__", "/")).value
     assert np.array_equal(read, [np.nan, np.nan, np.nan, 1e-300], equal_nan=True)
+
+
+def test_several_folders_make_one_page_in_the_folder_that_holds_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/one", "a/two", "b", "c"):
+        write_run(tmp_path / name, [row(step) for step in range(3)], config(seed=ord(name[-1])))
+    monkeypatch.chdir(tmp_path)
+    assert report(["a", "b", "a/one"]) == 0
+    assert "3 runs" in capsys.readouterr().out
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"<h1>{tmp_path.name}</h1>" in page and "a/two" in page
+    assert report(["a", "nothing"]) == 1 and "'nothing' does not exist" in capsys.readouterr().err
 
 
 def test_missing_settings_are_a_note_and_damaged_ones_an_error(tmp_path: Path) -> None:
