@@ -13,6 +13,7 @@ PARTS = {
     "chess_open": "this project's, with the signal chain",
     "chess_sealed": "the same, other faults, sizes and seeds",
     "chess_sound": "the same without a fault: other algorithms, step sizes, bonuses, groups, starts",
+    "chess_bonuses": "bonuses somewhat or much too large, and the same without",
     "chess_early_open": "this project's, from before the signal chain",
     "chess_early_sealed": "the same, other seeds",
     "trl_open": "TRL 1.16.0",
