@@ -1,8 +1,9 @@
 """The stage of the update at which the learning signal is lost, by the columns `signal/...` (docs/metrics.md).
 
 Rewards, ratio and step lose nothing in a sound update, whatever the algorithm, so a loss there is a fault. Draw, credit
-and objective are noisy and have no such value; a bound holds for their mean over some measured updates, with the
-upper end of its 95 % interval. The bounds were chosen on the open part of the matrix (docs/doctor.md).
+and objective, and the ratio under a sampler correction, are noisy and have no such value; a bound holds for their mean
+over some measured updates, with the upper end of its 95 % interval. The bounds were chosen on the open part of the
+matrix (docs/doctor.md).
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ CLIP_KEPT = 0.5
 UNPLAYED = 0.2
 """Share of the first regret that the most probable moves would save at the end, below which a bonus does no harm."""
 
-
-LONG_STEP = 0.03
+LONG_STEP = 0.02
 """Nats (k3) of an update beyond which a clip is there to hold it, as in a second pass."""
 
 SINGLE_CREDIT_KEPT = 0.2
@@ -186,8 +186,12 @@ def signal_chain(record: MetricRows) -> SignalChain:
     built = credited * ratio * column("passes")
     steps = [(n, _value(row, "step")) for n, row in rows]
     several = bool((column("samples") > 1).any())
+    whole = np.ones_like(ratio)
     found = {
-        "ratio": _exact(updates, ratio, np.ones_like(ratio)),
+        # A correction weighs what another policy drew: unbiased at best, and no longer exact.
+        "ratio": _noisy(updates, ratio, whole, KEPT)
+        if record.has("correction/weight_mean")
+        else _exact(updates, ratio, whole),
         "draw": _noisy(updates, draw, column("draw_expected"), DRAW_KEPT),
         "reward": _exact(updates, draw * reward, draw),
         "credit": _noisy(
@@ -198,11 +202,7 @@ def signal_chain(record: MetricRows) -> SignalChain:
             if bonus_is_harmless(record)
             else _noisy(updates, built * column("objective"), built, OBJECTIVE_KEPT)
         )
-        or (
-            _noisy(updates, column("clip"), np.ones_like(ratio), CLIP_KEPT)
-            if _clips(record)
-            else None
-        ),
+        or (_noisy(updates, column("clip"), whole, CLIP_KEPT) if _clips(record) else None),
         "step": next(((n, kept) for n, kept in steps if kept < STEP_KEPT), None),
     }
     losses = [(stage, found[stage.name]) for stage in STAGES]

@@ -70,6 +70,8 @@ def test_a_bonus_is_named_where_the_policy_goes_on_knowing_more_than_it_plays() 
 def test_a_clip_that_takes_most_of_the_pull_is_no_bonus() -> None:
     clipped = outweighed(0.3, **{"signal/clip": 0.3})
     assert "the clip leaves 0.30" in ruled_out("loss_budget", clipped)
+    far = diagnose(record(**{"signal/clip": [0.28, 0.32] * 8, "policy/approx_kl": 0.05}))
+    assert far.verdict == "learning, no known cause found", "it is there to hold such steps"
     twice = outweighed(0.3, **{"signal/clip": 0.3, "train/passes": 2.0})
     assert named("loss_budget", twice)
 
@@ -81,6 +83,15 @@ def test_a_bonus_cannot_be_told_without_the_signal_chain_nor_behind_an_earlier_l
     (hidden,) = both.untold
     assert hidden.name == "loss_budget" and "lost at `reward`" in hidden.verdict.because  # type: ignore[union-attr]
     assert both.verdict == "impaired" and not both.causes
+
+
+def test_the_ratio_of_a_corrected_run_is_noisy_and_its_loss_a_mean() -> None:
+    once_low = [1.0] * 4 + [0.85] * 4 + [1.0] * 8
+    (lost,) = diagnose(record(**{"signal/ratio": once_low})).chain.losses
+    assert lost.stage.name == "ratio"
+    assert not diagnose(record(signal__ratio=once_low, correction__weight_mean=0.9)).chain.losses
+    lower = record(signal__ratio=[0.7, 0.75] * 8, correction__weight_mean=0.9)
+    assert [loss.stage.name for loss in diagnose(lower).chain.losses] == ["ratio"]
 
 
 @pytest.mark.parametrize(
