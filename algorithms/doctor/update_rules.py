@@ -285,6 +285,7 @@ REGULARISER_RULES = (
         loss_budget,
         stage="objective",
         follows=LOST_BEFORE,
+        hidden_by=("clip_asymmetry",),
     ),
     CauseRule(
         "sharp_optimum",

@@ -67,6 +67,15 @@ def test_a_bonus_is_named_where_the_policy_goes_on_knowing_more_than_it_plays() 
     assert [loss.stage.name for loss in frozen.chain.losses] == ["step"] and not frozen.causes
 
 
+def test_a_bonus_that_wins_beside_a_one_sided_clip_is_not_named() -> None:
+    one_sided = {"policy/clip_fraction_high": 0.24, "policy/clip_fraction_low": 0.08}
+    found = diagnose(outweighed(0.3, **one_sided))
+    assert [cause.name for cause in found.causes] == ["clip_asymmetry"]
+    assert [(each.name, each.verdict.because) for each in found.untold] == [  # type: ignore[union-attr]
+        ("loss_budget", "clip_asymmetry shows the same: cure that first, and look again")
+    ]
+
+
 def test_a_clip_that_takes_most_of_the_pull_is_no_bonus() -> None:
     clipped = outweighed(0.3, **{"signal/clip": 0.3})
     assert "the clip leaves 0.30" in ruled_out("loss_budget", clipped)
