@@ -45,6 +45,9 @@ CLIP_KEPT = 0.5
 UNPLAYED = 0.2
 """Share of the first regret that the most probable moves would save at the end, below which a bonus does no harm."""
 
+SOME_PULL = 0.1
+"""Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
+
 LONG_STEP = 0.02
 """Nats (k3) of an update beyond which a clip is there to hold it, as in a second pass."""
 
@@ -265,8 +268,8 @@ def bonus_is_harmless(record: MetricRows) -> bool:
 
     Near the best policy under a bonus its pull and that of the rewards cancel, however good that policy is.
     """
-    not_played = unplayed(record)
-    return bool(not_played) and not_played[-1] < UNPLAYED and strongest_term(record)[0] == ENT_COEF
+    not_played, (coef, share) = unplayed(record), strongest_term(record)
+    return coef == ENT_COEF and share > SOME_PULL and bool(not_played) and not_played[-1] < UNPLAYED
 
 
 def unplayed(record: MetricRows) -> list[float]:

@@ -30,6 +30,7 @@ from algorithms.doctor.signal_chain import (
     KL_REF_COEF,
     NEEDED,
     OBJECTIVE_KEPT,
+    SOME_PULL,
     UNPLAYED,
     bonus_is_harmless,
     clip_takes_most,
@@ -62,9 +63,6 @@ BONUS_TAKES = 0.25
 
 NEEDED_EVALUATIONS, STILL = 4, 0.75
 """Evaluations, and part of the value at the one before, from which what is not played is no longer falling."""
-
-SOME_PULL = 0.1
-"""Share from which a bonus may be what forces entropy up: noise makes the policy's gradient longer, not stronger."""
 
 HARMFUL_OPTIMUM_NATS = 0.7
 """Entropy of the best policy of the regularised objective below which harm was done."""

@@ -51,6 +51,8 @@ def test_a_bonus_under_which_the_policy_plays_what_it_knows_does_no_harm() -> No
         == "learning, no known cause found"
     )
     assert named("loss_budget", knowing(STUCK, **little))
+    none = little | {"grad_share/entropy": None, "reg/ent_coef": 0.0}
+    assert diagnose(knowing((0.4, 0.3, 0.2, 0.15), **none)).verdict == "impaired"
     anchored = little | {"grad_share/kl_ref": 0.5, "reg/kl_ref_coef": 4.0}
     assert named("loss_budget", knowing((0.4, 0.3, 0.2, 0.15), **anchored)).confirm.endswith(
         "coef 0.04"
