@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
+from algorithms.run_folder.console import NoDisplay
 from algorithms.training.trainer import train
 from tests.pretraining.runs import Quiet
 from tests.pretraining.runs import tiny as tiny_pretraining
@@ -97,13 +97,6 @@ RUNS = {
 }
 
 
-class Silent:
-    def start(self, title: str, facts: Mapping[str, str]) -> None: ...
-    def show(self, row: Mapping[str, float], status: str) -> None: ...
-    def say(self, message: str) -> None: ...
-    def stop(self) -> None: ...
-
-
 def table_rows() -> list[list[str]]:
     """Cells of every row of the tables of definitions; a \\| inside a cell is part of it."""
     tables = re.findall(r"^\| name \|.*\n(?:\|.*\n)+", PAGE.read_text(), re.MULTILINE)
@@ -143,7 +136,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             device="cpu",
             run_dir=run_dir,
         )
-        train(config, display=Silent())
+        train(config, display=NoDisplay())
         rows = read_metrics(run_dir)
         written[title] = {name for row in rows for name in row}
     run_dir = tmp_path_factory.mktemp("pretraining")

@@ -120,11 +120,6 @@ class Size(NamedTuple):
     fault: Fault | None = None
     fault_says: str = ""
 
-    @property
-    def has_own_twin(self) -> bool:
-        """Whether the twin is another run than that of the full size."""
-        return bool(self.shared or self.cured)
-
 
 def _learner_at(temperature: float) -> Size:
     says = f"the learner's softmax runs at temperature {temperature:g}"

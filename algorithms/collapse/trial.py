@@ -20,6 +20,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require_choice
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_metrics
+from algorithms.run_folder.console import NoDisplay
 from algorithms.training.trainer import train
 from algorithms.updates.learner import NonFiniteError
 
@@ -143,7 +144,7 @@ def run_trial(trial: Trial, seeds: Iterable[int], scratch: Path) -> TrialResult:
                 result = train(
                     dataclasses.replace(config, run_dir=run_dir),
                     make_session=session_with(trial.broken),
-                    display=_Silent(),
+                    display=NoDisplay(),
                 )
             except NonFiniteError as error:
                 rows.append({"seed": seed, "error": str(error)})
@@ -164,12 +165,3 @@ def _held_out(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "entropy": round(last["eval/entropy"], 4),
         "pass_at_8": round(last["eval/pass_at_8"], 4),
     }
-
-
-class _Silent:
-    """A display that shows nothing."""
-
-    def start(self, *shown: Any) -> None: ...
-    def show(self, *shown: Any) -> None: ...
-    def say(self, message: str) -> None: ...
-    def stop(self) -> None: ...

@@ -240,7 +240,7 @@ def clip_takes_most(record: MetricRows) -> bool:
     return _clips(record) and record.median("signal/clip") < CLIP_KEPT
 
 
-def pull(record: MetricRows, coef: str) -> float:
+def share_at_end(record: MetricRows, coef: str) -> float:
     """Share of the term that `coef` weighs beside the policy's, in the last quarter; NaN where it is not logged.
 
     A KL to the sampler has no gradient at the first step of an update, where gradient shares are measured: its
@@ -258,7 +258,7 @@ def strongest_term(record: MetricRows) -> tuple[str, float]:
     pulls = {
         ENT_COEF: record.median("grad_share/entropy"),
         KL_REF_COEF: record.median("grad_share/kl_ref"),
-        KL_OLD_COEF: pull(record, KL_OLD_COEF),
+        KL_OLD_COEF: share_at_end(record, KL_OLD_COEF),
     }
     return max(pulls.items(), key=lambda each: -1.0 if math.isnan(each[1]) else each[1])
 

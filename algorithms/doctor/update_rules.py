@@ -34,7 +34,7 @@ from algorithms.doctor.signal_chain import (
     UNPLAYED,
     bonus_is_harmless,
     clip_takes_most,
-    pull,
+    share_at_end,
     signal_chain,
     strongest_term,
     unplayed,
@@ -135,7 +135,7 @@ def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
             "where it does nothing"
         )
     name = moved[0] if moved else KL_OLD_COEF
-    share = pull(record, name)
+    share = share_at_end(record, name)
     if math.isnan(share):
         return Untold(
             (name.replace("_coef", "_weighted"),),
@@ -277,7 +277,7 @@ REGULARISER_RULES = (
         (("signal/objective",),),
         "--signal-chain",
         f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction, or a bonus has "
-        f"{BONUS_TAKES:.0%} beside the policy's and what the most probable moves would save does not fall",
+        f"{BONUS_TAKES:.0%} beside the policy's and the policy goes on knowing better moves than it plays",
         "a whole loss that pulls where the policy's does",
         f"under a bonus the most probable moves would save less than {UNPLAYED:.0%} of the first regret at the end",
         loss_budget,

@@ -67,11 +67,6 @@ class VecState:
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in named.items() if value is not None}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> VecState:
-        """The inverse of `to_arrays`."""
-        return cls(**arrays)
-
 
 # The groups that both directions treat as one.
 _OWN_MEN = slice(PLANE_INDEX.mover_pawn, PLANE_INDEX.mover_king + 1)

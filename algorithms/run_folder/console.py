@@ -92,6 +92,22 @@ class Display(Protocol):
         """Leaves the last state on the screen."""
 
 
+class NoDisplay:
+    """A display that shows nothing."""
+
+    def start(self, title: str, facts: Mapping[str, str]) -> None:
+        """Shows nothing, as all below."""
+
+    def show(self, row: Row, status: str) -> None:
+        """Nothing."""
+
+    def say(self, message: str) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
 def make_display(total_moves: int, console: Console | None = None) -> Display:
     """A live table where output is a terminal, otherwise plain lines; NO_COLOR is respected."""
     console = console or make_console()

@@ -28,6 +28,7 @@ from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
+from algorithms.run_folder.console import NoDisplay
 from benchmarks.doctor.faults import BONUSES, OPEN, SEALED, SOUND, SOUND_OTHERWISE, Kind
 from benchmarks.records.report import Row, rate, save
 
@@ -192,15 +193,6 @@ def config_of(job: Job, kind: Kind) -> TrainConfig:
     )
 
 
-class Quiet:
-    """A display that shows nothing."""
-
-    def start(self, *shown: Any) -> None: ...
-    def show(self, *shown: Any) -> None: ...
-    def say(self, message: str) -> None: ...
-    def stop(self) -> None: ...
-
-
 def run(job: Job, out: Path) -> None:
     """Leaves the record of a run in OUT/NAME/metrics.jsonl."""
     import torch
@@ -212,7 +204,7 @@ def run(job: Job, out: Path) -> None:
     kind, scratch = PARTS[job.part][job.kind], out / f"{job.name}.running"
     shutil.rmtree(scratch, ignore_errors=True)
     config = dataclasses.replace(config_of(job, kind), run_dir=scratch)
-    train(config, make_session=session_with(kind.fault), display=Quiet())
+    train(config, make_session=session_with(kind.fault), display=NoDisplay())
     scratch.rename(out / job.name)
 
 
