@@ -77,9 +77,11 @@ def row_of(runs: list[dict[str, Any]], variant: str) -> dict[str, Any]:
     return {
         "network reads": variant,
         "greedy regret by seed, cp": shown["regret_cp"],
-        "less all groups, cp": "" if variant == ALL else against_all(runs, variant, "regret_cp"),
+        "difference to all groups, cp": ""
+        if variant == ALL
+        else against_all(runs, variant, "regret_cp"),
         "puzzles by seed, %": shown["puzzles_percent"],
-        "less all groups, points": ""
+        "difference to all groups, points": ""
         if variant == ALL
         else against_all(runs, variant, "puzzles_percent"),
         "CPU-seconds": round(sum(run["cpu_s"] for run in own) / len(own)),
