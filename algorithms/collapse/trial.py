@@ -107,27 +107,13 @@ def from_random_weights(config: TrainConfig, network: str) -> TrainConfig:
     return dataclasses.replace(config, init_from=None, optimizer=optimizer)
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialResult:
-    """The runs of a trial.
+def run_trial(
+    trial: Trial, seeds: Iterable[int], scratch: Path
+) -> tuple[list[dict[str, Any]], str | None]:
+    """(rows, the signal that ended the trial early or None); the runs' folders, below `scratch`, are removed.
 
-    Attributes:
-        rows: one for each seed: `seed`, and of the held-out positions `start_cp` and `end_cp` (regret), `entropy` at
-            the end (nats) and `pass_at_8`; of a run that broke `seed` and `error`.
-        stopped_by: the signal that ended the trial early, or None.
-    """
-
-    rows: list[dict[str, Any]]
-    stopped_by: str | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """0, or 128 + number of the signal."""
-        return 0 if self.stopped_by is None else 128 + signal.Signals[self.stopped_by].value
-
-
-def run_trial(trial: Trial, seeds: Iterable[int], scratch: Path) -> TrialResult:
-    """The runs of a trial; their folders, below `scratch`, are removed.
+    A row has `seed`, and of the held-out positions `start_cp` and `end_cp` (regret), `entropy` at the end (nats) and
+    `pass_at_8`; of a run that broke `seed` and `error`.
 
     Raises:
         ValueError: as of `Trial.config`.
@@ -150,17 +136,16 @@ def run_trial(trial: Trial, seeds: Iterable[int], scratch: Path) -> TrialResult:
                 rows.append({"seed": seed, "error": str(error)})
                 continue
             if result.stopped_by in signal.Signals.__members__:
-                return TrialResult(rows, result.stopped_by)
+                return rows, result.stopped_by
             rows.append({"seed": seed, **_held_out(read_metrics(run_dir))})
-    return TrialResult(rows)
+    return rows, None
 
 
 def _held_out(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The held-out figures of a record."""
-    evaluated = [row for row in rows if "eval/regret_cp" in row]
-    last = evaluated[-1]
+    first, *_, last = [row for row in rows if "eval/regret_cp" in row]
     return {
-        "start_cp": round(evaluated[0]["eval/regret_cp"], 2),
+        "start_cp": round(first["eval/regret_cp"], 2),
         "end_cp": round(last["eval/regret_cp"], 2),
         "entropy": round(last["eval/entropy"], 4),
         "pass_at_8": round(last["eval/pass_at_8"], 4),

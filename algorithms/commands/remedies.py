@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -48,38 +49,27 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name them")
     start = commands.add_parser("run", help="run the matrix, or continue it")
     _add_where(start)
-    start.add_argument(
-        "--faults", nargs="+", metavar="NAME", help="causes, as `causes list` names them, and sound"
-    )
-    start.add_argument(
-        "--remedies", nargs="+", metavar="NAME",
-        help="some of those that `list` names, and module:Name of algorithms of your own",
-    )  # fmt: skip
-    start.add_argument(
-        "--repeat", type=Path, metavar="MATRIX",
-        help="only what cures in this matrix, the folder or file of an earlier run: say, on another --network",
-    )  # fmt: skip
-    start.add_argument("--out", type=Path, required=True, help="folder; the same call continues it")
-    start.add_argument("--retry-failed", action="store_true", help="run trials that failed again")
+    add = start.add_argument
+    add("--faults", nargs="+", metavar="NAME", help="causes, as `causes list` has them, and sound")
+    add("--remedies", nargs="+", metavar="NAME",
+        help="some of those that `list` names, and module:Name of algorithms of your own")  # fmt: skip
+    add("--repeat", type=Path, metavar="MATRIX",
+        help="only what cures in this matrix, a folder or file: say, on another --network")  # fmt: skip
+    add("--out", type=Path, required=True, help="folder; the same call continues it")
+    add("--retry-failed", action="store_true", help="run trials that failed again")
     add_options(start, jobs=1)
     show = commands.add_parser("show", help="what a matrix came to")
     show.add_argument("out", type=Path, metavar="OUT", help="folder of `run`, or its remedies.json")
     for each in (start, show):
         each.add_argument("--json", type=Path, help="also write rows and verdicts to this file")
     trial = commands.add_parser("trial", help="one fault under one remedy; `run` starts them")
-    trial.add_argument(
-        "fault", metavar="FAULT", help="a cause, as `causes list` names it, or sound"
-    )
-    trial.add_argument(
-        "remedy",
-        metavar="REMEDY",
-        help="one that `remedies list` names, or module:Name of an algorithm of your own",
-    )
+    add = trial.add_argument
+    add("fault", metavar="FAULT", help="a cause, as `causes list` names it, or sound")
+    add("remedy", metavar="REMEDY",
+        help="one that `remedies list` names, or module:Name of an algorithm of your own")  # fmt: skip
     _add_where(trial)
-    trial.add_argument(
-        "--run-dir", type=Path, required=True, help="for the runs, which are removed"
-    )
-    trial.add_argument("--json", type=Path, required=True, help="the file of its rows")
+    add("--run-dir", type=Path, required=True, help="for the runs, which are removed")
+    add("--json", type=Path, required=True, help="the file of its rows")
     return parser
 
 
@@ -96,33 +86,22 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from algorithms.collapse.remedies import REMEDIES
 
-    print(f"{'remedy':<16}what is changed")
-    print("\n".join(f"{each.name:<16}{each.title}" for each in REMEDIES.values()))
+    for name, title in [
+        ("remedy", "what is changed"),
+        *((n, r.title) for n, r in REMEDIES.items()),
+    ]:
+        print(f"{name:<16}{title}")
     return 0
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from algorithms.comparison import remedy_runs
     from algorithms.comparison.executors import open_executor
-    from algorithms.comparison.remedy_runs import (
-        RESULT_FILE,
-        RemedyPlan,
-        StoppedMatrixError,
-        run_matrix,
-    )
     from algorithms.run_folder.atomic_files import replace_json
 
-    given: dict[str, Any] = {
-        "num_seeds": 2 if options.smoke else options.seeds,
-        "first_seed": options.first_seed,
-        "smoke": options.smoke,
-    }
-    given |= {
-        name: tuple(value)
-        for name in ("faults", "remedies")
-        if (value := getattr(options, name)) is not None
-    }
-    if options.network is not None:
-        given["network"] = options.network
+    lists = {name: getattr(options, name) for name in ("faults", "remedies")}
+    given: dict[str, Any] = {name: tuple(each) for name, each in lists.items() if each is not None}
+    given |= {"network": options.network} if options.network else {}
     if options.repeat is not None:
         if options.remedies is not None:
             raise ValueError("--remedies: --repeat takes them from its matrix; leave one out")
@@ -132,28 +111,29 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             "remedies": tuple(dict.fromkeys(remedy for _, remedy in cells)),
             "cells": cells,
         }
-    plan = RemedyPlan(start=options.start, **given)
+    plan = remedy_runs.RemedyPlan(
+        options.start, num_seeds=2 if options.smoke else options.seeds, first_seed=options.first_seed,
+        smoke=options.smoke, **given,
+    )  # fmt: skip
     write_json(options.json, {})  # a path that cannot be written should fail before the runs
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     where = open_executor(out, jobs=jobs_of(options), ray=options.ray, cell_cpus=options.cell_cpus)
     try:
         with where as executor:
-            found = run_matrix(plan, out, executor, retry_failed=options.retry_failed)
-    except StoppedMatrixError as stopped:
+            found = remedy_runs.run_matrix(plan, out, executor, retry_failed=options.retry_failed)
+    except remedy_runs.StoppedMatrixError as stopped:
         again = shlex.join([*program(), "remedies", *arguments])
-        print(f"{stopped.grid.stopped_by}: stopped; the same command continues:\n  {again}")
-        return stopped.grid.exit_code
-    replace_json(out / RESULT_FILE, found)
-    print("\n".join(_shown(found)))
-    write_json(options.json, _judged(found))
+        (grid,) = stopped.args
+        print(f"{grid.stopped_by}: stopped; the same command continues:\n  {again}")
+        return int(grid.exit_code)
+    replace_json(out / remedy_runs.RESULT_FILE, found)
+    _say(found, options.json)
     return 1 if found["broken"] else 0
 
 
 def _show(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    found = _read(options.out)
-    print("\n".join(_shown(found)))
-    write_json(options.json, _judged(found))
+    _say(_read(options.out), options.json)
     return 0
 
 
@@ -162,15 +142,10 @@ def _read(out: Path) -> dict[str, Any]:
     from algorithms.comparison.remedy_runs import RESULT_FILE
 
     path = out / RESULT_FILE if out.is_dir() else out
-    if not path.exists():
-        raise ValueError(
-            f"{path} does not exist: give the folder of a finished `chess-lab remedies run`"
-        )
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if "trials" not in found:
-        raise ValueError(
-            f"{path} holds no trials: give the folder of a finished `chess-lab remedies run`"
-        )
+        what = "holds no trials" if path.exists() else "does not exist"
+        raise ValueError(f"{path} {what}: give the folder of a finished `chess-lab remedies run`")
     return found
 
 
@@ -186,25 +161,16 @@ def _cures(found: Mapping[str, Any], faults: Sequence[str] | None) -> tuple[tupl
     )
     if not cells:
         raise ValueError(
-            f"nothing cures {', '.join(faults or ['any fault'])} in the matrix of --repeat: there is nothing to repeat"
+            f"nothing cures {', '.join(faults or ['any fault'])} in the matrix of --repeat"
         )
     return cells
 
 
-def _judged(found: Mapping[str, Any]) -> dict[str, Any]:
-    from algorithms.comparison.remedy_verdicts import checks, effects
-
-    verdicts = {
-        fault: [each.to_dict() for each in effects(trials, fault)]
-        for fault, trials in found["trials"].items()
-    }
-    return {**found, "verdicts": verdicts, "checks": vars(checks(found["trials"]))}
-
-
-def _shown(found: Mapping[str, Any]) -> list[str]:
-    """The verdicts for people: a block for each fault, what cures first."""
+def _say(found: Mapping[str, Any], path: Path | None) -> None:
+    """Prints the verdicts, a block for each fault, what cures first; `path` gets them and the rows."""
     from algorithms.comparison.remedy_verdicts import MARGIN_CP, effects
 
+    verdicts = {fault: effects(trials, fault) for fault, trials in found["trials"].items()}
     plan = found["plan"]
     order = ("cures", "helps", "cannot tell", "nothing", "harms")
     lines = [
@@ -212,27 +178,21 @@ def _shown(found: Mapping[str, Any]) -> list[str]:
         f"{plan['network']}, {plan['start']} start, {len(found['seeds'])} seeds:",
         "held-out regret at the end, against the untreated run, cp",
     ]
-    for fault, trials in found["trials"].items():
+    for fault, own in verdicts.items():
         lines += ["", fault]
-        for each in sorted(
-            effects(trials, fault), key=lambda e: (order.index(e.verdict), e.change_cp)
-        ):
-            ends = (
-                ""
-                if each.interval is None
-                else f" ({each.interval.low:+.0f} to {each.interval.high:+.0f})"
-            )
+        for each in sorted(own, key=lambda e: (order.index(e.verdict), e.change_cp)):
+            within = each.interval
+            ends = "" if within is None else f" ({within.low:+.0f} to {within.high:+.0f})"
             lines.append(f"  {each.verdict:<12}{each.remedy:<16}{each.change_cp:+6.0f}{ends}")
         for remedy, why in found["skipped"].get(fault, {}).items():
             lines += textwrap.wrap(
                 why.partition(": ")[2] or why, 80,
                 initial_indent=f"  {'not run':<12}{remedy:<16}", subsequent_indent=" " * 30,
             )  # fmt: skip
-    lines += [
-        "",
-        f"cures: better than untreated, and at most {MARGIN_CP:g} cp above the run without the fault",
-    ]
-    return [*lines, *(f"FAILED {line}" for line in found["broken"])]
+    cures = f"cures: better than untreated, and at most {MARGIN_CP:g} cp above the run without the fault"
+    print(*lines, "", cures, *(f"FAILED {line}" for line in found["broken"]), sep="\n")
+    shown = {fault: [each.to_dict() for each in own] for fault, own in verdicts.items()}
+    write_json(path, {**found, "verdicts": shown})
 
 
 def _trial(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -246,8 +206,8 @@ def _trial(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     options.run_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.run_dir) as scratch:
-        result = run_trial(trial, seeds, Path(scratch))
-    if result.stopped_by is None:
-        values = {**vars(trial), "rows": result.rows, "git": environment.git_state()}
-        write_json(options.json, values)
-    return result.exit_code
+        rows, stopped_by = run_trial(trial, seeds, Path(scratch))
+    if stopped_by is not None:
+        return 128 + signal.Signals[stopped_by].value
+    write_json(options.json, {**vars(trial), "rows": rows, "git": environment.git_state()})
+    return 0

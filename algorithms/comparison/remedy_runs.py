@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from algorithms.collapse.remedies import REMEDIES, remedy_of
 from algorithms.collapse.trial import SOUND, STARTS, TWIN, UNTREATED, Start, Trial
 from algorithms.comparison.executors import Executor
 from algorithms.comparison.grid import run_grid
-from algorithms.comparison.grid_runs import GridResult, GridRun
+from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require, require_choice, require_count
 from algorithms.networks.settings import DEFAULT_NETWORK
 
@@ -32,6 +32,9 @@ HARM = 0.05
 """A fault does harm where its runs end this share of their first regret above their twins."""
 
 RESULT_FILE = "remedies.json"
+
+Key = tuple[str, str]
+Trials = dict[Key, list[dict[str, Any]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,17 +83,9 @@ class RemedyPlan:
         """The reported seeds."""
         return tuple(range(self.first_seed, self.first_seed + self.num_seeds))
 
-    def trial(self, fault: str, remedy: str) -> Trial:
-        """One cell of the matrix."""
-        return Trial(fault, remedy, self.network, self.start, self.smoke)
-
 
 class StoppedMatrixError(Exception):
-    """A signal ended the runs early; `grid` says which."""
-
-    def __init__(self, grid: GridResult) -> None:
-        super().__init__(grid.stopped_by)
-        self.grid = grid
+    """A signal ended the runs early; its argument is the `GridResult`."""
 
 
 def run_matrix(
@@ -110,12 +105,23 @@ def run_matrix(
         GridError: the folder is in use, or was begun with other settings.
         StoppedMatrixError: a signal came; the same call continues.
     """
+
+    def rows_of(
+        keys: Iterable[Key], folder: Path, seeds: tuple[int, ...]
+    ) -> tuple[Trials, list[str], set[str]]:
+        """({(fault, remedy): rows}, lines on the trials that failed, commits that ran them)."""
+        runs = {key: _grid_run(plan, key, folder, seeds) for key in keys}
+        grid = run_grid(list(runs.values()), folder, executor, say=say, retry_failed=retry_failed)
+        if grid.stopped_by is not None:
+            raise StoppedMatrixError(grid)
+        results = {key: result for key, run in runs.items() if (result := run.result()) is not None}
+        commits = {str((result["git"] or {}).get("commit")) for result in results.values()}
+        return {key: result["rows"] for key, result in results.items()}, grid.lines(), commits
+
     faults = [fault for fault in plan.faults if fault != SOUND]
     sides = [(fault, side) for fault in faults for side in (UNTREATED, TWIN)]
     say(f"which faults do harm, on seeds {', '.join(map(str, HARM_SEEDS))}")
-    found, broken, before = _rows(
-        plan, sides, out / "harm", HARM_SEEDS, executor, say, retry_failed
-    )
+    found, broken, before = rows_of(sides, out / "harm", HARM_SEEDS)
     harm = {fault: _harm(found, fault) for fault in faults}
     harmful = [fault for fault in faults if plan.smoke or (harm[fault] or 0.0) > HARM]
     say(f"harmful: {', '.join(harmful) or 'none'}")
@@ -127,12 +133,12 @@ def run_matrix(
             if plan.cells is not None and (fault, remedy) not in plan.cells:
                 continue
             try:
-                plan.trial(fault, remedy).config(plan.first_seed)
+                Trial(fault, remedy, plan.network, plan.start, plan.smoke).config(plan.first_seed)
             except ValueError as error:
                 skipped.setdefault(fault, {})[remedy] = str(error)
             else:
                 keys.append((fault, remedy))
-    rows, more, commits = _rows(plan, keys, out / "trials", plan.seeds, executor, say, retry_failed)
+    rows, more, commits = rows_of(keys, out / "trials", plan.seeds)
     trials: dict[str, dict[str, Any]] = {}
     for (fault, remedy), each in rows.items():
         trials.setdefault(fault, {})[remedy] = each
@@ -148,25 +154,6 @@ def run_matrix(
     }
 
 
-Key = tuple[str, str]
-
-
-def _rows(
-    plan: RemedyPlan, keys: Iterable[Key], out: Path, seeds: tuple[int, ...], executor: Executor,
-    say: Callable[[str], None], retry_failed: bool,
-) -> tuple[dict[Key, list[dict[str, Any]]], list[str], set[str]]:  # fmt: skip
-    """({(fault, remedy): rows}, lines on the trials that failed, commits that ran them)."""
-    runs = {key: _grid_run(plan, key, out, seeds) for key in keys}
-    grid = run_grid(list(runs.values()), out, executor, say=say, retry_failed=retry_failed)
-    if grid.stopped_by is not None:
-        raise StoppedMatrixError(grid)
-    results = {key: run.result() for key, run in runs.items()}
-    rows = {key: result["rows"] for key, result in results.items() if result is not None}
-    states = [result["git"] or {} for result in results.values() if result is not None]
-    commits = {str(state.get("commit")) for state in states}
-    return rows, grid.lines(), commits
-
-
 def _grid_run(plan: RemedyPlan, key: Key, out: Path, seeds: tuple[int, ...]) -> GridRun:
     fault, remedy = key
     where = ("--start", plan.start, "--network", plan.network)
@@ -177,13 +164,11 @@ def _grid_run(plan: RemedyPlan, key: Key, out: Path, seeds: tuple[int, ...]) -> 
     return GridRun(name, words, out / name, resume=False)
 
 
-def _harm(rows: Mapping[Key, list[dict[str, Any]]], fault: str) -> float | None:
+def _harm(rows: Trials, fault: str) -> float | None:
     """By what share of its first regret the fault's runs end above their twins; None where runs are missing."""
     on, off = (
         {row["seed"]: row for row in rows.get((fault, side), ()) if "end_cp" in row}
         for side in (UNTREATED, TWIN)
     )
-    shares = [
-        (on[seed]["end_cp"] - off[seed]["end_cp"]) / on[seed]["start_cp"] for seed in {*on} & {*off}
-    ]
+    shares = [(on[s]["end_cp"] - off[s]["end_cp"]) / on[s]["start_cp"] for s in {*on} & {*off}]
     return round(statistics.mean(shares), 4) if shares else None

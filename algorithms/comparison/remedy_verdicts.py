@@ -80,7 +80,8 @@ def effects(trials: Mapping[str, Rows], fault: str) -> list[Effect]:
     names = [name for name in trials if name not in (UNTREATED, TWIN)]
     changes = {name: paired(trials[name], untreated) for name in names}
     told = [name for name in names if len(changes[name]) >= LEAST_SEEDS]
-    p_values = dict(zip(told, adjusted([changes[name] for name in told]), strict=True))
+    raw = [float(sign_flip_p(changes[name])) for name in told]
+    p_values = dict(zip(told, map(float, holm(raw)), strict=True)) if told else {}
     found = []
     for name in names:
         above = paired(trials[name], twin)
@@ -91,13 +92,13 @@ def effects(trials: Mapping[str, Rows], fault: str) -> list[Effect]:
         found.append(
             Effect(
                 remedy=name,
-                verdict=_verdict(change, interval, p_value, above),
+                verdict=verdict_of(change, interval, p_value, above),
                 change_cp=float(interquartile_mean(change)) if len(change) else np.nan,
                 interval=interval,
                 p_value=p_value,
                 above_twin_cp=float(interquartile_mean(above)) if fault != SOUND and len(above) else np.nan,
-                entropy=_mean(ends, "entropy"),
-                pass_at_8=_mean(ends, "pass_at_8"),
+                entropy=float(np.mean([row["entropy"] for row in ends])) if ends else np.nan,
+                pass_at_8=float(np.mean([row["pass_at_8"] for row in ends])) if ends else np.nan,
                 seeds=len(change),
             )
         )  # fmt: skip
@@ -112,19 +113,13 @@ def paired(ours: Rows, theirs: Rows) -> NDArray[np.float64]:
     )  # fmt: skip
 
 
-def adjusted(changes: Sequence[NDArray[np.float64]]) -> list[float]:
-    """p-values of no change, by sign flips, adjusted by Holm for all that are given."""
-    if not changes:
-        return []
-    return [float(p) for p in holm([float(sign_flip_p(each)) for each in changes])]
-
-
-def _verdict(
+def verdict_of(
     change: NDArray[np.float64],
     interval: Interval | None,
     p_value: float,
     above_twin: NDArray[np.float64],
 ) -> Verdict:
+    """In a word, as `Effect.verdict` has it."""
     if interval is None:
         return "cannot tell"
     if interval.low > -MARGIN_CP and interval.high < MARGIN_CP:
@@ -134,61 +129,3 @@ def _verdict(
     if interval.low > 0:
         return "harms"
     return "cures" if difference_interval(above_twin).high < MARGIN_CP else "helps"
-
-
-def _mean(rows: Rows, name: str) -> float:
-    return float(np.mean([row[name] for row in rows])) if rows else np.nan
-
-
-@dataclasses.dataclass(frozen=True)
-class Checks:
-    """How the verdicts do where the truth is known.
-
-    Attributes:
-        swapped: faults looked at in which treated and untreated runs were swapped at random within the seeds.
-        claiming: of them, those in which anything was claimed.
-        planted: remedies that were made to do nothing but lower the regret by twice `MARGIN_CP`.
-        seen: of them, those that "helps" or "cures" was said of.
-    """
-
-    swapped: int
-    claiming: int
-    planted: int
-    seen: int
-
-
-def checks(matrix: Mapping[str, Mapping[str, Rows]], *, swaps: int = 200, seed: int = 0) -> Checks:
-    """False claims of random swaps, and power by a planted effect.
-
-    Args:
-        matrix: fault -> remedy -> rows.
-        swaps: of each fault.
-        seed: of the swaps.
-    """
-    rng = np.random.default_rng(seed)
-    swapped = claiming = planted = seen = 0
-    for fault, trials in matrix.items():
-        untreated = trials[UNTREATED]
-        all_changes = [
-            change
-            for name, rows in trials.items()
-            if name not in (UNTREATED, TWIN)
-            and len(change := paired(rows, untreated)) >= LEAST_SEEDS
-        ]
-        for _ in range(swaps if all_changes else 0):
-            flipped = [rng.choice([-1.0, 1.0], len(each)) * each for each in all_changes]
-            verdicts = [
-                _verdict(each, difference_interval(each), p, each)
-                for each, p in zip(flipped, adjusted(flipped), strict=True)
-            ]
-            swapped += 1
-            claiming += bool({"cures", "helps", "harms"} & set(verdicts))
-        for each in all_changes if fault != SOUND else ():
-            # Its own scatter about nothing, and the effect.
-            effect = each - each.mean() - 2 * MARGIN_CP
-            others = [other for other in all_changes if other is not each]
-            p_value = adjusted([effect, *others])[0]
-            verdict = _verdict(effect, difference_interval(effect), p_value, effect)
-            planted += 1
-            seen += verdict in ("cures", "helps")
-    return Checks(swapped, claiming, planted, seen)

@@ -107,7 +107,7 @@ def test_a_cold_run_begins_at_random_weights_and_at_the_network_s_own_step_size(
 
 def test_a_trial_leaves_a_row_for_each_seed_and_no_run_folder(tmp_path: Path) -> None:
     rows = {
-        remedy: run_trial(Trial("reward_squash", remedy, "move_net", "warm", smoke=True), (5, 6), tmp_path).rows
+        remedy: run_trial(Trial("reward_squash", remedy, "move_net", "warm", smoke=True), (5, 6), tmp_path)[0]
         for remedy in (UNTREATED, TWIN, "tis", "hotter")
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == []
@@ -118,7 +118,7 @@ def test_a_trial_leaves_a_row_for_each_seed_and_no_run_folder(tmp_path: Path) ->
     # On-policy the weight is 1; the fault and the temperature change the run.
     assert ends["tis"] == pytest.approx(ends[UNTREATED], abs=0.5)
     assert ends[UNTREATED] != ends[TWIN] != ends["hotter"]
-    again = run_trial(
+    again, _ = run_trial(
         Trial("reward_squash", UNTREATED, "move_net", "warm", smoke=True), (6,), tmp_path
     )
-    assert again.rows == rows[UNTREATED][1:]  # a run does not depend on those before it
+    assert again == rows[UNTREATED][1:]  # a run does not depend on those before it

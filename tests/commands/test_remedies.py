@@ -14,7 +14,7 @@ import pytest
 
 from algorithms.collapse.remedies import REMEDIES
 from algorithms.collapse.trial import TWIN, UNTREATED
-from algorithms.commands.remedies import _shown
+from algorithms.commands.remedies import _say
 from tests.commands.lab import ENV, chess_lab
 from tests.comparison.test_remedy_verdicts import fault
 from tests.test_extending_page import FILE, PAGE
@@ -129,13 +129,14 @@ def test_what_cured_in_one_matrix_is_repeated_on_another_network_and_nothing_els
     }
 
 
-def test_a_matrix_is_shown_within_80_columns() -> None:
+def test_a_matrix_is_shown_within_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     found = {
         "plan": {"network": "move_net", "start": "warm"}, "seeds": [1] * 12, "broken": [],
         "trials": {"stale_behaviour": fault(truncated_ratio=80.0)},
         "skipped": {"stale_behaviour": {"off_policy": "x: " + "a reason that is long " * 8}},
     }  # fmt: skip
-    lines = _shown(found)
+    _say(found, None)
+    lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("  cures       truncated_ratio") for line in lines)
     assert " ".join("\n".join(lines).split()).count("a reason that is long") == 8

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.collapse.trial import SOUND, TWIN, UNTREATED
-from algorithms.comparison.remedy_verdicts import LEAST_SEEDS, MARGIN_CP, checks, effects, paired
+from algorithms.comparison.remedy_verdicts import LEAST_SEEDS, MARGIN_CP, effects, paired
+from benchmarks.records.remedy_checks import checks
 
 SEEDS = 12
 
