@@ -29,6 +29,7 @@ extensions = [
     "repository_links",
     "written_pages",
     "docstrings",
+    "shorter_build",
 ]
 root_doc = "index"
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
