@@ -77,6 +77,9 @@ STILL = 0.003
 HORIZON, EPISODE = 5.0, 10.0
 """Steps that rewards count for at least, where episodes last more than so many times as long as they count."""
 
+SEEN_AHEAD = 3.0
+"""Rewards of a step that returns come to at least, by the errors of a critic that has learned nothing."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Suspected(Untold):
@@ -527,10 +530,20 @@ def sampled_entropy_bonus(log: Log, outcome: ForeignOutcome) -> Verdict:
 
 def short_horizon(log: Log, outcome: ForeignOutcome) -> Verdict:
     """The discount leaves out what pays later in an episode."""
-    gamma = _coefficient(log, "gamma")
+    gamma, length = _coefficient(log, "gamma"), log.end("episode_length")
     if math.isnan(gamma):
+        # A critic begins near 0, so that its first errors are the returns.
+        error = max(log.values("critic_error")[:5], default=math.nan)
+        a_step = abs(log.begin("reward") / log.begin("episode_length"))
+        if math.sqrt(error) < SEEN_AHEAD * a_step and length > EPISODE:
+            return Suspected(
+                ("gamma",),
+                f"the critic's first errors are {math.sqrt(error) / a_step:.2g} times the reward of a step, and an "
+                f"episode lasts {length:.3g}: either the discount leaves out what pays later, or the learner's rewards "
+                "are scaled",
+            )
         return Untold(("gamma",))
-    steps, length = 1 / (1 - gamma) if gamma < 1 else math.inf, log.end("episode_length")
+    steps = 1 / (1 - gamma) if gamma < 1 else math.inf
     said = f"with {log.trainer.option('gamma')} {gamma:g} rewards count for about {steps:.3g} steps"
     if steps < HORIZON and not length <= EPISODE * steps:
         # Right where every action is paid at once: the log does not say.

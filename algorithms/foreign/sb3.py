@@ -18,6 +18,8 @@ SB3 = Trainer(
         "train/approx_kl": Column("kl_update", means="k3, mean over the last pass"),
         "train/learning_rate": Column("learning_rate"),
         "train/loss": Column("loss", means="of the last minibatch"),
+        "train/value_loss": Column("critic_error", means="mean over all steps on the batch, in the units of the "
+                                   "learner's rewards"),
         "train/n_updates": Column("passes_done"),
         "time/iterations": Column("batches_done"),
         "doctor/surprise_gap": Column("surprise_gap", means="the callback's; of the rollout that ends at the row"),

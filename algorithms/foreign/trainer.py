@@ -30,6 +30,7 @@ QUANTITIES = {
     "kl_coef": "coefficient of the KL to the reference",
     "epoch": "times that the data was gone over",
     "loss": "the whole loss",
+    "critic_error": "mean squared error of the critic",
     "passes_done": "passes over batches so far",
     "batches_done": "batches sampled so far",
     "dropout": "largest dropout that is on while the learner computes",

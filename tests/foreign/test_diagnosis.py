@@ -294,6 +294,27 @@ def test_a_discount_that_ends_long_before_the_episodes_do_is_no_run_as_expected(
         assert "count for about 1.25 steps, and an episode lasts 50" in told.because
 
 
+@pytest.mark.parametrize(
+    ("error", "length", "verdict"),
+    [(0.7, 50.0, CANNOT_TELL), (60.0, 50.0, AS_EXPECTED), (0.7, 5.0, AS_EXPECTED)],
+    ids=["short", "far", "short episodes"],
+)
+def test_a_critic_whose_first_errors_are_below_a_step_s_reward_tells_of_a_short_discount(
+    tmp_path: Path, error: float, length: float, verdict: str
+) -> None:
+    rows: Rows = [
+        {"time/total_timesteps": 1024 * n, "time/iterations": n, "rollout/ep_rew_mean": length * (0.4 + rising(n)),
+         "rollout/ep_len_mean": length, "train/entropy_loss": -0.6 * 0.98**n, "train/approx_kl": 0.005,
+         "train/value_loss": error * 0.9**n}
+        for n in range(1, 41)
+    ]  # fmt: skip
+    found = diagnose_log(read_log(csv_table(tmp_path / "progress.csv", rows), "sb3"))
+    assert found.verdict == verdict
+    (told,) = (each.verdict for each in found.untold if each.name == "short_horizon")
+    assert ("times the reward of a step" in told.because) == (verdict == CANNOT_TELL)  # type: ignore[union-attr]
+    assert told.missing == ("gamma",)  # type: ignore[union-attr]
+
+
 def test_a_log_of_supervised_training_is_said_to_be_one(tmp_path: Path) -> None:
     history: Rows = [
         {"step": n, "loss": 2 / n, "learning_rate": 1e-5, "grad_norm": 1.0, "epoch": n / 50}
