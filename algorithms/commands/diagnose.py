@@ -318,7 +318,7 @@ def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> lis
     # A run with all the same settings repeats a fault that is in the code.
     label = "once mended" if found.confirm == rerun() else "to confirm"
     return [
-        f"{place}. {cause.name}{sure}",
+        f"{place}. {cause.name}{f' at `{cause.stage}`' if cause.stage else ''}{sure}",
         *_item("measured", found.measured),
         *_item("without it", found.without),
         *_item("effect" if counted == "update" else "since", since),

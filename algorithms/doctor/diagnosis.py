@@ -194,7 +194,7 @@ def diagnose(rows: Rows, others: Sequence[Curve] = (), beside: str = "its twin")
     staged = {rule.name: _by_stage(rule, looked[rule.name], chain) for rule in RULES}
     harmful = {n for n, v in staged.items() if isinstance(v, Named) and v.size >= 1}
     findings = tuple(
-        Finding(rule.name, verdict, confidence(rule.name, verdict), rule.logged_by)
+        Finding(rule.name, verdict, confidence(rule.name, verdict), rule.logged_by, rule.stage)
         for rule in RULES
         for verdict in (_by_stage(rule, _with_others(rule, looked[rule.name], harmful), chain),)
     )
@@ -353,6 +353,7 @@ def _cause(finding: Finding) -> dict[str, Any]:
     return {
         "name": finding.name,
         "confidence": round(finding.confidence, 3),
+        "stage": finding.stage,
         "harmful": finding.is_harmful,
         "size": round(verdict.size, 3),
         "since_update": verdict.since,

@@ -108,12 +108,14 @@ class Finding:
         verdict: of its rule.
         confidence: share of such findings that were right in the matrix; NaN where nothing is named.
         logged_by: what logs the metrics that are missing.
+        stage: of the signal chain at which the cause acts; "" where none shows it.
     """
 
     name: str
     verdict: Verdict
     confidence: float
     logged_by: str
+    stage: str = ""
 
     @property
     def state(self) -> str:

@@ -77,6 +77,14 @@ def temperature_mismatch(record: MetricRows, outcome: RunOutcome) -> Verdict:
         looked[0][0] if found is None else min(found.since, looked[0][0] if looked else found.since)
     )
     inside = [slopes[n] for n, one in straight if found and one and n >= found.since]
+    logs = np.log(inside)
+    if len(inside) > 1 and logs.std() > abs(np.median(logs)):
+        return Untold(
+            (),
+            f"the learner's log-odds are a multiple of the sampler's, and another one at each update: "
+            f"{min(inside):.2f} to {max(inside):.2f} times. A setting is off by one factor; look at what changes "
+            "a temperature from update to update",
+        )
     slope = float(np.median(inside)) if inside else looked[0][1]
     return Named(
         abs(math.log(max(slope, 1e-3))) / HARMFUL_LOG_SLOPE,

@@ -63,6 +63,12 @@ LARGEST = 1e6
 SHORT = 12.0
 """A step whose sixteenfold gains more than so many times as much is too short."""
 
+HELD = 8.0
+"""The same of runs in which a KL to the sampler is what makes the steps short, from which it did harm."""
+
+HELD_SHARE = 0.05
+"""Share of that KL beside the policy's loss from which it is: small steps of other making leave it next to nothing."""
+
 NARROW = 0.5
 """Regret of the states that are trained on, beside that of held-out ones, below which they teach little."""
 
@@ -212,7 +218,7 @@ def signal_chain(record: MetricRows) -> SignalChain:
     return SignalChain(
         _measured(record, rows),
         tuple(Loss(stage, *lost) for stage, lost in losses if lost is not None),
-        tuple(_notes(rows, measured)),
+        tuple(_notes(record, rows, measured)),
     )
 
 
@@ -261,6 +267,19 @@ def strongest_term(record: MetricRows) -> tuple[str, float]:
         KL_OLD_COEF: share_at_end(record, KL_OLD_COEF),
     }
     return max(pulls.items(), key=lambda each: -1.0 if math.isnan(each[1]) else each[1])
+
+
+def gain_of_longer(record: MetricRows) -> float:
+    """How many times as much steps of 16 times the length would gain, on average; NaN where these gain nothing."""
+    gain = record.mean("signal/gain_measured")
+    return record.mean("signal/gain_long") / gain if gain > 0 else math.nan
+
+
+def share_of_sampler_kl(record: MetricRows) -> float:
+    """Share of the KL to the sampler beside the policy's loss at the end of an update, the median; 0 without one."""
+    pairs = record.together("reg/kl_old_weighted", "train/policy_loss")
+    shares = [abs(kl) / (abs(kl) + abs(policy)) for _, (kl, policy) in pairs if kl != 0]
+    return float(np.median(shares)) if shares else 0.0
 
 
 def bonus_is_harmless(record: MetricRows) -> bool:
@@ -331,7 +350,9 @@ def _windows(count: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(count - size + 1) if size > 1]
 
 
-def _notes(rows: Sequence[tuple[int, Row]], measured: Sequence[tuple[int, Row]]) -> Iterator[str]:
+def _notes(
+    record: MetricRows, rows: Sequence[tuple[int, Row]], measured: Sequence[tuple[int, Row]]
+) -> Iterator[str]:
     """Sentences on what is lost at no stage."""
     gone = [n for n, row in rows if _value(row, "vanished") > 0]
     if gone and rows[-1][0] == gone[-1]:
@@ -339,14 +360,10 @@ def _notes(rows: Sequence[tuple[int, Row]], measured: Sequence[tuple[int, Row]])
             f"from update {gone[0]} on the policy tries next to no moves of different worth: nothing is left to "
             "learn from"
         )
-    gain, longer, data = (
-        float(np.mean([_value(row, name) for _, row in measured] or [math.nan]))
-        for name in ("gain_measured", "gain_long", "data")
-    )
-    if gain > 0 and longer > SHORT * gain:
+    if (times := gain_of_longer(record)) > SHORT:
         yield (
-            f"the steps are short: 16 times as long they would gain {longer / gain:.0f} times as much on held-out "
-            "positions"
+            f"the steps are short: 16 times as long they would gain {times:.0f} times as much on held-out positions"
         )
+    data = float(np.mean([_value(row, "data") for _, row in measured] or [math.nan]))
     if data < NARROW:
         yield f"the positions that are trained on have {data:.0%} of the regret of held-out ones: they teach little"

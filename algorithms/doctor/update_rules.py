@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,14 @@ from algorithms.doctor.metric_rows import (
     KEPT,
     LOST,
     SPENT,
+    Episode,
     MetricRows,
     RunOutcome,
 )
 from algorithms.doctor.signal_chain import (
     ENT_COEF,
+    HELD,
+    HELD_SHARE,
     KL_OLD_COEF,
     KL_REF_COEF,
     NEEDED,
@@ -34,7 +38,9 @@ from algorithms.doctor.signal_chain import (
     UNPLAYED,
     bonus_is_harmless,
     clip_takes_most,
+    gain_of_longer,
     share_at_end,
+    share_of_sampler_kl,
     signal_chain,
     strongest_term,
     unplayed,
@@ -59,7 +65,8 @@ HARMFUL_HOLD = 0.5
 """Share of a penalty at its upper bound, beside the policy's, from which it holds the policy."""
 
 BONUS_TAKES = 0.25
-"""Share of a bonus from which it did harm where the policy knows much more than it plays."""
+"""Share of a bonus from which it did harm where the policy knows much more than it plays. Where entropy is forced up,
+`SOME_PULL` is enough."""
 
 NEEDED_EVALUATIONS, STILL = 4, 0.75
 """Evaluations, and part of the value at the one before, from which what is not played is no longer falling."""
@@ -108,6 +115,11 @@ def sampled_entropy_bonus(record: MetricRows, outcome: RunOutcome) -> Verdict:
     )
 
 
+def _saturated(record: MetricRows) -> Episode | None:
+    """The updates at which a controller is at a bound."""
+    return record.episode(record.points(SATURATED), lambda value: value > 0.5)
+
+
 def _moved(record: MetricRows) -> tuple[str, float, float] | None:
     """(coefficient, its first value, its last) of the one that a controller moves; None without one."""
     moved = []
@@ -123,7 +135,7 @@ def _moved(record: MetricRows) -> tuple[str, float, float] | None:
 
 def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
     """A controller holds its coefficient at its upper bound, and the penalty holds the policy."""
-    found = record.episode(record.points(SATURATED), lambda value: value > 0.5)
+    found = _saturated(record)
     if found is None:
         return RuledOut(
             f"no controller is at a bound for long ({record.mean(SATURATED):.0%} of the updates)"
@@ -175,9 +187,12 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         )
     lost = next((loss for loss in chain.losses if loss.stage.name == "objective"), None)
     coef, share = strongest_term(record)
-    not_played = _kept_unplayed(record)
-    is_bonus = coef == ENT_COEF and share >= BONUS_TAKES and not_played >= UNPLAYED
-    if lost is None and (chain.losses or not is_bonus):
+    signs = _bonus_signs(record, outcome) if coef == ENT_COEF else []
+    if not signs and (held := _sampler_kl_signs(record)):
+        anchored = share_of_sampler_kl(record)
+        if lost is None or not share > anchored:
+            signs, coef, share = held, KL_OLD_COEF, anchored
+    if lost is None and (chain.losses or not signs):
         if bonus_is_harmless(record):
             return RuledOut(
                 f"the policy plays what it knows: its most probable moves would save {unplayed(record)[-1]:.0%} of "
@@ -188,34 +203,69 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         return RuledOut(f"the clip leaves {record.median('signal/clip'):.2f} of the policy's pull")
     if not record.has("grad_share/entropy") and record.last(ENT_COEF) != 0:
         return Untold(("grad_share/entropy",), "the whole loss pulls elsewhere than the policy's")
-    if not share > SOME_PULL:
+    if not (signs or share > SOME_PULL):
         return RuledOut(
             f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
+    if lost is not None:
+        said = f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction"
+        signs = [Sign(OBJECTIVE_KEPT / max(lost.kept, 0.05), said, "0.55 to 1 of it"), *signs]
     setting = f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')}"
     # An anchor that holds the policy close keeps its own term small: its share says little of how far to go.
     less = 10 if coef == ENT_COEF else 100
     changes = [f"{setting} {record.first(coef) / less:.3g}"]
     if coef == ENT_COEF:  # it may have a schedule
         changes.append(f"{setting}-final {record.last(coef) / less:.3g}")
-    said, without = [f"the term of {coef} has {share:.0%} beside the policy's"], []
-    if lost is not None:
-        said.insert(0, f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction")
-        without.append("0.55 to 1 of it")
-    if is_bonus:
-        said.append(f"the most probable moves would save {not_played:.0%} of the first regret")
-        without.append(f"less than {UNPLAYED:.0%} to save")
     return Named(
-        max(
-            OBJECTIVE_KEPT / max(lost.kept, 0.05) if lost is not None else 0.0,
-            share / BONUS_TAKES if is_bonus else 0.0,
-        ),
+        max(sign.size for sign in signs),
         record.first_update if lost is None else lost.since,
-        ", and ".join(said),
-        ", and ".join(without),
+        ", and ".join(
+            [
+                f"the term of {coef} has {share:.0%} beside the policy's",
+                *(each.said for each in signs),
+            ]
+        ),
+        ", and ".join(each.without for each in signs),
         f"lower {coef.replace('reg/', 'regularizer.')} until the policy has most of the gradient",
         rerun(*changes),
     )
+
+
+class Sign(NamedTuple):
+    """A sign of a term that outweighs the rewards: how far beyond its bound, in words, and what a sound run shows."""
+
+    size: float
+    said: str
+    without: str
+
+
+def _bonus_signs(record: MetricRows, outcome: RunOutcome) -> list[Sign]:
+    """Of a bonus under which the policy goes on knowing more than it plays."""
+    share, not_played = record.median("grad_share/entropy"), _kept_unplayed(record)
+    # Nothing else forces entropy up where no stage before the loss is at fault.
+    takes = SOME_PULL if outcome.entropy == FORCED_UP else BONUS_TAKES
+    if not (share >= takes and not_played >= UNPLAYED):
+        return []
+    said = f"the most probable moves would save {not_played:.0%} of the first regret"
+    return [Sign(share / takes, said, f"less than {UNPLAYED:.0%} to save")]
+
+
+def _sampler_kl_signs(record: MetricRows) -> list[Sign]:
+    """Of a KL to the sampler that makes the steps short.
+
+    It has no gradient at the first step of an update, where the whole loss is compared with the policy's.
+    """
+    if _saturated(record) is not None:  # a cause of its own
+        return []
+    share, longer = share_of_sampler_kl(record), gain_of_longer(record)
+    signs = []
+    if share > HELD_SHARE and longer > HELD:
+        said = f"16 times as long a step would gain {longer:.0f} times as much"
+        signs.append(Sign(longer / HELD, said, f"less than {HELD:.0f} times"))
+    if share > HARMFUL_HOLD:
+        said = "it has more than half at the end of an update"
+        signs.append(Sign(share / HARMFUL_HOLD, said, f"less than {HARMFUL_HOLD:.0%}"))
+    return signs
 
 
 def sharp_optimum(record: MetricRows, outcome: RunOutcome) -> Verdict:

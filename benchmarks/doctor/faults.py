@@ -386,3 +386,9 @@ BONUSES: dict[str, Kind] = {SOUND: Kind("")} | {
     for times in (1.5, 2.5, 5.0, 15.0, 40.0)
 }
 """A bonus somewhat or much too large; beside a small one in the preset the first sizes do no harm."""
+
+SAMPLER_KLS: dict[str, Kind] = {SOUND: Kind("")} | {
+    f"kl_old{coef:g}": Kind("objective", {"regularizer.kl_old_coef": coef}, None, "loss_budget")
+    for coef in (0.1, 0.5, 2.0, 6.0, 20.0, 60.0)
+}
+"""A KL to the sampler, by its coefficient: the first sizes do no harm."""

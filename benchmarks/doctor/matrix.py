@@ -29,10 +29,20 @@ from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
 from algorithms.run_folder.console import NoDisplay
-from benchmarks.doctor.faults import BONUSES, OPEN, SEALED, SOUND, SOUND_OTHERWISE, Kind
+from benchmarks.doctor.faults import (
+    BONUSES,
+    OPEN,
+    SAMPLER_KLS,
+    SEALED,
+    SOUND,
+    SOUND_OTHERWISE,
+    Kind,
+)
 from benchmarks.records.report import Row, rate, save
 
-PARTS = {"open": OPEN, "sealed": SEALED, "sound": SOUND_OTHERWISE, "bonuses": BONUSES}
+PARTS = {
+    "open": OPEN, "sealed": SEALED, "sound": SOUND_OTHERWISE, "bonuses": BONUSES, "sampler_kls": SAMPLER_KLS,
+}  # fmt: skip
 HARMFUL = 0.05
 
 
@@ -83,6 +93,21 @@ STARTS["bonuses"] = (
     Start("warm", "move_net", "grpo", (74,)),
     Start("warm", "move_net", "rloo", (74,)),
     Start("warm", "resnet", "grpo", (75,)),
+)
+
+STARTS["sampler_kls"] = (
+    *(
+        Start("cold", "move_net", preset, (seed,))
+        for preset, seed in (
+            ("dr_grpo", 111),
+            ("ppo_one_ply", 112),
+            ("dapo", 113),
+            ("clip_cov", 115),
+        )
+    ),
+    Start("warm", "move_net", "cispo", (114,)),
+    Start("cold", "resnet", "grpo", (116,)),
+    Start("cold", "transformer", "grpo", (117,)),
 )
 
 EARLIER = (
@@ -222,14 +247,16 @@ def judged(part: str, out: Path) -> list[dict[str, Any]]:
         start, end = regrets(record)
         harm = end - regrets(twin)[1]
         found = diagnose_run(out / job.name)
-        lost = found.chain.losses[0].stage.name if found.chain.losses else ""
+        named = [cause for cause in found.causes if cause.is_harmful]
+        # A cause says at which stage it acts, where none loses as much as its bound.
+        stages = [loss.stage.name for loss in found.chain.losses] or [each.stage for each in named]
         rows.append({
             "kind": job.kind, "weights": job.start.weights, "network": job.start.network,
             "preset": job.start.preset, "seed": job.seed, "start_cp": round(start, 1),
             "end_cp": round(end, 1), "harm_cp": round(harm, 1),
             "harmful": not is_sound(job.kind) and harm > HARMFUL * regrets(twin)[0],
-            "stage": kind.stage, "cause": kind.cause, "verdict": found.verdict, "lost": lost,
-            "named": [cause.name for cause in found.causes if cause.is_harmful],
+            "stage": kind.stage, "cause": kind.cause, "verdict": found.verdict,
+            "lost": stages[0] if stages else "", "named": [cause.name for cause in named],
             "links": links(record),
         })  # fmt: skip
     return rows

@@ -59,7 +59,7 @@ def test_outcome_causes_what_cannot_be_told_and_what_is_ruled_out_come_in_that_o
         for part in (
             "outcome: learning, entropy kept", "   regret      300 -> 150 cp: -50% (95% interval -51% to -49%)",
             "\n\nstages: the signal is lost at `ratio` from update 1 on (0.60 of it is kept)\n   means       the",
-            "   look at     the temperatures", "\n\ncauses:\n1. temperature_mismatch (confidence ",
+            "   look at     the temperatures", "\n\ncauses:\n1. temperature_mismatch at `ratio` (confidence ",
             "   measured    ", "   without it  a factor of 1",
             "   effect      4.4 x the least that did harm; from update 1 on", "   remedy      ",
             "   once mended chess-lab train --like ", "2. fixed_positions (confidence ",

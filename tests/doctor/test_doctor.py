@@ -198,9 +198,10 @@ def test_the_json_says_the_state_of_every_cause_once() -> None:
         "notes",
     ]
     (cause,), (untold,) = found["causes"], found["cannot_tell"]
-    assert set(cause) == {"name", "confidence", "harmful", "size", "since_update", "evidence", "remedy",
-                          "confirm"}  # fmt: skip
+    assert set(cause) == {"name", "confidence", "stage", "harmful", "size", "since_update", "evidence",
+                          "remedy", "confirm"}  # fmt: skip
     assert (cause["harmful"], cause["size"], cause["since_update"]) == (True, 4.373, 1)
+    assert cause["stage"] == "ratio"
     assert untold == {
         "name": "clip_asymmetry", "missing": [], "logged_by": untold["logged_by"],
         "because": "temperature_mismatch shows the same: cure that first, and look again",

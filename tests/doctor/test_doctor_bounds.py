@@ -69,6 +69,37 @@ def test_a_bonus_is_named_where_the_policy_goes_on_knowing_more_than_it_plays() 
     assert [loss.stage.name for loss in frozen.chain.losses] == ["step"] and not frozen.causes
 
 
+def test_where_entropy_is_forced_up_a_tenth_of_the_pull_is_enough_for_a_bonus_that_is_not_played() -> (
+    None
+):
+    worse = {"entropy": (2.3, 2.8), "regret_cp": (285.0, 290.0), "grad_share/entropy": 0.2}
+    assert diagnose(knowing(STUCK, **worse)).outcome.entropy == "forced up"
+    assert named("loss_budget", knowing(STUCK, **worse)).size == pytest.approx(2.0)
+    assert ruled_out("loss_budget", knowing(STUCK, **worse | {"grad_share/entropy": 0.08}))
+    frozen = diagnose(knowing(STUCK, **worse, **{"signal/reward": 0.2}))
+    assert [loss.stage.name for loss in frozen.chain.losses] == ["reward"] and not frozen.causes
+
+
+def held(kl: float, longer: float, **changes: Values) -> Rows:
+    """A run with such a weighted KL to the sampler, whose steps would gain so many times as much if longer."""
+    gains = {"signal/gain_measured": 0.01, "signal/gain_long": 0.01 * longer}
+    return record(**gains | {"reg/kl_old_weighted": kl, "reg/kl_old_coef": 10.0} | changes)
+
+
+def test_a_kl_to_the_sampler_is_named_where_it_makes_the_steps_short() -> None:
+    found = named("loss_budget", held(0.05, 12.0))
+    assert found.size == pytest.approx(1.5) and found.confirm.endswith(
+        "--regularizer.kl-old-coef 0.1"
+    )
+    assert "gain 12 times" in found.measured and "33%" in found.measured
+    assert ruled_out("loss_budget", held(0.05, 7.0)), "they are long enough"
+    assert ruled_out("loss_budget", held(0.001, 30.0)), "something else makes them short"
+    lost = {"signal/objective": [0.18, 0.22] * 8}
+    assert "kl-old-coef" in named("loss_budget", held(0.05, 12.0, **lost)).confirm
+    stronger = lost | {"grad_share/entropy": 0.5}
+    assert "ent-coef" in named("loss_budget", held(0.05, 12.0, **stronger)).confirm
+
+
 def test_a_bonus_that_wins_beside_a_one_sided_clip_is_not_named() -> None:
     one_sided = {"policy/clip_fraction_high": 0.24, "policy/clip_fraction_low": 0.08}
     found = diagnose(outweighed(0.3, **one_sided))
