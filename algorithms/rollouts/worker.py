@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -25,13 +27,42 @@ from algorithms.rollouts.collect import (
 from algorithms.rollouts.sampling import Sampler, VecState
 
 if TYPE_CHECKING:
+    from chess_env.evaluators import Evaluator
+    from chess_env.evaluators.protocol import Positions, Scores
     from chess_env.vector_env import ChessSelfPlayVectorEnv
 
 
 # The first shard's samples are those of a run that is not divided.
 _NEXT_SEED = 0x9E3779B97F4A7C15
 
+AT_ONCE = 2
+"""Shards of one process that play side by side: one is in the network while the other is among rules and scores."""
+
 MakeSampler = Callable[[torch.Generator], Sampler]
+
+
+class OneAtATime:
+    """An evaluator that several shards ask: one question is answered at a time. All else is the evaluator's own.
+
+    Args:
+        evaluator: of the run, which the caller closes.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator, self._lock = evaluator, threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._evaluator, name)
+
+    def evaluate(self, positions: Positions) -> Scores:
+        """As of the evaluator."""
+        with self._lock:
+            return self._evaluator.evaluate(positions)
+
+    def score_moves(self, positions: Positions, **settings: Any) -> list[Scores]:
+        """As of the evaluator."""
+        with self._lock:
+            return self._evaluator.score_moves(positions, **settings)
 
 
 class Shard:
@@ -203,7 +234,15 @@ class RolloutWorker:
             batch = self._completed(collected.batch)
             return dataclasses.replace(collected, batch=batch.to(self._between))
 
-        parts = self._shards.gather([of_shard(part).to_dict() for part in self.parts])
+        # What draws from a generator that all share must not take turns by chance, nor may what is being compiled.
+        alone = self._config.compile or self._policies.behaviour.training
+        with ThreadPoolExecutor(1 if alone else AT_ONCE) as threads:
+            mine = (
+                threads.map(of_shard, self.parts)
+                if len(self.parts) > 1
+                else map(of_shard, self.parts)
+            )
+            parts = self._shards.gather([collected.to_dict() for collected in mine])
         collected = joined([Collected.from_dict(part) for part in parts])
         batch = collected.batch.to(self._device)
         for transform in self.transforms:

@@ -30,7 +30,7 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.processes import Alone, Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.collect import Collected
-from algorithms.rollouts.worker import RolloutWorker, Shard
+from algorithms.rollouts.worker import OneAtATime, RolloutWorker, Shard
 from algorithms.run_folder.atomic_files import cut
 from algorithms.run_folder.progress import EvaluatorUsage, Progress
 from algorithms.run_folder.recorded_state import (
@@ -99,8 +99,10 @@ class Session:
         )
         self.usage = EvaluatorUsage(self.evaluator, self.shards.processes.gather)
         try:
+            several = len(self.shards.own) > 1
+            asked = OneAtATime(self.evaluator) if several else self.evaluator
             parts = [
-                Shard(number, self._make_boards(), config, self.device)
+                Shard(number, self._make_boards(asked), config, self.device)
                 for number in self.shards.own
             ]
         except BaseException:
@@ -153,13 +155,13 @@ class Session:
         games_per_start = config.algorithm.group_size if config.rollout.form == "games" else 1
         return config.rollout.num_envs // config.num_shards * games_per_start
 
-    def _make_boards(self) -> Any:
-        """The boards of one shard."""
+    def _make_boards(self, evaluator: Any) -> Any:
+        """The boards of one shard, which ask the evaluator."""
         config, env = self.config, self.config.env
         return gym.make_vec(
             "ChessSelfPlay-v0",
             num_envs=self._boards_of_shard,
-            evaluator=self.evaluator,
+            evaluator=evaluator,
             reward=env.reward,
             start_positions=env.start_positions,
             max_plies=env.max_plies or config.rollout.num_plies,
