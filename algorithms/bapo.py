@@ -117,7 +117,7 @@ class BAPO:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs(reward_units=self.advantage_scale == "none")
+        return Needs(group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """The bounds that every minibatch's search starts from; `policy/clip_fraction_*` count by them."""

@@ -43,7 +43,7 @@ class CISPO:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs(reward_units=self.advantage_scale == "none")
+        return Needs(group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """The bounds of the importance weight as configured."""

@@ -49,7 +49,7 @@ class ClipCov:
 
     def needs(self) -> Needs:
         """A random number for each sample."""
-        return Needs(uniforms=True)
+        return Needs(uniforms=True, group_scale="none")
 
     def controls(self) -> Controls:
         """PPO's bounds widened to [0, 2], as the paper's scripts have them."""

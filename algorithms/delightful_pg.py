@@ -46,7 +46,7 @@ class DelightfulPG:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs()
+        return Needs(group_scale="none")
 
     def controls(self) -> Controls:
         """No bounds."""

@@ -93,7 +93,7 @@ class DPPO:
 
     def needs(self) -> Needs:
         """No correction of the sampler beside its own."""
-        return Needs(corrects_sampler=True, reward_units=self.advantage_scale == "none")
+        return Needs(corrects_sampler=True, group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """No bounds on the ratio: the gate is the trust region."""

@@ -85,7 +85,7 @@ class GRPO:
 
     def needs(self) -> Needs:
         """Live groups where they are asked for."""
-        return Needs(live_groups=self.live_groups, reward_units=self.advantage_scale == "none")
+        return Needs(live_groups=self.live_groups, group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """The clip bounds as configured."""

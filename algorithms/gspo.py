@@ -66,7 +66,7 @@ class GSPO:
 
     def needs(self) -> Needs:
         """A game's plies in one minibatch."""
-        return Needs(whole_games=True, reward_units=self.advantage_scale == "none")
+        return Needs(whole_games=True, group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """The bounds of a game's ratio as configured."""

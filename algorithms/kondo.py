@@ -82,7 +82,7 @@ class Kondo:
 
     def needs(self) -> Needs:
         """A random number for each sample where samples are drawn."""
-        return Needs(uniforms=self.mode == "sampled")
+        return Needs(uniforms=self.mode == "sampled", group_scale="none")
 
     def controls(self) -> Controls:
         """No bounds."""

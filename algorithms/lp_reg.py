@@ -122,7 +122,7 @@ class LpReg:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs()
+        return Needs(group_scale="none")
 
     def controls(self) -> Controls:
         """The clip bounds as configured."""

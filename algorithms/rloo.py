@@ -42,7 +42,7 @@ class RLOO:
 
     def needs(self) -> Needs:
         """One optimizer step for each batch."""
-        return Needs(single_step=True)
+        return Needs(single_step=True, group_scale="none")
 
     def controls(self) -> Controls:
         """No bounds."""

@@ -73,7 +73,7 @@ class SAPO:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs(reward_units=self.advantage_scale == "none")
+        return Needs(group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """No bounds: nothing is clipped."""

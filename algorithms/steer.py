@@ -84,7 +84,7 @@ class STEER:
 
     def needs(self) -> Needs:
         """Nothing beyond sampled moves and rewards."""
-        return Needs(reward_units=self.advantage_scale == "none")
+        return Needs(group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """The clip bounds as configured."""

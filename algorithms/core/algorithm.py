@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 from torch import Tensor
 
+from algorithms.core.advantages import AdvantageScale
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.checks import (
     AboveZero,
@@ -130,6 +131,9 @@ class Needs:
         reward_units: the advantages have the unit of the rewards: nothing divides them by a standard
             deviation. Otherwise the same coefficient has another weight against the rewards in every
             group or minibatch, and has no single optimum.
+        group_scale: the advantages are rewards less the mean of their group, divided by this
+            (`core.advantages.group_relative`), up to one factor; then `reward_units` follows from it. None: they are
+            something else. The signal chain compares them.
         reference: `FlatBatch.ref_legal_logprobs` holds the reference policy's distribution, and the loss may pull
             towards it where the advantages are 0.
         success_rewards: the rewards are 1 or 0, success or failure (`env.reward` success by default). The
@@ -147,9 +151,14 @@ class Needs:
     normalize_advantages: bool = False
     corrects_sampler: bool = False
     reward_units: bool = True
+    group_scale: AdvantageScale | None = None
     reference: bool = False
     success_rewards: bool = False
     tempered: Tempered | None = None
+
+    def __post_init__(self) -> None:
+        if self.group_scale is not None and self.group_scale != "none":
+            object.__setattr__(self, "reward_units", False)
 
 
 class PolicyLoss(NamedTuple):

@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from algorithms.core.advantages import group_relative
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.diagnostics.entropy_prediction import exact_rewards
@@ -446,7 +447,7 @@ class Look:
             metrics["signal/reward"] = _quotient(reward, draw)
         else:
             metrics["signal/credit"] = _quotient(credit, draw)
-        self._found |= metrics
+        self._found |= metrics | _agreement(self._twin, batch, targets)
 
     def _truth(self, batch: RolloutBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
         """As of `Audit.truth`, at the states `rows` of the batch."""
@@ -543,6 +544,16 @@ class Look:
             "signal/gain_measured": self._gain(step),
             "signal/gain_long": self._gain(LONG_STEP * step),
         }
+
+
+def _agreement(learner: Learner, batch: RolloutBatch, targets: Targets) -> dict[str, float]:
+    """`signal/advantages`; empty where the method's advantages are not those of groups, or a term changes them."""
+    scale = learner.algorithm.needs().group_scale
+    if scale is None or batch.form != "positions" or learner.regularizer.shapes_targets:
+        return {}
+    own = group_relative(batch.rewards.double(), batch.valid, batch.group_axis, scale)[batch.valid]
+    used = targets.advantages.double()[batch.valid]
+    return {"signal/advantages": float(_cosine(own, used))} if own.norm() > 0 else {}
 
 
 def _some_states(

@@ -203,9 +203,8 @@ def signal_chain(record: MetricRows) -> SignalChain:
         else _exact(updates, ratio, whole),
         "draw": _noisy(updates, draw, column("draw_expected"), DRAW_KEPT),
         "reward": _exact(updates, draw * reward, draw),
-        "credit": _noisy(
-            updates, credited, rewarded, CREDIT_KEPT if several else SINGLE_CREDIT_KEPT
-        ),
+        "credit": _exact(updates, column("advantages"), whole)
+        or _noisy(updates, credited, rewarded, CREDIT_KEPT if several else SINGLE_CREDIT_KEPT),
         "objective": (
             None
             if bonus_is_harmless(record)

@@ -70,6 +70,12 @@ class Regularizer:
         """True if a term reads `RolloutBatch.learner_legal_logprobs`."""
         return any(term.needs_learner and term.coef > 0 for term in self.all_terms)
 
+    @property
+    def shapes_targets(self) -> bool:
+        """True if a term changes rewards or advantages before the update."""
+        shaping = (term for term in self.all_terms if term.in_reward or term.in_advantage)
+        return any(term.coef > 0 for term in shaping)
+
     def shape_reward(self, batch: RolloutBatch) -> Tensor:
         """Rewards minus the KL terms placed in the reward, same shape; `batch.rewards` itself without any.
 

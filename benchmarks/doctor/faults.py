@@ -392,3 +392,10 @@ SAMPLER_KLS: dict[str, Kind] = {SOUND: Kind("")} | {
     for coef in (0.1, 0.5, 2.0, 6.0, 20.0, 60.0)
 }
 """A KL to the sampler, by its coefficient: the first sizes do no harm."""
+
+CREDITS: dict[str, Kind] = (
+    {SOUND: Kind(""), "anoise1": Kind("credit", {}, on_advantages(noisy(1.0)))}
+    | {name: SEALED[name] for name in ("awithin", "aabs", "asign", "anoise2", "ascale")}
+    | {name: OPEN[name] for name in ("aneg", "ashuf", "anoise3")}
+)
+"""Wrong advantages alone."""

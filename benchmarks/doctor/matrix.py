@@ -31,6 +31,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.run_folder.console import NoDisplay
 from benchmarks.doctor.faults import (
     BONUSES,
+    CREDITS,
     OPEN,
     SAMPLER_KLS,
     SEALED,
@@ -42,6 +43,7 @@ from benchmarks.records.report import Row, rate, save
 
 PARTS = {
     "open": OPEN, "sealed": SEALED, "sound": SOUND_OTHERWISE, "bonuses": BONUSES, "sampler_kls": SAMPLER_KLS,
+    "credits": CREDITS,
 }  # fmt: skip
 HARMFUL = 0.05
 
@@ -108,6 +110,14 @@ STARTS["sampler_kls"] = (
     Start("warm", "move_net", "cispo", (114,)),
     Start("cold", "resnet", "grpo", (116,)),
     Start("cold", "transformer", "grpo", (117,)),
+)
+
+STARTS["credits"] = (
+    Start("cold", "move_net", "grpo", (211,)),
+    Start("cold", "move_net", "delightful_pg", (212,)),
+    Start("cold", "move_net", "dr_grpo", (201,)),
+    Start("cold", "transformer", "grpo", (203,)),
+    Start("warm", "move_net", "rloo", (202,)),
 )
 
 EARLIER = (

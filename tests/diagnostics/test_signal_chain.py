@@ -98,6 +98,11 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
     assert rows
     for name in IDENTITIES:
         assert [row[name] for row in rows] == pytest.approx([1.0] * len(rows), abs=1e-3), name
+    algorithm, regularizer = PRESETS[preset]
+    known = algorithm.needs().group_scale is not None and not regularizer.repo_coef
+    agrees = [row["signal/advantages"] for row in rows if "signal/advantages" in row]
+    assert agrees == pytest.approx([1.0] * len(rows) if known and agrees else [], abs=1e-6)
+    assert bool(agrees) == (known and preset != "gspo")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +321,8 @@ def test_advantages_with_the_wrong_sign_break_the_credit_link_alone(
 ) -> None:
     monkeypatch.setitem(PRESETS, "negated", (Negated(advantage_scale="none"), RegularizerConfig()))
     rows = measured(tmp_path / "run", "negated")
-    assert values(rows, "credit") == pytest.approx([-1.0] * 2, abs=1e-3)
+    for name in ("credit", "advantages"):
+        assert values(rows, name) == pytest.approx([-1.0] * 2, abs=1e-3)
     for name in ("reward", "ratio", "step"):
         assert values(rows, name) == pytest.approx([1.0] * 2, abs=1e-3)
 

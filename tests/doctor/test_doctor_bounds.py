@@ -127,6 +127,19 @@ def test_a_bonus_cannot_be_told_without_the_signal_chain_nor_behind_an_earlier_l
     assert both.verdict == "impaired" and not both.causes
 
 
+def test_advantages_that_are_not_the_method_s_are_seen_where_these_are_known() -> None:
+    noisy = {"signal/credit": [0.5, 0.9] * 8}
+    assert not diagnose(record(**noisy)).chain.losses
+    (lost,) = diagnose(record(**noisy, **{"signal/advantages": 0.7})).chain.losses
+    assert (lost.stage.name, lost.since, lost.kept) == ("credit", 1, pytest.approx(0.7))
+    from_9 = [1.0] * 8 + [0.6] * 8
+    (lost,) = diagnose(record(**noisy, **{"signal/advantages": from_9})).chain.losses
+    assert (lost.stage.name, lost.since) == ("credit", 9)
+    assert not diagnose(record(**noisy, **{"signal/advantages": 1.0})).chain.losses
+    weights = {"signal/advantages": 1.0, "signal/credit": [0.3, 0.4] * 8}
+    assert [each.stage.name for each in diagnose(record(**weights)).chain.losses] == ["credit"]
+
+
 def test_the_ratio_of_a_corrected_run_is_noisy_and_its_loss_a_mean() -> None:
     once_low = [1.0] * 4 + [0.85] * 4 + [1.0] * 8
     (lost,) = diagnose(record(**{"signal/ratio": once_low})).chain.losses

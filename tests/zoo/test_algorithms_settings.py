@@ -89,6 +89,9 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
         "corrects_sampler": {"dppo"},
         "success_rewards": {"maxrl", "pass_at_k", "w_reinforce", "nsr", "aepo"},
         "tempered": {"aepo"},
+        "group_scale": needs.keys()
+        - {"exact", "reinforce", "ppo", "ppo_one_ply", "maxrl", "pass_at_k"}
+        - {"w_reinforce", "nsr", "aepo"},
         "reference": {"flowrl"},
         "reward_units": needs.keys()
         - {"grpo", "dapo", "adapo", "ppo", "ppo_one_ply", "gspo", "flowrl"}
