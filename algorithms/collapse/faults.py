@@ -87,29 +87,3 @@ def sharpened_start(factor: float) -> Fault:
                 parameter.mul_(factor)
 
     return fault
-
-
-def from_update(update: int, fault: Fault) -> Fault:
-    """The fault from an update on (0 is the first); before that the run is as it should be.
-
-    For faults that act on batches or on a sampler's weights; a precision cannot come later.
-    """
-
-    def late(session: Session) -> None:
-        worker = session.worker
-        batches, weights = len(worker.transforms), len(worker.after_sync)
-        fault(session)
-
-        def begun() -> bool:
-            return session.progress.update >= update
-
-        def change_later(change: Callable[[RolloutBatch], RolloutBatch]) -> Any:
-            return lambda batch: change(batch) if begun() else batch
-
-        def disturb_later(disturb: Callable[[PolicyNet], None]) -> Any:
-            return lambda sampler: disturb(sampler) if begun() else None
-
-        worker.transforms[batches:] = map(change_later, worker.transforms[batches:])
-        worker.after_sync[weights:] = map(disturb_later, worker.after_sync[weights:])
-
-    return late

@@ -62,11 +62,6 @@ class VecState:
         named |= {name: info[name] for name in ("score_cp", "move_facts") if name in info}
         return cls(vec.positions, vec.repetitions, **named)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, each of shape `[boards, ...]`, for a checkpoint."""
-        named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in named.items() if value is not None}
-
 
 # The groups that both directions treat as one.
 _OWN_MEN = slice(PLANE_INDEX.mover_pawn, PLANE_INDEX.mover_king + 1)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from algorithms.rollouts.collect import start_rollout
-from algorithms.rollouts.sampling import VecState
 from algorithms.rollouts.worker import reference_logprobs
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import NUM_PLANES, encode_batch
@@ -92,8 +91,7 @@ def test_two_rollouts_in_a_row_equal_one_long_one(vec_of: VecOf) -> None:
     whole, _ = play_positions(vec, policy, start_rollout(vec, 4), num_plies=6)
     generator = torch.Generator().manual_seed(0)
     first, state = play_positions(twin, policy, start_rollout(twin, 4), generator=generator)
-    restored = VecState(**state.to_arrays())
-    second, _ = play_positions(twin, policy, restored, generator=generator)
+    second, _ = play_positions(twin, policy, state, generator=generator)
     assert torch.equal(torch.cat([first.actions, second.actions], 1), whole.actions)
     assert torch.equal(torch.cat([first.rewards, second.rewards], 1), whole.rewards)
 
