@@ -230,11 +230,17 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
         beside = f"{len(others)} such runs"
     diagnosis = diagnose(rows, others, beside)
     findings = tuple(_with_other_settings(each, settings) for each in diagnosis.findings)
-    first = next((each.name for each in causes_of(findings) if each.is_harmful), "")
-    tried = tried_against(first, settings)
+    first = next((each for each in causes_of(findings) if each.is_harmful), None)
+    tried = None if first is None or _is_of_a_kl(first) else tried_against(first.name, settings)
     return dataclasses.replace(
         diagnosis, findings=findings, notes=(*diagnosis.notes, *doubts), tried=tried
     )
+
+
+def _is_of_a_kl(finding: Finding) -> bool:
+    """Whether a KL outweighs the rewards: the remedies were tried against a bonus that does."""
+    confirm = finding.verdict.confirm if isinstance(finding.verdict, Named) else ""
+    return finding.name == "loss_budget" and "--regularizer.kl-" in confirm
 
 
 def _with_other_settings(finding: Finding, settings: dict[str, Any]) -> Finding:

@@ -156,3 +156,13 @@ def test_what_is_shipped_are_remedies_for_causes_of_the_doctor() -> None:
                 and trial["verdict"] in ("cures", "helps")
                 and trial["high"] < 0 < trial["cost_cp"]
             )
+
+
+def test_what_was_tried_against_a_bonus_is_not_said_of_a_kl(tmp_path: Path) -> None:
+    bonus = record(**{"signal/objective": [0.2, 0.3] * 8, "grad_share/entropy": 0.5})
+    found = diagnose_run(write(tmp_path / "bonus", bonus))
+    assert found.causes[0].name == "loss_budget" and found.tried is not None
+    anchored = {"reg/kl_old_weighted": 0.9, "reg/kl_old_coef": 30.0, "grad_share/entropy": 0.05}
+    kl = record(**{"signal/objective": [0.2, 0.3] * 8} | anchored)
+    found = diagnose_run(write(tmp_path / "kl", kl))
+    assert found.causes[0].name == "loss_budget" and found.tried is None
