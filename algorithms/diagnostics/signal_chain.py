@@ -422,13 +422,15 @@ class Look:
             flat.valid, weights if loss.gate is None else weights * loss.gate, 0.0
         )
         pulls.append(_pull(flat.slots, weights, probs))
+        mean_paid = (probs * paid).sum(-1, keepdim=True)
+        pulls.append(sampled(paid.gather(-1, flat.slots), flat.slots, mean_paid))
         pulls += [sampled(worth.gather(-1, slots), slots, expected) for slots in redraws]
         self._reached = seen.reached(self._copies)
         losses, values_pull = self._pulls(seen)
         self._true, *found = seen.directions(self._reached, [*pulls, *losses], values_pull)
         self._points.append((1.0 if self._chain.full else FIRST_SHARE, found[-3:]))
         shares = [float(_cosine(each, self._true)) for each in found[:-2]]
-        sampler, draw, reward, credit, *redrawn, self._built = shares
+        sampler, draw, reward, credit, named, *redrawn, self._built = shares
         # A correction is what makes up for another sampler.
         drawn_by = 1.0 if states.correction is not None else sampler
         # A loss that pulls towards the reference need not go where the advantages point.
@@ -445,6 +447,7 @@ class Look:
         # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.
         if batch.alternating and self._chain.audit.by_move:
             metrics["signal/reward"] = _quotient(reward, draw)
+            metrics["signal/reward_expected"] = _quotient(named, draw)
         else:
             metrics["signal/credit"] = _quotient(credit, draw)
         self._found |= metrics | _agreement(self._twin, batch, targets)

@@ -34,6 +34,9 @@ EXACT_WINDOW, NOISY_WINDOW = 3, 8
 KEPT = 0.9
 """Share of the signal that rewards and ratio keep at least."""
 
+OTHER_REWARD = 0.6
+"""Share that a sound reward keeps on average which is not the worth of a move: less, and the reward is at fault."""
+
 STEP_KEPT = 0.5
 """The same for the step, of one update."""
 
@@ -190,6 +193,10 @@ def signal_chain(record: MetricRows) -> SignalChain:
 
     # Shares of the signal that are left after each stage: a quotient of two small ones would be all noise.
     draw, reward, ratio = column("draw"), column("reward"), column("ratio")
+    # Another reward than the worth of a move, as centipawns: what it pays by the second evaluator's scores.
+    expected = column("reward_expected")
+    if not (draw * expected).sum() >= OTHER_REWARD * draw.sum():
+        expected = np.ones_like(ratio)
     rewarded = draw * np.where(np.isfinite(reward), reward, 1.0)
     credited = rewarded * column("credit")
     built = credited * ratio * column("passes")
@@ -202,7 +209,7 @@ def signal_chain(record: MetricRows) -> SignalChain:
         if record.has("correction/weight_mean")
         else _exact(updates, ratio, whole),
         "draw": _noisy(updates, draw, column("draw_expected"), DRAW_KEPT),
-        "reward": _exact(updates, draw * reward, draw),
+        "reward": _exact(updates, draw * reward, draw * expected),
         "credit": _exact(updates, column("advantages"), whole)
         or _noisy(updates, credited, rewarded, CREDIT_KEPT if several else SINGLE_CREDIT_KEPT),
         "objective": (

@@ -141,6 +141,7 @@ def test_another_sound_reward_loses_little(reward: str, least: float, tmp_path: 
     env = EnvConfig(evaluator="builtin", reward=reward, num_threads=1)
     rows = measured(tmp_path / "run", env=env)
     assert least < mean(rows, "reward") <= 1.0 + 1e-3
+    assert values(rows, "reward") == pytest.approx(values(rows, "reward_expected"), abs=1e-3)
 
 
 @pytest.mark.stockfish

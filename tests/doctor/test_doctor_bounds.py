@@ -140,6 +140,18 @@ def test_advantages_that_are_not_the_method_s_are_seen_where_these_are_known() -
     assert [each.stage.name for each in diagnose(record(**weights)).chain.losses] == ["credit"]
 
 
+def test_another_reward_setting_loses_nothing_and_a_poor_one_does() -> None:
+    other = {"signal/reward": [0.8, 0.9] * 8, "signal/reward_expected": [0.8, 0.9] * 8}
+    assert not diagnose(record(**other)).chain.losses
+    for wrong in (
+        other | {"signal/reward_expected": None},
+        other | {"signal/reward": 0.6},
+        other | {"signal/reward": -0.9, "signal/reward_expected": -0.9},
+        other | {"signal/reward": 0.3, "signal/reward_expected": 0.3},
+    ):
+        assert [each.stage.name for each in diagnose(record(**wrong)).chain.losses] == ["reward"]
+
+
 def test_the_ratio_of_a_corrected_run_is_noisy_and_its_loss_a_mean() -> None:
     once_low = [1.0] * 4 + [0.85] * 4 + [1.0] * 8
     (lost,) = diagnose(record(**{"signal/ratio": once_low})).chain.losses
