@@ -237,12 +237,9 @@ class RolloutWorker:
         # What draws from a generator that all share must not take turns by chance, nor may what is being compiled.
         alone = self._config.compile or self._policies.behaviour.training
         with ThreadPoolExecutor(1 if alone else AT_ONCE) as threads:
-            mine = (
-                threads.map(of_shard, self.parts)
-                if len(self.parts) > 1
-                else map(of_shard, self.parts)
-            )
-            parts = self._shards.gather([collected.to_dict() for collected in mine])
+            each = map if len(self.parts) == 1 else threads.map
+            mine = [collected.to_dict() for collected in each(of_shard, self.parts)]
+        parts = self._shards.gather(mine)
         collected = joined([Collected.from_dict(part) for part in parts])
         batch = collected.batch.to(self._device)
         for transform in self.transforms:
