@@ -45,6 +45,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert broken_links(page, page.read_text()) == []
 
 
+def test_no_line_of_prose_begins_with_a_percent_sign_which_the_site_takes_for_a_comment() -> None:
+    lost = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES
+        for line in page.read_text().splitlines()
+        if line.startswith("%") and not line.startswith(("%%", "% solved"))  # in code
+    ]
+    assert not lost
+
+
 def test_the_link_check_catches_a_dead_link_and_a_dead_anchor() -> None:
     text = "# Here\n[a](no-such-file.md) [b](#here) [c](#there) [d](LICENSE)\n"
     assert broken_links(ROOT / "README.md", text) == ["no-such-file.md", "#there"]
