@@ -216,15 +216,11 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
     changes = [f"{setting} {record.first(coef) / less:.3g}"]
     if coef == ENT_COEF:  # it may have a schedule
         changes.append(f"{setting}-final {record.last(coef) / less:.3g}")
+    pull = f"the term of {coef} has {share:.0%} beside the policy's"
     return Named(
         max(sign.size for sign in signs),
         record.first_update if lost is None else lost.since,
-        ", and ".join(
-            [
-                f"the term of {coef} has {share:.0%} beside the policy's",
-                *(each.said for each in signs),
-            ]
-        ),
+        ", and ".join(filter(None, [pull, *(each.said for each in signs)])),
         ", and ".join(each.without for each in signs),
         f"lower {coef.replace('reg/', 'regularizer.')} until the policy has most of the gradient",
         rerun(*changes),
@@ -232,7 +228,7 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
 
 
 class Sign(NamedTuple):
-    """A sign of a term that outweighs the rewards: how far beyond its bound, in words, and what a sound run shows."""
+    """A sign of a term that outweighs the rewards: times its bound, in words if the share is not all, without it."""
 
     size: float
     said: str
@@ -260,11 +256,10 @@ def _sampler_kl_signs(record: MetricRows) -> list[Sign]:
     share, longer = share_of_sampler_kl(record), gain_of_longer(record)
     signs = []
     if share > HELD_SHARE and longer > HELD:
-        said = f"16 times as long a step would gain {longer:.0f} times as much"
+        said = f"steps 16 times as long would gain {longer:.0f} times as much"
         signs.append(Sign(longer / HELD, said, f"less than {HELD:.0f} times"))
     if share > HARMFUL_HOLD:
-        said = "it has more than half at the end of an update"
-        signs.append(Sign(share / HARMFUL_HOLD, said, f"less than {HARMFUL_HOLD:.0%}"))
+        signs.append(Sign(share / HARMFUL_HOLD, "", f"a share below {HARMFUL_HOLD:.0%}"))
     return signs
 
 

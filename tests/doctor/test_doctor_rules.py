@@ -116,29 +116,11 @@ def test_a_learner_that_is_nearly_uniform_is_no_multiple_of_its_old_sampler() ->
     assert named("temperature_mismatch", rows).since == 1
 
 
-def test_a_temperature_that_drifts_is_named_and_one_that_is_drawn_at_each_update_is_no_setting() -> (
-    None
-):
+def test_a_temperature_that_drifts_is_named_and_one_drawn_at_each_update_is_no_setting() -> None:
     drifting = [1.0 + 0.03 * update for update in range(1, 17)]
     assert named("temperature_mismatch", record(**{SLOPE: drifting})).size > 1
-    drawn = [
-        1.23,
-        2.83,
-        1.29,
-        0.56,
-        0.66,
-        1.34,
-        0.53,
-        1.03,
-        0.83,
-        1.14,
-        0.67,
-        1.68,
-        0.61,
-        0.77,
-        1.65,
-        0.56,
-    ]
+    drawn = [1.23, 2.83, 1.29, 0.56, 0.66, 1.34, 0.53, 1.03,
+             0.83, 1.14, 0.67, 1.68, 0.61, 0.77, 1.65, 0.56]  # fmt: skip
     for _ in range(2):
         because = untold("temperature_mismatch", record(**{SLOPE: drawn})).because
         assert "another one at each update: 0.53 to 2.83 times" in because
