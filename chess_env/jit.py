@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 _PACKAGE = Path(__file__).parent
 _ANNOUNCE_AFTER_S = 1.0
@@ -26,6 +29,25 @@ def kernel(function: Callable[..., Any]) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """The function compiled into each kernel that calls it; for the small helpers of the inner loops."""
     return numba.njit(cache=True, nogil=True, inline="never", forceinline=True)(function)
+
+
+@intrinsic(prefer_literal=True)
+def stack_words(typing_context: Any, count: Any) -> Any:
+    """Pointer to `count` uint64 on the stack of the kernel that calls this, for `numba.carray`; a constant of a module.
+
+    NumPy's own arrays count who refers to them, whole rows and arguments of calls included, and the counting was a
+    quarter of the time of the search for mates. Such an array must not outlive the call.
+    """
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+    words = count.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        size = context.get_constant(types.intp, words)
+        memory = cgutils.alloca_once(builder, context.get_value_type(types.uint64), size=size)
+        return builder.bitcast(memory, context.get_value_type(types.voidptr))
+
+    return types.voidptr(count), codegen
 
 
 def _kernel_sources() -> dict[str, bytes]:

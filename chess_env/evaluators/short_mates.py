@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray
 from numpy.typing import NDArray
 
 from chess_env.evaluators.builtin.quiescence import (
@@ -18,7 +19,7 @@ from chess_env.evaluators.builtin.quiescence import (
     OWN_CASTLING,
     pinned_men,
 )
-from chess_env.jit import inlined, kernel
+from chess_env.jit import inlined, kernel, stack_words
 from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
@@ -64,7 +65,8 @@ MAX_NODES = 4_000
 """Positions that are looked at for one answer."""
 
 _MATE_SCORE = 10_000
-_LEVELS = 5  # of the search below a position, one row of moves and one board each
+_LEVELS = 6  # of the search, one row of moves and one board each
+_BOARD_WORDS, _MOVE_WORDS = 8 * _LEVELS, MAX_LEGAL * _LEVELS
 _NODES = 0  # what `counts` holds: positions looked at
 _FROM, _TO = ACTION_FROM.astype(np.int64), ACTION_TO.astype(np.int64)
 _THIRD_RANK = np.uint64(0xFF0000)
@@ -337,10 +339,10 @@ def _prove(
     lost_cp: int,
     held_cp: int,
 ) -> int:
-    boards = np.empty((_LEVELS + 1, 8), np.uint64)
-    moves = np.empty((_LEVELS + 1, MAX_LEGAL), np.int16)
-    counts = np.zeros(1, np.int64)
-    refuting = np.empty(_LEVELS + 1, np.int16)
+    boards = carray(stack_words(_BOARD_WORDS), (_LEVELS, 8), np.uint64)
+    moves = carray(stack_words(_MOVE_WORDS), (_LEVELS, MAX_LEGAL), np.int16)
+    counts = carray(stack_words(1), 1, np.int64)
+    refuting = carray(stack_words(_LEVELS), _LEVELS, np.int16)
     proven = 0
     for row in range(len(positions)):
         if scores[row] > lost_cp and not forcing[row]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray
 from numpy.typing import NDArray
 
-from chess_env.jit import inlined, kernel
+from chess_env.jit import inlined, kernel, stack_words
 from chess_env.move_facts.kernel import (
     NO_KIND,
     ROOM,
@@ -561,10 +562,13 @@ def write_further_facts(
         first: int64 [G], the column where each group begins; -1 for a group that is not asked for.
         facts: the output.
     """
-    child, after = np.empty(8, np.uint64), np.empty(8, np.uint64)
-    replies, spare = np.empty(ROOM, np.int16), np.empty(ROOM, np.int16)
-    answers, scratch = np.empty(ROOM, np.int16), np.empty((2, 8), np.uint64)
-    gives_check = np.empty(ROOM, np.bool_)
+    child = carray(stack_words(8), 8, np.uint64)
+    after = carray(stack_words(8), 8, np.uint64)
+    scratch = carray(stack_words(16), (2, 8), np.uint64)
+    replies = carray(stack_words(ROOM), ROOM, np.int16)
+    spare = carray(stack_words(ROOM), ROOM, np.int16)
+    answers = carray(stack_words(ROOM), ROOM, np.int16)
+    gives_check = carray(stack_words(ROOM), ROOM, np.bool_)
     for row in rows:
         position = positions[row]
         pinned = _pinned_of(position)

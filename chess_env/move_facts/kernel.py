@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray
 from numpy.typing import NDArray
 
-from chess_env.jit import inlined, kernel
+from chess_env.jit import inlined, kernel, stack_words
 from chess_env.move_facts.table import FACT_INDEX as F
 from chess_env.move_facts.table import REPLY_LIMITS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
@@ -343,8 +344,8 @@ def write_facts(
         clock_limit: rule-50 clock at which a game ends.
         facts: the output.
     """
-    child = np.empty(8, np.uint64)
-    spare = np.empty(ROOM, np.int16)
+    child = carray(stack_words(8), 8, np.uint64)
+    spare = carray(stack_words(ROOM), ROOM, np.int16)
     for row in rows:
         position = positions[row]
         own, occupied = position[OWN], occupied_squares(position)

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import carray
 from numpy.typing import NDArray
 
-from chess_env.jit import inlined, kernel
+from chess_env.jit import inlined, kernel, stack_words
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, FROM_TO_ACTION, NUM_FROM_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
@@ -63,18 +61,7 @@ from chess_env.rules.packed import (
 
 _ACTIONS = FROM_TO_ACTION.reshape(-1)
 _ROW = 66
-STACK_WORDS = 2 * _ROW
-
-
-@intrinsic
-def stack_words(typing_context: Any) -> Any:
-    """Pointer to `STACK_WORDS` uint64 on the stack of the kernel that calls this; for `numba.carray`."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        size = context.get_constant(types.intp, STACK_WORDS)
-        return cgutils.alloca_once(builder, context.get_value_type(types.uint64), size=size)
-
-    return types.CPointer(types.uint64)(), codegen
+_TWO_ROWS = 2 * _ROW
 
 
 @inlined
@@ -87,7 +74,7 @@ def write_actions(men: np.uint64, targets: NDArray[np.uint64], out: NDArray[np.i
         out: int16, long enough.
     """
     # Of each man that can move: its targets, and in the second half where its row of `_ACTIONS` begins.
-    lists = carray(stack_words(), STACK_WORDS)
+    lists = carray(stack_words(_TWO_ROWS), _TWO_ROWS, np.uint64)
     listed, total = 0, 0
     while men:
         square = lowest_square(men)
@@ -244,7 +231,7 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
         snipers &= snipers - U1
 
     # Kind by kind, so that the processor can predict what comes next; the list is in the order of the squares.
-    targets = carray(stack_words(), STACK_WORDS)
+    targets = carray(stack_words(_TWO_ROWS), _TWO_ROWS, np.uint64)
     targets[king_square] = king_targets
     men = position[KNIGHTS] & movers
     while men:

@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from numba import carray
 from numpy.typing import NDArray
 
 from chess_env.evaluators.builtin.static_evaluation import evaluate
-from chess_env.jit import inlined, kernel
+from chess_env.jit import inlined, kernel, stack_words
 from chess_env.rules.bitboards import (
     BETWEEN,
     KING,
@@ -388,6 +389,8 @@ INFINITY = 32_000
 MAX_PLY = 8
 MAX_NODES = 20_000  # from here on nothing is expanded; random play needs up to about 3,000
 MOVES_PER_PLY = 256
+_LEVELS = MAX_PLY + 1
+_BOARD_WORDS, _NODE_WORDS, _MOVE_WORDS = 10 * _LEVELS, 8 * _LEVELS, MOVES_PER_PLY * _LEVELS
 DELTA = 60  # what a capture may gain beyond the victim's value
 ROUGH_MARGIN = 200  # what the evaluation may add to the material balance
 ALPHA, BETA, BEST, STAND, NEXT, END, STAGE, FORCED = range(
@@ -631,9 +634,9 @@ def score_batch(positions, scores, forcing):
     Writes to `forcing` (bool [N]) False where no check of the mover leaves at most `FEW_REPLIES`. The positions must
     have legal moves: how a finished game scores is not a matter of search.
     """
-    boards = np.zeros((MAX_PLY + 1, 10), np.uint64)
-    nodes = np.zeros((MAX_PLY + 1, 8), np.int64)
-    moves = np.empty((MAX_PLY + 1) * MOVES_PER_PLY, np.int64)
+    boards = carray(stack_words(_BOARD_WORDS), (_LEVELS, 10), np.uint64)
+    nodes = carray(stack_words(_NODE_WORDS), (_LEVELS, 8), np.int64)
+    moves = carray(stack_words(_MOVE_WORDS), _MOVE_WORDS, np.int64)
     visited = 0
     for i in range(positions.shape[0]):
         for word in range(8):
