@@ -12,15 +12,8 @@ import numpy as np
 from numba import carray
 from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin.quiescence import (
-    CASTLING_LINES,
-    FEW_REPLIES,
-    LAST_RANK,
-    OWN_CASTLING,
-    pinned_men,
-)
+from chess_env.evaluators.builtin.quiescence import FEW_REPLIES, LAST_RANK, pinned_men
 from chess_env.jit import inlined, kernel, stack_words
-from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
     KING,
@@ -29,15 +22,22 @@ from chess_env.rules.bitboards import (
     U1,
     U8,
     bishop_attacks,
-    knight_set_attacks,
     lowest_square,
     pawn_attacks_down,
-    pawn_attacks_up,
     popcount,
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import MAX_LEGAL, apply, in_check, king_can_step, legal_actions_of
+from chess_env.rules.movegen import (
+    MAX_LEGAL,
+    TARGET_WORDS,
+    apply,
+    in_check,
+    king_can_step,
+    legal_actions_of,
+    legal_targets,
+    write_legal,
+)
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -46,7 +46,6 @@ from chess_env.rules.packed import (
     PAWNS,
     QUEENS,
     ROOKS,
-    STATE,
     en_passant_square,
     occupied_squares,
 )
@@ -68,9 +67,6 @@ _MATE_SCORE = 10_000
 _LEVELS = 6  # of the search, one row of moves and one board each
 _BOARD_WORDS, _MOVE_WORDS = 8 * _LEVELS, MAX_LEGAL * _LEVELS
 _NODES = 0  # what `counts` holds: positions looked at
-_FROM, _TO = ACTION_FROM.astype(np.int64), ACTION_TO.astype(np.int64)
-_THIRD_RANK = np.uint64(0xFF0000)
-_CASTLING_FROM = np.uint64(1 << 4)
 
 
 class _Checks(NamedTuple):
@@ -108,71 +104,35 @@ def _checks_on(board: NDArray[np.uint64]) -> _Checks:
     return _Checks(KNIGHT[king], pawn, diagonal, straight, uncovers, en_passant)
 
 
-@inlined
-def _may_check(board: NDArray[np.uint64], checks: _Checks) -> bool:
-    """False where no legal move gives check; no move is listed for it."""
-    own, occupied = board[OWN], occupied_squares(board)
-    free = ~own
-    if (checks.uncovers | checks.en_passant) != U0:
-        return True
-    if knight_set_attacks(board[KNIGHTS] & own) & checks.knight & free:
-        return True
-    pawns = board[PAWNS] & own
-    pushed = pawns << U8 & ~occupied
-    reached = pushed | (pushed & _THIRD_RANK) << U8 & ~occupied
-    reached |= pawn_attacks_up(pawns) & occupied & free
-    if reached & (checks.pawn | LAST_RANK):
-        return True
-    men = (board[BISHOPS] | board[ROOKS] | board[QUEENS]) & own
-    while men:
-        square, ends, checking = lowest_square(men), U0, U0
-        if not board[ROOKS] & square_bit(square):
-            ends, checking = bishop_attacks(square, occupied), checks.diagonal
-        if not board[BISHOPS] & square_bit(square):
-            ends |= rook_attacks(square, occupied)
-            checking |= checks.straight
-        if ends & checking & free:
-            return True
-        men &= men - U1
-    # A king checks by castling alone: with the rook, along its file or the first rank.
-    return board[STATE] & OWN_CASTLING != U0 and board[KINGS] & free & CASTLING_LINES != U0
-
-
 @kernel
-def _keep_possible_checks(
-    board: NDArray[np.uint64], checks: _Checks, moves: NDArray[np.int16], number: int
-) -> int:
-    """How many of the moves may give check; they come first in `moves` afterwards. Those left out give none."""
-    kept = 0
-    for i in range(number):
-        start, end = square_bit(_FROM[moves[i]]), square_bit(_TO[moves[i]])
-        if checks.uncovers & start:
-            may = True
-        elif board[PAWNS] & start:
-            may = (checks.pawn | checks.en_passant | LAST_RANK) & end != U0
-        elif board[KNIGHTS] & start:
-            may = checks.knight & end != U0
-        elif board[BISHOPS] & start:
-            may = checks.diagonal & end != U0
-        elif board[ROOKS] & start:
-            may = checks.straight & end != U0
-        elif board[QUEENS] & start:
-            may = (checks.straight | checks.diagonal) & end != U0
-        else:
-            may = start == _CASTLING_FROM and abs(_FROM[moves[i]] - _TO[moves[i]]) == 2
-        if may:
-            moves[kept] = moves[i]
-            kept += 1
-    return kept
-
-
-@inlined
 def _possible_checks(board: NDArray[np.uint64], moves: NDArray[np.int16]) -> int:
     """Number of legal moves that may give check, written to `moves`; those that are not there give none."""
     checks = _checks_on(board)
-    if not _may_check(board, checks):
-        return 0
-    return _keep_possible_checks(board, checks, moves, legal_actions_of(board, moves))
+    targets = carray(stack_words(TARGET_WORDS), TARGET_WORDS, np.uint64)
+    movers = legal_targets(board, targets)
+    # A man that uncovers a slider may go anywhere; a king checks by castling alone.
+    men = movers & ~checks.uncovers
+    king = board[KINGS] & men
+    if king:
+        targets[lowest_square(king)] &= ~KING[lowest_square(king)]
+    pawns, knights = board[PAWNS] & men, board[KNIGHTS] & men
+    bishops, rooks, queens = board[BISHOPS] & men, board[ROOKS] & men, board[QUEENS] & men
+    while pawns:
+        targets[lowest_square(pawns)] &= checks.pawn | checks.en_passant | LAST_RANK
+        pawns &= pawns - U1
+    while knights:
+        targets[lowest_square(knights)] &= checks.knight
+        knights &= knights - U1
+    while bishops:
+        targets[lowest_square(bishops)] &= checks.diagonal
+        bishops &= bishops - U1
+    while rooks:
+        targets[lowest_square(rooks)] &= checks.straight
+        rooks &= rooks - U1
+    while queens:
+        targets[lowest_square(queens)] &= checks.diagonal | checks.straight
+        queens &= queens - U1
+    return write_legal(board, movers, targets, moves)
 
 
 @inlined

@@ -62,6 +62,8 @@ from chess_env.rules.packed import (
 _ACTIONS = FROM_TO_ACTION.reshape(-1)
 _ROW = 66
 _TWO_ROWS = 2 * _ROW
+TARGET_WORDS = 64
+"""Of the array that `legal_targets` writes to, for `stack_words`."""
 
 
 @inlined
@@ -194,9 +196,14 @@ def en_passant_is_legal(position: Positions, start: int, target: int) -> bool:
     return (steppers & their | slider_attackers(position, square, occupied, their)) == U0
 
 
-@kernel
-def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
-    """Number of legal actions; their ids are written to `out` (int16 [218]) in ascending order."""
+@inlined
+def legal_targets(position: Positions, targets: NDArray[np.uint64]) -> np.uint64:
+    """uint64: the men that may move, which is the king alone in a double check; some have no target.
+
+    Args:
+        position: uint64 [8].
+        targets: uint64 [64], to which the legal targets of each of these men are written, and castling as a king's.
+    """
     own = position[OWN]
     occupied = occupied_squares(position)
     their = occupied ^ own
@@ -231,7 +238,6 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
         snipers &= snipers - U1
 
     # Kind by kind, so that the processor can predict what comes next; the list is in the order of the squares.
-    targets = carray(stack_words(_TWO_ROWS), _TWO_ROWS, np.uint64)
     targets[king_square] = king_targets
     men = position[KNIGHTS] & movers
     while men:
@@ -275,10 +281,17 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
             men &= men - U1
             if en_passant_is_legal(position, square, en_passant):
                 targets[square] |= square_bit(en_passant)
-    count = write_actions(movers, targets, out)
+    return movers
 
-    # Under-promotions repeat the queen promotions found above; their ids follow all the others.
-    promoting = pawns & _SEVENTH_RANK
+
+@inlined
+def write_legal(
+    position: Positions, movers: np.uint64, targets: NDArray[np.uint64], out: NDArray[np.int16]
+) -> int:
+    """Number of actions of `movers` to their `targets`, as of `legal_targets`, written to `out` in ascending order."""
+    count = write_actions(movers, targets, out)
+    # Under-promotions repeat the queen's; their ids follow all the others.
+    promoting = position[PAWNS] & movers & _SEVENTH_RANK
     while promoting:
         square = lowest_square(promoting)
         promoting &= promoting - U1
@@ -290,6 +303,14 @@ def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
                 count += 1
             steps &= steps - U1
     return count
+
+
+@kernel
+def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
+    """Number of legal actions; their ids are written to `out` (int16 [218]) in ascending order."""
+    targets = carray(stack_words(TARGET_WORDS), TARGET_WORDS, np.uint64)
+    movers = legal_targets(position, targets)
+    return write_legal(position, movers, targets, out)
 
 
 @inlined
