@@ -211,11 +211,12 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
     """The diagnosis of a run folder, from its metrics.jsonl; a note says what does not match its checksum.
 
     Its settings are read for two things: whether a remedy is in force already, and whether there are curves of runs
-    that had the same.
+    that had the same, or others of the regulariser.
 
     Args:
         run_dir: the folder.
-        twin: folder of the run that it should keep up with; None takes runs of the same settings, where some are known.
+        twin: folder of the run that it should keep up with; None takes runs of the same settings, where some are known,
+            and otherwise those whose regulariser is another: then it can only be found slower.
 
     Raises:
         ValueError: there is no record, or it cannot be read.
@@ -226,8 +227,14 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
         others, beside = [curve_of(read_rows(twin)[0])], "its twin"
     else:
         moves = curve_of(rows)[0]
-        others = such_runs(settings, moves[-1] if len(moves) else 0.0)
-        beside = f"{len(others)} such runs"
+        others, different = such_runs(settings, moves[-1] if len(moves) else 0.0)
+        usual = " and ".join(f"{name} {value}" for name, value in different.items())
+        beside = f"{len(others)} runs with {usual}" if different else f"{len(others)} such runs"
+        # To keep up with runs of other settings shows no more than that it learns.
+        if different and not (
+            (kept_up := pace(MetricRows(rows), others, beside)) and kept_up.is_slow
+        ):
+            others = []
     diagnosis = diagnose(rows, others, beside)
     findings = tuple(_with_other_settings(each, settings) for each in diagnosis.findings)
     first = next((each for each in causes_of(findings) if each.is_harmful), None)

@@ -102,8 +102,11 @@ def pace(record: MetricRows, others: Sequence[Curve], beside: str) -> Pace | Non
     return Pace(float(share), behind > max(HARM * start, SPREAD * spread), beside)
 
 
-def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
-    """The curves of runs with these settings and a budget of about as many moves, or the next larger one.
+def such_runs(config: Mapping[str, Any], moves: float) -> tuple[list[Curve], dict[str, Any]]:
+    """(curves, what else was set) of runs with these settings and about as many moves, or the next larger budget.
+
+    Where there are none with these settings of the regulariser, those that differ in the fewest of them are taken,
+    and in nothing else. ([], {}) where there are none.
 
     Args:
         config: of config.json.
@@ -112,20 +115,20 @@ def such_runs(config: Mapping[str, Any], moves: float) -> list[Curve]:
     given = dict(settings_of(config))
     if given.get("env.evaluator") in JUDGES:
         given["env.evaluator"] = "builtin-v2"
-    entries = [
-        entry
-        for entry in json.loads(SUCH_RUNS.read_text("utf-8"))
-        if all(name in given and given[name] == value for name, value in entry["settings"].items())
-        and all(
-            name in entry["settings"] or given.get(name, value) == value
-            for name, value in SINCE.items()
-        )
-        and entry["total_moves"] >= 0.9 * moves
-    ]
-    if not entries:
-        return []
-    nearest = min(entries, key=lambda entry: entry["total_moves"])
-    return [(np.array(nearest["moves"]), np.array(regrets)) for regrets in nearest["regret_cp"]]
+    found = []
+    for entry in json.loads(SUCH_RUNS.read_text("utf-8")):
+        settings = entry["settings"]
+        others = {name: value for name, value in settings.items()
+                  if name not in given or given[name] != value}  # fmt: skip
+        others |= {name: value for name, value in SINCE.items()
+                   if name not in settings and given.get(name, value) != value}  # fmt: skip
+        enough = entry["total_moves"] >= 0.9 * moves
+        if enough and all(name.startswith("regularizer.") for name in others):
+            found.append((len(others), entry["total_moves"], others, entry))
+    if not found or not given:
+        return [], {}
+    _, _, others, nearest = min(found, key=lambda each: each[:2])
+    return [(np.array(nearest["moves"]), np.array(each)) for each in nearest["regret_cp"]], others
 
 
 def settings_of(

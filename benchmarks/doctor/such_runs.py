@@ -2,9 +2,9 @@
 
     python -m benchmarks.doctor.such_runs --out runs/such
 
-Every preset on the default network from random weights, the built-in evaluator, two budgets, three seeds; PPO, whose
-updates are small, has the smaller budget alone. What is in OUT is not run again. The curves are written to
-algorithms/doctor/such_runs.json.
+Every preset from random weights, the built-in evaluator, three seeds: on each network with a small budget, and some
+presets also from a trained policy, or on the default network with a larger budget. What is in OUT is not run again.
+The curves are added to algorithms/doctor/such_runs.json; those of settings that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,34 @@ from pathlib import Path
 from typing import Any
 
 from algorithms import PRESETS
+from algorithms.config.files import to_dict
 from algorithms.config.run import EnvConfig, TrainConfig
-from algorithms.doctor.pace import SUCH_RUNS, curve_of, settings_of
+from algorithms.doctor.pace import SUCH_RUNS, curve_of, settings_of, such_runs
+from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_run
 from algorithms.run_folder.console import NoDisplay
 
 SEEDS = (31, 32, 33)
-BUDGETS = (40_960, 300_000)
+BUDGET, LARGE_BUDGET = 40_960, 300_000
+NETWORKS = ("move_net", "resnet", "transformer")
+WARM = {"move_net": "warm_move_net", "resnet": "warm"}
+"""Trained policies that are shipped for runs to start from."""
+
+SOME = (
+    "reinforce",
+    "grpo",
+    "dr_grpo",
+    "dapo",
+    "cispo",
+    "rloo",
+    "delightful_pg",
+    "clip_cov",
+    "exact",
+)
+"""Presets with the larger budget, and from trained policies."""
+
+NEEDS_GAMES = ("gspo",)
+"""Presets that have no runs over single positions."""
 
 
 def run(preset: str, total_moves: int, seed: int, folder: Path, **changes: Any) -> None:
@@ -37,47 +58,60 @@ def run(preset: str, total_moves: int, seed: int, folder: Path, **changes: Any) 
     """
     from algorithms.training.trainer import train
 
+    config = config_of(preset, total_moves, seed=seed, run_dir=folder, **changes)
+    train(config, display=NoDisplay())
+
+
+def config_of(preset: str, total_moves: int, **changes: Any) -> TrainConfig:
+    """The configuration of such a run."""
     config = TrainConfig(
         *PRESETS[preset],
         preset=preset,
         env=EnvConfig(evaluator="builtin", num_threads=1),
         total_moves=total_moves,
-        seed=seed,
         device="cpu",
-        run_dir=folder,
     )
-    train(dataclasses.replace(config, **changes), display=NoDisplay())
+    return dataclasses.replace(config, **changes)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    entries: list[dict[str, Any]] = []
-    for preset in PRESETS:
-        for total_moves in BUDGETS[: 1 if preset == "ppo" else 2]:
-            folders = [options.out / f"{preset}-{total_moves}-{seed}" for seed in SEEDS]
-            for seed, folder in zip(SEEDS, folders, strict=True):
-                if not folder.exists():
-                    every = 40 if preset == "ppo" else 10
-                    run(
-                        preset,
-                        total_moves,
-                        seed,
-                        folder,
-                        eval_interval_updates=every,
-                        signal_chain="off",
-                    )
-            records = [read_run(folder) for folder in folders]
-            curves = [curve_of(record.rows) for record in records]
-            entries.append({
-                "total_moves": total_moves,
-                "settings": dict(settings_of(records[0].config)),
-                "moves": curves[0][0].tolist(),
-                "regret_cp": [[round(value, 1) for value in curve[1]] for curve in curves],
-            })  # fmt: skip
-    text = ",\n".join(json.dumps(entry) for entry in entries)
-    SUCH_RUNS.write_text(f"[\n{text}\n]\n", "utf-8")
+    entries: list[dict[str, Any]] = json.loads(SUCH_RUNS.read_text("utf-8"))
+    jobs: list[tuple[str, str, str | None, int]] = [
+        (preset, network, None, BUDGET)
+        for network in NETWORKS
+        for preset in PRESETS
+        if preset not in NEEDS_GAMES
+    ]
+    jobs += [(preset, *start, BUDGET) for start in WARM.items() for preset in SOME]
+    jobs += [(preset, NETWORKS[0], None, LARGE_BUDGET) for preset in SOME]
+    for preset, network, init_from, total_moves in jobs:
+        # PPO updates after every ply.
+        changes: dict[str, Any] = {"eval_interval_updates": 40 if preset == "ppo" else 10}
+        if network != NETWORKS[0]:
+            changes["policy"] = NetworkConfig(network=network)
+        if init_from is not None:
+            changes["init_from"] = init_from
+        config = to_dict(config_of(preset, total_moves, **changes).settled())
+        known, others = such_runs(json.loads(json.dumps(config)), total_moves)
+        if known and not others:
+            continue
+        curves = []
+        for seed in SEEDS:
+            folder = options.out / f"{preset}-{init_from or network}-{total_moves}-{seed}"
+            if not folder.exists():
+                run(preset, total_moves, seed, folder, signal_chain="off", **changes)
+            curves.append(curve_of(read_run(folder).rows))
+        entries.append({
+            "total_moves": total_moves,
+            "settings": dict(settings_of(read_run(folder).config)),
+            "moves": curves[0][0].tolist(),
+            "regret_cp": [[round(value, 1) for value in curve[1]] for curve in curves],
+        })  # fmt: skip
+        text = ",\n".join(json.dumps(entry) for entry in entries)
+        SUCH_RUNS.write_text(f"[\n{text}\n]\n", "utf-8")
 
 
 if __name__ == "__main__":

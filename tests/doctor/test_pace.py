@@ -82,7 +82,9 @@ def test_such_runs_have_the_same_settings_but_for_what_changes_no_more_than_a_se
     config = DEFAULT
 
     def found(config: TrainConfig, moves: float = 300_000) -> int:
-        return len(pace.such_runs(recorded(config), moves))
+        curves, others = pace.such_runs(recorded(config), moves)
+        assert not others
+        return len(curves)
 
     assert found(config) >= 3
     assert found(dataclasses.replace(config, seed=77, device="cpu", num_threads=3)) >= 3
@@ -94,15 +96,38 @@ def test_such_runs_have_the_same_settings_but_for_what_changes_no_more_than_a_se
     assert found(dataclasses.replace(config, init_from="warm")) == 0
     slower = dataclasses.replace(config.optimizer, learning_rate=1e-4)
     assert found(dataclasses.replace(config, optimizer=slower)) == 0
-    assert not pace.such_runs({}, 10) and not pace.such_runs({"seed": 1}, 10)
+    assert pace.such_runs({}, 10) == pace.such_runs({"seed": 1}, 10) == ([], {})
 
 
 def test_the_nearest_budget_that_is_as_large_is_taken() -> None:
     config = recorded(DEFAULT)
-    short, long = (pace.such_runs(config, moves)[0][0][-1] for moves in (40_000, 60_000))
+    short, long = (pace.such_runs(config, moves)[0][0][0][-1] for moves in (40_000, 60_000))
     assert short < 50_000 < long
-    for moves, regret_cp in pace.such_runs(config, 40_000):
+    for moves, regret_cp in pace.such_runs(config, 40_000)[0]:
         assert len(moves) == len(regret_cp) and np.all(np.diff(moves) > 0)
+
+
+def test_a_run_with_another_bonus_is_compared_with_the_usual_one_and_only_found_slower(
+    tmp_path: Path,
+) -> None:
+    usual, ent_coef = DEFAULT.regularizer, 4 * DEFAULT.regularizer.ent_coef
+    changed = dataclasses.replace(usual, ent_coef=ent_coef, ent_coef_final=ent_coef)
+    config = recorded(dataclasses.replace(DEFAULT, regularizer=changed))
+    curves, others = pace.such_runs(config, 40_000)
+    assert others == {
+        "regularizer.ent_coef": usual.ent_coef,
+        "regularizer.ent_coef_final": usual.ent_coef_final,
+    }
+    theirs = float(np.mean([regret_cp[-1] for _, regret_cp in curves]))
+    for end, verdict in ((theirs, LEARNS), (theirs + 60, SLOW)):
+        rows = record(regret_cp=(float(curves[0][1][0]), end))
+        for row in rows:
+            row["scored_moves"] *= 40  # the curves' budget
+        folder = write(tmp_path / verdict, rows)
+        (folder / "config.json").write_text(json.dumps(config))
+        found = diagnose_run(folder)
+        assert found.verdict == verdict and (found.pace is None) == (verdict == LEARNS)
+    assert f"of what 3 runs with regularizer.ent_coef {usual.ent_coef}" in found.line()
 
 
 def test_a_folder_is_compared_with_its_twins_folder(tmp_path: Path) -> None:
