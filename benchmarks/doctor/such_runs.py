@@ -2,8 +2,8 @@
 
     python -m benchmarks.doctor.such_runs --out runs/such
 
-Every preset from random weights, the built-in evaluator, three seeds: on each network with a small budget, and some
-presets also from a trained policy, or on the default network with a larger budget. What is in OUT is not run again.
+Every preset on the default network from random weights, the built-in evaluator, three seeds; some presets also on
+other networks, from trained policies, or with a larger budget. What is in OUT is not run again.
 The curves are added to algorithms/doctor/such_runs.json; those of settings that are there already are not made again.
 """
 
@@ -31,6 +31,7 @@ WARM = {"move_net": "warm_move_net", "resnet": "warm"}
 
 SOME = (
     "reinforce",
+    "ppo_one_ply",
     "grpo",
     "dr_grpo",
     "dapo",
@@ -40,7 +41,7 @@ SOME = (
     "clip_cov",
     "exact",
 )
-"""Presets with the larger budget, and from trained policies."""
+"""Presets with all of that."""
 
 NEEDS_GAMES = ("gspo",)
 """Presets that have no runs over single positions."""
@@ -79,24 +80,24 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     entries: list[dict[str, Any]] = json.loads(SUCH_RUNS.read_text("utf-8"))
+    default, *others = NETWORKS
     jobs: list[tuple[str, str, str | None, int]] = [
-        (preset, network, None, BUDGET)
-        for network in NETWORKS
-        for preset in PRESETS
-        if preset not in NEEDS_GAMES
+        (preset, default, None, BUDGET) for preset in PRESETS if preset not in NEEDS_GAMES
     ]
-    jobs += [(preset, *start, BUDGET) for start in WARM.items() for preset in SOME]
-    jobs += [(preset, NETWORKS[0], None, LARGE_BUDGET) for preset in SOME]
+    for preset in SOME:
+        jobs += [(preset, network, None, BUDGET) for network in others]
+        jobs += [(preset, *start, BUDGET) for start in WARM.items()]
+        jobs.append((preset, default, None, LARGE_BUDGET))
     for preset, network, init_from, total_moves in jobs:
         # PPO updates after every ply.
         changes: dict[str, Any] = {"eval_interval_updates": 40 if preset == "ppo" else 10}
-        if network != NETWORKS[0]:
+        if network != default:
             changes["policy"] = NetworkConfig(network=network)
         if init_from is not None:
             changes["init_from"] = init_from
         config = to_dict(config_of(preset, total_moves, **changes).settled())
-        known, others = such_runs(json.loads(json.dumps(config)), total_moves)
-        if known and not others:
+        known, different = such_runs(json.loads(json.dumps(config)), total_moves)
+        if known and not different:
             continue
         curves = []
         for seed in SEEDS:
