@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from chess_env.evaluators.protocol import move_scores_of, scores_of
 from chess_env.games.arguments import (
-    EnvArguments,
     checked_action,
     checked_options,
     checked_render_mode,
@@ -127,7 +126,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     ) -> None:
         refuse_unknown(unknown, ChessSelfPlayEnv)
         self.render_mode = checked_render_mode(render_mode)
-        arguments = EnvArguments(
+        self.settings = make_settings(
             evaluator=evaluator,
             reward=reward,
             start_positions=start_positions,
@@ -140,7 +139,6 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             num_engines=num_engines,
             move_facts=move_facts,
         )
-        self.settings = make_settings(arguments)
         self.evaluator = self.settings.evaluator
         self.evaluator_id = self.settings.evaluator_id
         self.observation_space = spaces.Box(*plane_bounds(), dtype=np.uint8)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator
 from chess_env.games.arguments import (
-    EnvArguments,
     checked_actions,
     checked_array,
     checked_autoreset_mode,
@@ -109,12 +108,12 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.settings = make_settings(EnvArguments(
+        self.settings = make_settings(
             evaluator=evaluator, reward=reward, start_positions=start_positions, opponent=opponent,
             learner_color=learner_color, max_plies=max_plies, illegal_action=illegal_action,
             fifty_move=fifty_move, threefold=threefold, num_engines=num_engines,
             num_threads=num_threads, move_facts=move_facts,
-        ))  # fmt: skip
+        )  # fmt: skip
         self.single_observation_space = shown.observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -13,7 +13,7 @@ import chess
 import numpy as np
 
 from chess_env.evaluators import Evaluator
-from chess_env.games.arguments import EnvArguments, Settings, make_settings
+from chess_env.games.arguments import Settings, make_settings
 from chess_env.games.games import Games
 from chess_env.games.scoring import Scoring
 from chess_env.moves import action_to_move, move_to_action
@@ -95,20 +95,7 @@ def paid_positions(
         ValueError: Unknown reward, or scores that are none.
         EngineError: The engine does not answer.
     """
-    settings = make_settings(
-        EnvArguments(
-            evaluator=evaluator,
-            reward=reward,
-            start_positions="initial",
-            opponent=None,
-            learner_color="start",
-            max_plies=None,
-            illegal_action="raise",
-            fifty_move=True,
-            threefold=True,
-            num_engines=1,
-        )
-    )
+    settings = make_settings(evaluator=evaluator, reward=reward)
     return [PaidPosition(each, _rewards(each, settings)) for each in positions]
 
 
