@@ -54,6 +54,12 @@ class Player(Protocol):
     For seeded games to be reproducible whatever the batch, a player draws board k's randomness from
     `rngs[k]` only, and as much of it whatever the other boards are.
 
+    It may look at more than positions, by one or more of these methods, which give what `choose` gives:
+    `choose_with_history(positions, repetitions, rngs)`, integer [N] earlier occurrences of each position in its game;
+    `choose_with_facts(positions, repetitions, move_facts, rngs)`, uint8 [N, L, F] facts of each legal move
+    (`chess_env.move_facts`), those that its attribute `reads_move_facts` names; and
+    `choose_in_games(positions, games, rngs)`, `GamesSoFar` that end in the positions.
+
     Attributes:
         name: Says what plays, in tables and error messages.
     """
@@ -66,45 +72,6 @@ class Player(Protocol):
 
     def close(self) -> None:
         """Frees what the player holds. May be called twice."""
-        ...
-
-
-@runtime_checkable
-class HistoryPlayer(Player, Protocol):
-    """A player that also looks at how often a position has occurred in its game."""
-
-    def choose_with_history(
-        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose`; `repetitions` [N] counts earlier occurrences of each position."""
-        ...
-
-
-@runtime_checkable
-class FactsPlayer(HistoryPlayer, Protocol):
-    """A player that may also look at the facts of each legal move.
-
-    Attributes:
-        reads_move_facts: Which it looks at.
-    """
-
-    reads_move_facts: FactsAsked
-
-    def choose_with_facts(
-        self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose_with_history`; `move_facts` is uint8 [N, L, F] (`chess_env.move_facts`)."""
-        ...
-
-
-@runtime_checkable
-class GamePlayer(Player, Protocol):
-    """A player that also looks at the game so far."""
-
-    def choose_in_games(
-        self, positions: Positions, games: GamesSoFar, rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose`; the positions are those at the end of `games`."""
         ...
 
 

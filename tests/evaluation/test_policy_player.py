@@ -12,7 +12,7 @@ import torch
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.games.players import HistoryPlayer, RandomPlayer
+from chess_env.games.players import Player, RandomPlayer
 from chess_env.games.reference_game import observation
 from chess_env.matches.arena import MatchOptions, play_match
 from chess_env.matches.match_result import MatchResult
@@ -76,7 +76,7 @@ def test_repetitions_change_what_a_policy_sees() -> None:
         policy.stem.weight[:, 17] += 3.0
     boards = np.repeat(pack_fens([chess.STARTING_FEN]), 3, axis=0)
     one = player(policy, GREEDY)
-    assert isinstance(one, HistoryPlayer)
+    assert isinstance(one, Player)
     probs = one._probs
     seen: list[np.ndarray] = []
     one._probs = lambda *inputs: seen.append(inputs[0]) or probs(*inputs)  # type: ignore[method-assign]
