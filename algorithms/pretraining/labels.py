@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.display import PretrainDisplay
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
-from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
+from algorithms.pretraining.pgn import GameCounts, read_positions
 from algorithms.run_folder.atomic_files import RunFolderError, lock_folder
 from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.evaluators.protocol import move_scores_of
 from chess_env.positions.heldout import heldout_hashes
 from chess_env.positions.start_positions import StartPositions, make_start_positions
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     ONGOING,
@@ -219,7 +220,7 @@ class PgnLabels:
         if states and all(state == "intact" for state in states):
             counts, games = {"made": 0, "remade": 0, "kept": len(states)}, self.games()
         else:
-            with closing(PgnFile(self.path)) as file:
+            with closing(TextFile(self.path, "games")) as file:
                 games = GameCounts()
                 with display.labelling("games, bytes", file.size_bytes) as bar:
                     made = self._read(file, games, bar.to, lambda: stop.name is not None)
@@ -231,7 +232,7 @@ class PgnLabels:
 
     def _read(
         self,
-        file: PgnFile,
+        file: TextFile,
         games: GameCounts,
         report: Callable[[int, str], None],
         stopped: Callable[[], bool],
