@@ -29,7 +29,7 @@ from chess_env.games.reference_game import ReferenceGame, new_game
 from chess_env.games.rendering import RENDERERS, svg
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
-from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
+from chess_env.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.rules import ONGOING
 

@@ -15,7 +15,7 @@ from chess_env.custom_objects import missing_members, protocol_members
 from chess_env.evaluators import MATE_SCORE, Evaluator
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.start_positions import make_start_positions
-from chess_env.rewards.rewards import MATE_SCORE_CP, RewardTerm
+from chess_env.rewards import MATE_SCORE_CP, RewardTerm
 from chess_env.rules import rules
 from chess_env.rules.fen import pack_fens, parse_fen, to_fen, to_fens
 from chess_env.rules.random_play import random_walk

@@ -30,7 +30,7 @@ from chess_env.games.scoring import Scoring
 from chess_env.games.vector_info import Info, View, checked_shown, final_entries, transition
 from chess_env.jit import announced
 from chess_env.moves import NUM_ACTIONS
-from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
+from chess_env.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
 from chess_env.rules.packed import Positions
 

@@ -26,7 +26,7 @@ from algorithms.run_folder.recorded_state import not_ours, state_of_run
 from algorithms.updates.learner import NonFiniteGuard, make_optimizer
 from chess_env.move_facts import FactsAsked, move_facts_batch
 from chess_env.observation import encode_batch
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.rules import legal_actions_batch
 
 _SHARDS, _POSITIONS = 0, 1  # what an order is drawn for

@@ -27,7 +27,7 @@ from chess_env.positions.start_positions import (
     make_start_positions,
     needs_evaluator,
 )
-from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
+from chess_env.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch

@@ -18,7 +18,7 @@ from chess_env.games.games import Games
 from chess_env.games.scoring import Scoring
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.obvious_moves import KINDS, ObviousPosition
-from chess_env.rewards.rewards import Reward
+from chess_env.rewards import Reward
 from chess_env.rules.fen import parse_fen
 
 MIN_MARGIN = 0.01

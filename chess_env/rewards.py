@@ -164,23 +164,6 @@ def paid_by(
     return paid
 
 
-__all__ = [
-    "DEFAULT_REWARD",
-    "ILLEGAL_REWARD",
-    "MATE_SCORE_CP",
-    "REWARDS",
-    "SUCCESS",
-    "VALUE",
-    "Reward",
-    "RewardFunction",
-    "RewardTerm",
-    "can_be_success",
-    "make_reward",
-    "reward_text",
-    "terminal_score_cp",
-    "value",
-]
-
 DEFAULT_REWARD = "win_prob_delta+mate_delta"
 """Where engine scores are paid for and no term is named."""
 
