@@ -14,7 +14,7 @@ from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.games.players import Player, RandomPlayer
 from chess_env.games.reference_game import observation
-from chess_env.matches.arena import MatchOptions, play_match
+from chess_env.matches.arena import play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
@@ -29,8 +29,7 @@ def player(policy: PolicyNet, temperature: float) -> PolicyPlayer:
 
 
 def match(first: PolicyPlayer, max_boards: int = 512) -> MatchResult:
-    settings = {"pairs": 3, "seed": 1, "max_plies": 36}
-    settings |= {"options": MatchOptions(max_boards=max_boards)}
+    settings = {"pairs": 3, "seed": 1, "max_plies": 36, "max_boards": max_boards}
     openings = make_start_positions("random_plies:2-40")
     return play_match(first, RandomPlayer(), openings=openings, **settings)
 
