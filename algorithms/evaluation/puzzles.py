@@ -14,7 +14,7 @@ from algorithms.reports.statistics import wilson_interval
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
 from chess_env.games.players import Player, ask
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.so_far import GameLines
 from chess_env.positions.puzzles import MAX_RATING, PuzzleBatch
 from chess_env.rules.fen import to_fen
 from chess_env.rules.rules import CHECKMATE, apply_batch, status_batch

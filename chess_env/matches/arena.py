@@ -19,7 +19,7 @@ from chess_env.evaluators import EngineError, Evaluator
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
 from chess_env.games.players import Player, ask, material_cp, reads_games
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.so_far import GameLines
 from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import MAX_TRIES, StartPositions
 from chess_env.rules.fen import to_fen

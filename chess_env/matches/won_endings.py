@@ -11,7 +11,7 @@ import numpy as np
 from chess_env.games.arguments import player_error
 from chess_env.games.boards import Boards
 from chess_env.games.players import Player, ask
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.so_far import GameLines
 from chess_env.matches.match_result import PLY_LIMIT
 from chess_env.positions.endings import ENDINGS, WonPositions
 from chess_env.rules.fen import to_fen

@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.positions.left_out import LeftOut, Line
-from chess_env.positions.text_files import TextFile
+from chess_env.positions.text_files import LeftOut, Line, TextFile
 from chess_env.rules.fen_batch import read_fens
 from chess_env.rules.mates import MOST_MOVES
 from chess_env.rules.packed import Positions

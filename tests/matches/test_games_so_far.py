@@ -19,9 +19,8 @@ from chess_env.games.players import (
     ask,
     make_player,
 )
-from chess_env.games.so_far import GamesSoFar
+from chess_env.games.so_far import GameLines, GamesSoFar
 from chess_env.matches.arena import play_match
-from chess_env.matches.game_lines import GameLines
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules.fen import pack_board, pack_fens, to_fen
