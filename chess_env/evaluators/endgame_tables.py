@@ -42,7 +42,6 @@ from chess_env.rules.packed import (
 Tables = NDArray[np.uint8]
 
 QUEEN, ROOK, PAWN = range(3)
-MEN = ("queen", "rook", "pawn")
 STRONGER, WEAKER = 0, 1
 DRAWN, NO_POSITION = 0, 255
 LONGEST = 28

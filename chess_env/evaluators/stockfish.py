@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -290,7 +290,8 @@ class StockfishEvaluator(RuleAwareEvaluator):
         questions, black_to_move = [], []
         for fen, actions in zip(to_fens(starts), moves, strict=True):
             black = fen.split(" ", 2)[1] == "b"
-            texts = [uci_of_action(black != odd)[action] for odd, action in _by_turn(actions)]
+            sides = uci_of_action(black), uci_of_action(not black)
+            texts = [sides[number % 2][action] for number, action in enumerate(actions)]
             questions.append(" ".join([fen, "moves", *texts] if texts else [fen]).encode())
             black_to_move.append(black != (len(actions) % 2 == 1))
         return self._best_moves(questions, black_to_move, always_clear=True)
@@ -324,17 +325,8 @@ class StockfishEvaluator(RuleAwareEvaluator):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its arguments: the copy starts engines of its own."""
-        return _rebuild, (self._arguments,)
-
-
-def _by_turn(actions: Sequence[int]) -> Iterator[tuple[bool, int]]:
-    """(False for the side that moved first, True for the other; action) of each move."""
-    return ((number % 2 == 1, action) for number, action in enumerate(actions))
+        return functools.partial(StockfishEvaluator, **self._arguments), ()
 
 
 def _parse_score(_: int, reply: bytes) -> int:
     return parse_score(reply)
-
-
-def _rebuild(arguments: dict[str, Any]) -> StockfishEvaluator:
-    return StockfishEvaluator(**arguments)
