@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import chess
 import numpy as np
@@ -21,7 +21,6 @@ from chess_env.evaluators import (
     of_version,
 )
 from chess_env.evaluators.protocol import scores_of
-from chess_env.games.so_far import GamesSoFar
 from chess_env.move_facts import FactsAsked
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
@@ -35,6 +34,9 @@ from chess_env.rules.rules import (
     legal_actions_batch,
     status_batch,
 )
+
+if TYPE_CHECKING:
+    from chess_env.games.so_far import GamesSoFar
 
 Actions = NDArray[np.int64]
 Generators = Sequence[np.random.Generator]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chess_env.games.arguments import player_error
+from chess_env.games.boards import Boards
 from chess_env.games.lockstep import HISTORY_LENGTH
+from chess_env.games.players import Generators, Player, ask, reads_games, reads_move_facts
+from chess_env.move_facts import move_facts_batch
+from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import CLOCK_SHIFT, STATE, WORD_MASK, Positions
 from chess_env.rules.rules import hash_batch
-
-if TYPE_CHECKING:
-    from chess_env.games.boards import Boards
 
 Index = NDArray[np.int64]
 
@@ -52,21 +53,63 @@ class GamesSoFar:
         return np.isin(hash_batch(positions), self.hashes[board, : self.lengths[board]])
 
 
-class GameLines:
-    """Keeps the moves of the games on some boards since each one's last capture or pawn move.
+class GamesInPlay:
+    """Games on some boards, of which each player is told what it looks at.
 
     Args:
-        boards: all of them at the start of their games.
+        starts: uint64 [N, 8], packed: where they begin.
+        players: that will be asked. The moves are kept where one of them looks at games: that costs as much as the
+            rules.
+
+    Attributes:
+        boards: the games as they stand.
     """
 
-    def __init__(self, boards: Boards) -> None:
-        self._boards = boards
-        self._starts = boards.positions.copy()
-        self._moves: list[list[int]] = [[] for _ in self._starts]
+    def __init__(self, starts: Positions, players: Sequence[Player]) -> None:
+        self.boards = Boards.empty(len(starts))
+        self.boards.place(np.arange(len(starts)), starts, True, True)
+        self._starts = starts.copy()
+        self._moves: list[list[int]] = [[] for _ in starts]
+        self._kept = any(map(reads_games, players))
 
-    def played(self, index: Index, actions: Index) -> None:
-        """Notes the moves `actions` [n] that were just made on the boards `index` [n]."""
-        positions = self._boards.positions[index]
+    def ask(self, player: Player, index: Index, rngs: Generators) -> Index:
+        """int64 [n]: the player's actions on the boards `index` [n]; each board draws from its own of the N `rngs`."""
+        boards, facts = self.boards, None
+        if asked := reads_move_facts(player):
+            facts = move_facts_batch(
+                boards.positions[index],
+                np.ascontiguousarray(
+                    boards.legal_ids[index, : boards.num_legal[index].max(initial=0)]
+                ),
+                boards.history[index],
+                boards.counters[index, HISTORY_LENGTH],
+                asked=asked,
+            )
+        return ask(
+            player,
+            boards.positions[index],
+            boards.repetitions[index],
+            [rngs[row] for row in index.tolist()],
+            facts,
+            self.so_far(index) if reads_games(player) else None,
+        )
+
+    def refuse_illegal(self, player: Player, index: Index, actions: Index) -> None:
+        """Raises RuntimeError where an action [n] that the player chose is not legal on its board of `index` [n]."""
+        everywhere = np.full(len(self.boards.positions), -1)
+        everywhere[index] = actions
+        illegal = self.boards.illegal(everywhere)[1][index]
+        if illegal.any():
+            at = int(np.argmax(illegal))
+            fen = to_fen(self.boards.positions[index[at]])
+            raise player_error(player, int(actions[at]), fen)
+
+    def play(self, index: Index, actions: Index) -> None:
+        """Makes the legal moves `actions` [n] on the boards `index` [n]."""
+        self.boards.advance(index, actions, True, True)
+        if not self._kept:
+            return
+        positions = self.boards.positions[index]
         fresh = (positions[:, STATE] >> CLOCK_SHIFT) & WORD_MASK == 0
         self._starts[index[fresh]] = positions[fresh]
         for row, action, is_fresh in zip(
@@ -79,7 +122,7 @@ class GameLines:
 
     def so_far(self, index: Index) -> GamesSoFar:
         """The games on the boards `index` [n]; lists and arrays of their own."""
-        boards = self._boards
+        boards = self.boards
         return GamesSoFar(
             self._starts[index],
             [tuple(self._moves[row]) for row in index.tolist()],

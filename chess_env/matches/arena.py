@@ -16,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import EngineError, Evaluator
-from chess_env.games.arguments import player_error
-from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, material_cp, reads_games
-from chess_env.games.so_far import GameLines
+from chess_env.games.players import Player, material_cp
+from chess_env.games.so_far import GamesInPlay
 from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
 from chess_env.positions.start_positions import MAX_TRIES, StartPositions
-from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
 
@@ -247,10 +244,10 @@ class _Table:
     ) -> None:
         self.players, self.pairs, self.max_plies = players, pairs, max_plies
         rows = 2 * len(pairs)
-        self.boards = Boards.empty(rows)
         self.everywhere: Index = np.arange(rows)
         openings = np.array([pair.opening for pair in pairs], np.uint64)
-        self.boards.place(self.everywhere, np.repeat(openings, 2, axis=0), True, True)
+        self.in_play = GamesInPlay(np.repeat(openings, 2, axis=0), players)
+        self.boards = self.in_play.boards
         white_to_move = self.boards.white_to_move(self.everywhere)
         self.first_is_white = white_to_move == (self.everywhere % 2 == 0)
         self.rngs = [
@@ -263,8 +260,6 @@ class _Table:
         ]
         self.moves = np.full((max_plies, rows), -1, np.int16)
         self.best_lead_cp = np.zeros((2, rows), np.int64)
-        # Kept where somebody looks at it: it costs as much as the rules.
-        self.lines = GameLines(self.boards) if any(map(reads_games, players)) else None
         self.games: dict[int, Game] = {}
         self.void: dict[int, str] = {}  # index of a pair -> reason
 
@@ -284,9 +279,7 @@ class _Table:
             if self.void:
                 active = active[[row // 2 not in self.void for row in active.tolist()]]
             self.moves[ply, active] = actions[active]
-            self.boards.advance(active, actions[active], True, True)
-            if self.lines is not None:
-                self.lines.played(active, actions[active])
+            self.in_play.play(active, actions[active])
             over = self.boards.status[active] != ONGOING
             for row in active[over].tolist():
                 self._finish(row, ply + 1)
@@ -312,7 +305,7 @@ class _Table:
             for row in (rows.tolist() if _evaluator_of(player) is not None else ())
         ]
         try:
-            actions[rows] = self._choose(side, rows)
+            actions[rows] = self.in_play.ask(player, rows, self.rngs[side])
         except EngineError as error:
             lost, reason = rows, f"{player.name}: {error}"
             if error.failed and before:  # some positions only: which, is found by asking one by one
@@ -323,32 +316,18 @@ class _Table:
             for row in lost.tolist():
                 self.void.setdefault(row // 2, reason)
             rows = rows[~np.isin(rows, lost)]
-        illegal = self.boards.illegal(actions)[1][rows]
-        if illegal.any():
-            row = rows[int(np.argmax(illegal))]
-            raise player_error(player, int(actions[row]), to_fen(self.boards.positions[row]))
+        self.in_play.refuse_illegal(player, rows, actions[rows])
 
     def _ask_singly(self, side: int, rows: Index, actions: Index) -> tuple[Index, str]:
         """Writes the actions of those rows that get one; the others, and why they do not."""
-        lost, reason = [], ""
+        player, lost, reason = self.players[side], [], ""
         for row in rows:
             try:
-                actions[row] = self._choose(side, np.array([row]))[0]
+                actions[row] = self.in_play.ask(player, np.array([row]), self.rngs[side])[0]
             except EngineError as error:
                 lost.append(row)
-                reason = f"{self.players[side].name}: {error}"
+                reason = f"{player.name}: {error}"
         return np.array(lost, np.int64), reason
-
-    def _choose(self, side: int, rows: Index) -> Index:
-        player, boards = self.players[side], self.boards
-        return ask(
-            player,
-            boards.positions[rows],
-            boards.repetitions[rows],
-            [self.rngs[side][row] for row in rows.tolist()],
-            boards.facts_for(player, rows),
-            self.lines.so_far(rows) if self.lines is not None and reads_games(player) else None,
-        )
 
     def _finish(self, row: int, plies: int) -> None:
         """Ends the game on a row after `plies`."""
