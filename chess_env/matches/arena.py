@@ -19,7 +19,7 @@ from chess_env.evaluators import EngineError, Evaluator
 from chess_env.games.players import Player, material_cp
 from chess_env.games.so_far import GamesInPlay
 from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
-from chess_env.positions.start_positions import MAX_TRIES, StartPositions
+from chess_env.positions.start_positions import MAX_TRIES, StartPositions, distinct_positions
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
 
@@ -38,20 +38,13 @@ def draw_openings(source: StartPositions, seed: int, count: int) -> Positions:
     Raises:
         ValueError: the source has fewer distinct positions than asked for.
     """
-    rng = np.random.default_rng([seed, _OPENINGS])
-    found: dict[int, Positions] = {}
-    misses = 0
-    while len(found) < count:
-        position = source.sample(rng)
-        known = len(found)
-        found.setdefault(_key(position), position)
-        misses = misses + 1 if len(found) == known else 0
-        if misses >= MAX_TRIES:
-            raise ValueError(
-                f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
-                "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
-            )
-    return np.array(list(found.values()), np.uint64)
+    found = distinct_positions(source, np.random.default_rng([seed, _OPENINGS]), count)
+    if len(found) < count:
+        raise ValueError(
+            f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
+            "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
+        )
+    return found
 
 
 class MatchOpenings:
