@@ -67,7 +67,7 @@ class _Row(NamedTuple):
     moves: list[int]
 
 
-class PuzzleFile:
+class PuzzleFile(TextFile):
     """The puzzles of a file, plain or packed.
 
     Args:
@@ -78,14 +78,13 @@ class PuzzleFile:
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
 
     Attributes:
-        text: the file.
         left_out: lines that hold no puzzle that can be read, as far as the file was read.
     """
 
     def __init__(self, path: Path) -> None:
-        self.text = TextFile(path, "puzzle file")
+        super().__init__(path, "puzzle file")
         self.left_out = LeftOut()
-        self._lines = enumerate(self.text, start=1)
+        self._lines = enumerate(self, start=1)
         self._set_columns(COLUMNS)
 
     def batches(self, size: int, most: int | None = None) -> Iterator[PuzzleBatch]:
@@ -95,10 +94,6 @@ class PuzzleFile:
             if len(batch := self._read(chunk)):
                 yield batch
             left -= 0 if most is None else len(batch)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.text.close()
 
     def _set_columns(self, names: tuple[str, ...]) -> None:
         self._widths = {len(names)}
