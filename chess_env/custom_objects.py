@@ -55,9 +55,7 @@ def is_spec(text: object) -> bool:
 def load_object(spec: str, what: str) -> Any:
     """The object that `module:Name` names; dots go into packages and into classes.
 
-    Args:
-        spec: `module:Name`.
-        what: what the object is wanted for, for messages, such as "evaluator".
+    Messages say what the object is wanted for, such as "evaluator".
 
     Raises:
         CustomObjectError: not of that form, there is no such module or name, or the module raises when imported.
@@ -81,13 +79,8 @@ def load_object(spec: str, what: str) -> Any:
 def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
     """The object that `module:Name` names, made without arguments where that is a class or a function.
 
-    Args:
-        spec: `module:Name`.
-        what: what the object is wanted for, for messages.
-        members: names of the attributes that it must have.
-
     Raises:
-        CustomObjectError: it cannot be found or made, or lacks one of the members.
+        CustomObjectError: it cannot be found or made, or lacks an attribute of those that `members` names.
     """
     members = tuple(members)
     found = load_object(spec, what)
@@ -110,13 +103,7 @@ def missing_members(found: object, members: Iterable[str]) -> list[str]:
 
 
 def require_members(found: object, members: Iterable[str], shown: str) -> None:
-    """Raises CustomObjectError where one of `members` is missing.
-
-    Args:
-        found: an object.
-        members: names of attributes.
-        shown: the beginning of the message, such as "evaluator 'mine:Mine'".
-    """
+    """Raises CustomObjectError, whose message begins with `shown`, where an attribute of `members` is missing."""
     members = tuple(members)
     missing = missing_members(found, members)
     if missing:
@@ -148,10 +135,6 @@ def label_of(found: Any) -> str:
 
 def spec_of(found: Any, what: str) -> str:
     """`module:Name` of a class or function, by which `load_object` finds it again.
-
-    Args:
-        found: the class or function.
-        what: what it is used for, for messages.
 
     Raises:
         CustomObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).

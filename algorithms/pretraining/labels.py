@@ -81,7 +81,7 @@ def label_shard(
     meets the end of its game or a held-out position is replaced by a new start.
 
     Args:
-        config: source, walks and sizes.
+        config: walks and sizes.
         source: of the starts.
         evaluator: scores the moves, and plays.
         index: of the shard.
@@ -155,15 +155,9 @@ def make_shards(
     report: Callable[[int], None],
     stopped: Callable[[], bool],
 ) -> dict[str, int]:
-    """Counts of what was `made`, `remade` (damaged before) and `kept`, in shards.
+    """Counts of what was `made`, `remade` (damaged before) and `kept`, in shards, each one's by `label_shard`.
 
-    Args:
-        folder: of the shards.
-        config: source, walks and sizes.
-        source: of the starts.
-        evaluator: scores the moves, and plays.
-        report: is given the number of positions so far.
-        stopped: asked before every ply; labelling ends early where it says True.
+    Labelling ends early where `stopped` says True.
     """
     counts = {"made": 0, "remade": 0, "kept": 0}
     for index in range(config.num_shards):

@@ -63,11 +63,7 @@ class GameLines:
         self._depth = 0
 
     def place(self, line: str) -> Place:
-        """Where the line belongs: "no game" where it is only around the games.
-
-        Args:
-            line: with its line end.
-        """
+        """Where the line, with its line end, belongs: "no game" where it is only around the games."""
         if line.startswith("%") and not self._in_comment:
             return "no game"
         name = self._header(line)

@@ -30,14 +30,7 @@ PROTOCOL_VERSION = "v1"
 
 
 def engine_id(handshake: Handshake, hash_mb: int, limit: str, mode: str) -> str:
-    """Such as `stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1`.
-
-    Args:
-        handshake: what the engine said of itself.
-        hash_mb: its transposition table.
-        limit: what follows `go`, such as "depth 4".
-        mode: "pure" or "fast".
-    """
+    """Such as `stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1`, for "depth 4" and "pure"."""
     nets = [
         handshake.options[key].default.removesuffix(".nnue")
         for key in ("evalfile", "evalfilesmall")
