@@ -58,12 +58,6 @@ class OverTraining:
         return np.maximum(0.0, -terms.sum(-1))
 
     @property
-    def chosen(self) -> NDArray[np.int64]:
-        """int64 `[S, M]`: action id of the most probable move; of equal ones the lowest."""
-        ids = np.broadcast_to(self.at.legal_ids.astype(np.int64), self.logprobs.shape)
-        return np.take_along_axis(ids, self._slots, -1)[..., 0]
-
-    @property
     def chosen_prob(self) -> Floats:
         """float64 `[S, M]` probability of the most probable move."""
         return self.probs.max(-1)
@@ -78,10 +72,6 @@ class OverTraining:
         """float64 `[M]` total variation between the first policy and the last, 0 to 1."""
         first, last = np.exp(self.logprobs[0]), np.exp(self.logprobs[-1])
         return 0.5 * np.abs(last - first).sum(-1)
-
-    @property
-    def _slots(self) -> NDArray[np.int64]:
-        return self.logprobs.argmax(-1)[..., None]
 
 
 def over_training(
