@@ -71,7 +71,6 @@ def label_shard(
     source: StartPositions,
     evaluator: Evaluator,
     index: int,
-    *,
     report: Callable[[int], None],
     stopped: Callable[[], bool],
 ) -> LabelledPositions | None:
@@ -144,38 +143,6 @@ def _pack(positions: Positions, scores: list[NDArray[np.int32]], size: int) -> L
         child_score_cp=np.concatenate(scores).astype(np.int16),
         played=np.full(size, -1, np.int16),
     )
-
-
-def make_shards(
-    folder: ShardFolder,
-    config: LabelConfig,
-    source: StartPositions,
-    evaluator: Evaluator,
-    *,
-    report: Callable[[int], None],
-    stopped: Callable[[], bool],
-) -> dict[str, int]:
-    """Counts of what was `made`, `remade` (damaged before) and `kept`, in shards, each one's by `label_shard`.
-
-    Labelling ends early where `stopped` says True.
-    """
-    counts = {"made": 0, "remade": 0, "kept": 0}
-    for index in range(config.num_shards):
-        state, before = folder.state(index), index * config.shard_size
-        if state == "intact":
-            counts["kept"] += 1
-            report(before + config.shard_size)
-            continue
-
-        def report_within(done: int, before: int = before) -> None:
-            report(before + done)
-
-        shard = label_shard(config, source, evaluator, index, report=report_within, stopped=stopped)
-        if shard is None:
-            return counts
-        folder.write(index, shard)
-        counts["remade" if state == "damaged" else "made"] += 1
-    return counts
 
 
 _ENDS_BYTES = 2**20
@@ -359,14 +326,31 @@ class EvaluatorLabels:
         """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
         total = self.config.num_shards * self.config.shard_size
         with display.labelling("labelling positions", total) as bar:
-            return make_shards(
-                self.folder,
-                self.config,
-                self.source,
-                self.evaluator,
-                report=bar.to,
-                stopped=lambda: stop.name is not None,
+            return self.make_shards(bar.to, lambda: stop.name is not None)
+
+    def make_shards(
+        self, report: Callable[[int], None], stopped: Callable[[], bool]
+    ) -> dict[str, int]:
+        """Counts as of `make`; `report` and `stopped` as of `label_shard`, over all shards."""
+        counts, size = {"made": 0, "remade": 0, "kept": 0}, self.config.shard_size
+        for index in range(self.config.num_shards):
+            state, before = self.folder.state(index), index * size
+            if state == "intact":
+                counts["kept"] += 1
+                report(before + size)
+                continue
+
+            def report_within(done: int, before: int = before) -> None:
+                report(before + done)
+
+            shard = label_shard(
+                self.config, self.source, self.evaluator, index, report_within, stopped
             )
+            if shard is None:
+                return counts
+            self.folder.write(index, shard)
+            counts["remade" if state == "damaged" else "made"] += 1
+        return counts
 
     def sizes(self) -> list[int]:
         """Positions in each shard that is learned from."""
