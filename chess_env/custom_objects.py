@@ -93,24 +93,17 @@ def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
                 "function that makes it"
             ) from error
         found = found()
-    require_members(found, members, f"{what} {shown(spec)}")
+    if missing := missing_members(found, members):
+        raise CustomObjectError(
+            f"{what} {shown(spec)} is a {type(found).__name__} without {', '.join(missing)}: "
+            f"it needs {', '.join(members)}"
+        )
     return found
 
 
 def missing_members(found: object, members: Iterable[str]) -> list[str]:
     """Those of the attribute names `members` that an object does not have."""
     return [name for name in members if not hasattr(found, name)]
-
-
-def require_members(found: object, members: Iterable[str], shown: str) -> None:
-    """Raises CustomObjectError, whose message begins with `shown`, where an attribute of `members` is missing."""
-    members = tuple(members)
-    missing = missing_members(found, members)
-    if missing:
-        raise CustomObjectError(
-            f"{shown} is a {type(found).__name__} without {', '.join(missing)}: "
-            f"it needs {', '.join(members)}"
-        )
 
 
 def protocol_members(protocol: type) -> tuple[str, ...]:

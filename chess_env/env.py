@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import move_scores_of, scores_of
 from chess_env.games.arguments import (
     checked_action,
-    checked_options,
+    checked_fen,
     checked_render_mode,
     checked_seed,
     checked_start,
@@ -170,7 +170,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
                 goes on. Also when the opponent's first move ends the game from a given FEN.
             RuntimeError: That happens from 100 drawn starts in a row.
         """
-        seed, fen = checked_seed(seed), checked_options(options, "fen")
+        seed, fen = checked_seed(seed), checked_fen(options)
         given = None
         if fen is not None:
             given = checked_start(parse_fen(fen), self.settings.fifty_move, "reset option 'fen'")

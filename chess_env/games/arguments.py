@@ -216,18 +216,17 @@ def checked_start(position: Positions, fifty_move: bool, origin: str) -> Positio
     return position
 
 
-def checked_options(options: Mapping[str, Any] | None, allowed: str) -> Any:
-    """The value of the one allowed reset option, or None.
+def checked_fen(options: Mapping[str, Any] | None) -> Any:
+    """The reset option "fen", which may be anything yet; None where it is not given.
 
     Raises:
         ValueError: Another key, or no mapping.
     """
-    for key in _options(options):
-        if key != allowed:
-            raise ValueError(
-                f"reset option {shown(key)} is unknown: expected {{{allowed!r}: ...}} or None"
-            )
-    return _options(options).get(allowed)
+    options = _options(options)
+    fen = options.pop("fen", None)
+    for key in options:
+        raise ValueError(f"reset option {shown(key)} is unknown: expected {{'fen': ...}} or None")
+    return fen
 
 
 def _options(options: Any) -> dict[Any, Any]:
@@ -267,15 +266,6 @@ def player_error(player: Player, action: int, fen: str) -> RuntimeError:
     return RuntimeError(
         f"opponent {player.name!r} played illegal action {action} in {fen!r}; "
         "its choose() must return ids from legal_actions of that position"
-    )
-
-
-def no_game_error(start: Positions, status: int, *, is_given: bool) -> ValueError | RuntimeError:
-    """The error for a start from which the opponent's first move ends the game, again and again if drawn."""
-    kind = ValueError if is_given else RuntimeError
-    return kind(
-        f"the opponent's first move ended the game ({STATUS_NAMES[status]}) from {to_fen(start)!r}; "
-        "choose other start positions or another learner_color"
     )
 
 

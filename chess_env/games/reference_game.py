@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
+from chess_env.games.arguments import Settings, checked_start, player_error
 from chess_env.games.players import Player, checked_choice
 from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
@@ -33,6 +33,7 @@ from chess_env.rules.rules import (
     OPENING,
     SEVENTYFIVE_MOVES,
     STALEMATE,
+    STATUS_NAMES,
     THREEFOLD,
     hash_batch,
 )
@@ -214,4 +215,8 @@ def new_game(
             return game, learner, reply
         if given is not None:
             break
-    raise no_game_error(game.start, game.status, is_given=given is not None)
+    kind = RuntimeError if given is None else ValueError
+    raise kind(
+        f"the opponent's first move ended the game ({STATUS_NAMES[game.status]}) from {to_fen(game.start)!r}; "
+        "choose other start positions or another learner_color"
+    )
