@@ -196,10 +196,9 @@ class EnginePlayer:
     a position alone, it sees neither repetitions nor the rule-50 clock.
     """
 
-    def __init__(self, evaluator: StockfishEvaluator, *, owns_evaluator: bool = False) -> None:
+    def __init__(self, evaluator: StockfishEvaluator) -> None:
         self.evaluator = evaluator
         self.name = f"engine({evaluator.id})"
-        self._owns_evaluator = owns_evaluator
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; draws nothing.
@@ -214,9 +213,8 @@ class EnginePlayer:
         return self.evaluator.best_moves_in_games(games.starts, games.moves)
 
     def close(self) -> None:
-        """Closes the evaluator if this player made it."""
-        if self._owns_evaluator:
-            self.evaluator.close()
+        """Closes the evaluator."""
+        self.evaluator.close()
 
 
 class MixedPlayer:
@@ -417,7 +415,7 @@ def _named_player(name: str) -> Player:
     if name.startswith("engine:"):
         evaluator = make_evaluator(f"stockfish-v1:{name.removeprefix('engine:')}", num_engines=2)
         assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
-        return EnginePlayer(evaluator, owns_evaluator=True)
+        return EnginePlayer(evaluator)
     if name == "none":
         raise ValueError(
             "player is 'none', which is no player: leave the name out, or take 'random' (self-play is opponent=None)"
