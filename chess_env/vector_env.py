@@ -114,6 +114,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             fifty_move=fifty_move, threefold=threefold, num_engines=num_engines,
             num_threads=num_threads, move_facts=move_facts,
         )  # fmt: skip
+        self.evaluator = self.settings.evaluator
+        self.evaluator_id = self.settings.evaluator_id
         self.single_observation_space = shown.observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -125,16 +127,6 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._ended, self._started = np.zeros(num_envs, np.bool_), False
         self.closed = False
-
-    @property
-    def evaluator(self) -> Evaluator | None:
-        """The evaluator in use; None for "none"."""
-        return self.settings.evaluator
-
-    @property
-    def evaluator_id(self) -> str:
-        """The resolved evaluator's id, or "none"."""
-        return self.settings.evaluator_id
 
     @property
     def positions(self) -> Positions:

@@ -315,6 +315,10 @@ class Openings:
         return line[rng.integers(len(line))].copy()
 
 
+_SOURCES = {"initial": InitialPosition, "openings": Openings}
+_FILTERED = {"phase_mix": PhaseMix, "decided": DecidedPositions, "bare_kings": BareKings}
+
+
 def _base_source(spec: str) -> Any:
     kind, colon, rest = spec.partition(":")
     if kind == "random_plies":
@@ -323,19 +327,13 @@ def _base_source(spec: str) -> Any:
             return RandomPlies(int(low), int(high or low))
     elif kind == "fens" and rest:
         return PositionList(spec, read_fens(rest))
-    elif spec == "initial":
-        return InitialPosition()
-    elif spec == "openings":
-        return Openings()
-    elif spec == "phase_mix":
-        return not_heldout(PhaseMix(), spec)
-    elif spec == "decided":
-        return not_heldout(DecidedPositions(), spec)
-    elif spec == "bare_kings":
-        return not_heldout(BareKings(), spec)
+    elif spec in _SOURCES:
+        return _SOURCES[spec]()
+    elif spec in _FILTERED:
+        return not_heldout(_FILTERED[spec](), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
         return not_heldout(make_object(spec, "start_positions", ["sample"]), spec)
-    near = meant(kind, ("initial", "openings", "phase_mix", "decided", "bare_kings", *_WITH_COLON))
+    near = meant(kind, (*_SOURCES, *_FILTERED, *_WITH_COLON))
     raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}{near}")
 
 
