@@ -160,13 +160,12 @@ class GreedyPlayer:
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; all children of all boards go to the evaluator in one batch."""
-        return self._choose(positions, None)
+        return self.choose_in_games(positions, None, rngs)
 
-    def choose_in_games(self, positions: Positions, games: GamesSoFar, rngs: Generators) -> Actions:
+    def choose_in_games(
+        self, positions: Positions, games: GamesSoFar | None, rngs: Generators
+    ) -> Actions:
         """int64 [N], as `choose`; moves that repeat a position or end the game by the fifty-move rule are draws."""
-        return self._choose(positions, games)
-
-    def _choose(self, positions: Positions, games: GamesSoFar | None) -> Actions:
         families = [children(position) for position in positions]
         # A child is scored for the player to move there: the mover's best is the smallest score.
         scores_cp = scores_of(self.evaluator, np.concatenate([boards for boards, _ in families]))
