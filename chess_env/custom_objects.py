@@ -55,9 +55,7 @@ def is_spec(text: object) -> bool:
 def load_object(spec: str, what: str) -> Any:
     """The object that `module:Name` names; dots go into packages and into classes.
 
-    Args:
-        spec: `module:Name`.
-        what: what the object is wanted for, for messages, such as "evaluator".
+    Messages say what the object is wanted for, such as "evaluator".
 
     Raises:
         CustomObjectError: not of that form, there is no such module or name, or the module raises when imported.
@@ -81,13 +79,8 @@ def load_object(spec: str, what: str) -> Any:
 def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
     """The object that `module:Name` names, made without arguments where that is a class or a function.
 
-    Args:
-        spec: `module:Name`.
-        what: what the object is wanted for, for messages.
-        members: names of the attributes that it must have.
-
     Raises:
-        CustomObjectError: it cannot be found or made, or lacks one of the members.
+        CustomObjectError: it cannot be found or made, or lacks an attribute of those that `members` names.
     """
     members = tuple(members)
     found = load_object(spec, what)
@@ -100,30 +93,17 @@ def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
                 "function that makes it"
             ) from error
         found = found()
-    require_members(found, members, f"{what} {shown(spec)}")
+    if missing := missing_members(found, members):
+        raise CustomObjectError(
+            f"{what} {shown(spec)} is a {type(found).__name__} without {', '.join(missing)}: "
+            f"it needs {', '.join(members)}"
+        )
     return found
 
 
 def missing_members(found: object, members: Iterable[str]) -> list[str]:
     """Those of the attribute names `members` that an object does not have."""
     return [name for name in members if not hasattr(found, name)]
-
-
-def require_members(found: object, members: Iterable[str], shown: str) -> None:
-    """Raises CustomObjectError where one of `members` is missing.
-
-    Args:
-        found: an object.
-        members: names of attributes.
-        shown: the beginning of the message, such as "evaluator 'mine:Mine'".
-    """
-    members = tuple(members)
-    missing = missing_members(found, members)
-    if missing:
-        raise CustomObjectError(
-            f"{shown} is a {type(found).__name__} without {', '.join(missing)}: "
-            f"it needs {', '.join(members)}"
-        )
 
 
 def protocol_members(protocol: type) -> tuple[str, ...]:
@@ -148,10 +128,6 @@ def label_of(found: Any) -> str:
 
 def spec_of(found: Any, what: str) -> str:
     """`module:Name` of a class or function, by which `load_object` finds it again.
-
-    Args:
-        found: the class or function.
-        what: what it is used for, for messages.
 
     Raises:
         CustomObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).

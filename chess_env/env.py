@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from chess_env.evaluators.protocol import move_scores_of, scores_of
 from chess_env.games.arguments import (
-    EnvArguments,
     checked_action,
-    checked_options,
+    checked_fen,
     checked_render_mode,
     checked_seed,
     checked_start,
@@ -30,7 +29,7 @@ from chess_env.games.reference_game import ReferenceGame, new_game
 from chess_env.games.rendering import RENDERERS, svg
 from chess_env.moves import NUM_ACTIONS
 from chess_env.observation import plane_bounds
-from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
+from chess_env.rewards import ILLEGAL_REWARD, Reward, terminal_score_cp
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.rules import ONGOING
 
@@ -127,7 +126,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
     ) -> None:
         refuse_unknown(unknown, ChessSelfPlayEnv)
         self.render_mode = checked_render_mode(render_mode)
-        arguments = EnvArguments(
+        self.settings = make_settings(
             evaluator=evaluator,
             reward=reward,
             start_positions=start_positions,
@@ -140,7 +139,6 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             num_engines=num_engines,
             move_facts=move_facts,
         )
-        self.settings = make_settings(arguments)
         self.evaluator = self.settings.evaluator
         self.evaluator_id = self.settings.evaluator_id
         self.observation_space = spaces.Box(*plane_bounds(), dtype=np.uint8)
@@ -172,7 +170,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
                 goes on. Also when the opponent's first move ends the game from a given FEN.
             RuntimeError: That happens from 100 drawn starts in a row.
         """
-        seed, fen = checked_seed(seed), checked_options(options, "fen")
+        seed, fen = checked_seed(seed), checked_fen(options)
         given = None
         if fen is not None:
             given = checked_start(parse_fen(fen), self.settings.fifty_move, "reset option 'fen'")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,29 +66,14 @@ PLANES = (
         for side in ("mover", "opponent")
         for piece in ("pawn", "knight", "bishop", "rook", "queen", "king")
     ),
-    Plane(
-        "mover_castles_kingside",
-        1,
-        "all 1 while the mover may still castle king's side",
-        Everywhere(0, 1),
-    ),
-    Plane(
-        "mover_castles_queenside",
-        1,
-        "all 1 while the mover may still castle queen's side",
-        Everywhere(1, 1),
-    ),
-    Plane(
-        "opponent_castles_kingside",
-        1,
-        "all 1 while the opponent may still castle king's side",
-        Everywhere(2, 1),
-    ),
-    Plane(
-        "opponent_castles_queenside",
-        1,
-        "all 1 while the opponent may still castle queen's side",
-        Everywhere(3, 1),
+    *(
+        Plane(
+            f"{side}_castles_{wing}side",
+            1,
+            f"all 1 while the {side} may still castle {wing}'s side",
+            Everywhere(bit, 1),
+        )
+        for bit, (side, wing) in enumerate(product(("mover", "opponent"), ("king", "queen")))
     ),
     Plane("en_passant", 1, "1 on the target square of a legal en passant capture"),
     Plane(

@@ -15,7 +15,7 @@ from chess_env.custom_objects import missing_members, protocol_members
 from chess_env.evaluators import MATE_SCORE, Evaluator
 from chess_env.positions.heldout import is_heldout
 from chess_env.positions.start_positions import make_start_positions
-from chess_env.rewards.rewards import MATE_SCORE_CP, RewardTerm
+from chess_env.rewards import MATE_SCORE_CP, RewardTerm
 from chess_env.rules import rules
 from chess_env.rules.fen import pack_fens, parse_fen, to_fen, to_fens
 from chess_env.rules.random_play import random_walk
@@ -47,11 +47,7 @@ STALEMATING = "7k/8/6K1/8/5Q2/8/8/8 w - - 0 1"
 def check_evaluator(make: Callable[[], Evaluator], *, seed: int = 0) -> None:
     """Checks that the evaluators that `make` makes keep the contract of `Evaluator`.
 
-    It asks about 300 positions, some of them of a second evaluator made by `make`.
-
-    Args:
-        make: makes an evaluator; called without arguments, twice.
-        seed: of the positions.
+    `make` is called without arguments, twice. The evaluators are asked about 300 positions, by `seed`.
 
     Raises:
         ContractError: what broke. In this order: members, id, dtype and range, rule endings, sign, purity
@@ -294,9 +290,7 @@ def _check_position(position: Any) -> None:
 def check_reward_term(term: RewardTerm, *, seed: int = 0) -> None:
     """Checks that a function (after_cp, before_cp) -> float32 [N] keeps the contract of a reward term.
 
-    Args:
-        term: the function.
-        seed: of the scores it is tried on.
+    It is tried on scores by `seed`.
 
     Raises:
         ContractError: what broke: dtype and shape, finite values over the whole range of scores, the caller's

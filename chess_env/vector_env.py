@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from chess_env.evaluators import Evaluator
 from chess_env.games.arguments import (
-    EnvArguments,
     checked_actions,
     checked_array,
     checked_autoreset_mode,
@@ -31,7 +30,7 @@ from chess_env.games.scoring import Scoring
 from chess_env.games.vector_info import Info, View, checked_shown, final_entries, transition
 from chess_env.jit import announced
 from chess_env.moves import NUM_ACTIONS
-from chess_env.rewards.rewards import ILLEGAL_REWARD, Reward
+from chess_env.rewards import ILLEGAL_REWARD, Reward
 from chess_env.rules.fen import pack_fens, to_fens
 from chess_env.rules.packed import Positions
 
@@ -109,12 +108,14 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = checked_render_mode(render_mode)
         self.autoreset_mode = checked_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.settings = make_settings(EnvArguments(
+        self.settings = make_settings(
             evaluator=evaluator, reward=reward, start_positions=start_positions, opponent=opponent,
             learner_color=learner_color, max_plies=max_plies, illegal_action=illegal_action,
             fifty_move=fifty_move, threefold=threefold, num_engines=num_engines,
             num_threads=num_threads, move_facts=move_facts,
-        ))  # fmt: skip
+        )  # fmt: skip
+        self.evaluator = self.settings.evaluator
+        self.evaluator_id = self.settings.evaluator_id
         self.single_observation_space = shown.observation_space()
         self.single_action_space = gym.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -126,16 +127,6 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._replaces_at_once = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._ended, self._started = np.zeros(num_envs, np.bool_), False
         self.closed = False
-
-    @property
-    def evaluator(self) -> Evaluator | None:
-        """The evaluator in use; None for "none"."""
-        return self.settings.evaluator
-
-    @property
-    def evaluator_id(self) -> str:
-        """The resolved evaluator's id, or "none"."""
-        return self.settings.evaluator_id
 
     @property
     def positions(self) -> Positions:

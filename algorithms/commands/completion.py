@@ -48,7 +48,7 @@ def whole_parser() -> argparse.ArgumentParser:
     from algorithms.collapse.cause import ARCHITECTURES, SIZE_NAMES
     from algorithms.config.names import NAMES, named_run
     from algorithms.networks.build import shipped_names
-    from chess_env.rewards.rewards import REWARDS
+    from chess_env.rewards import REWARDS
 
     choices: Choices = {
         "train NAME": NAMES,

@@ -277,7 +277,7 @@ def _announced(
 
     Where it is stopped it adds the pairs that were finished to `found`.
     """
-    from chess_env.matches.arena import MATCH_PLIES, MatchOptions, play_match
+    from chess_env.matches.arena import MATCH_PLIES, play_match
 
     def play(opponent: str, pairs: int, first_pair: int) -> MatchResult:
         print(f"playing {2 * pairs} games against {opponent} ...", file=sys.stderr)
@@ -293,7 +293,9 @@ def _announced(
             pairs=pairs,
             seed=seed,
             max_plies=MATCH_PLIES,
-            options=MatchOptions(first_pair, before, keep),
+            first_pair=first_pair,
+            before=before,
+            keep=keep,
         )
 
     return play

@@ -36,7 +36,7 @@ def report(
     from chess_env.evaluators import make_evaluator, of_version
     from chess_env.games.obvious_rewards import MIN_MARGIN, paid_positions, summaries
     from chess_env.positions.obvious_moves import OBVIOUS_PATH, read_obvious
-    from chess_env.rewards.rewards import make_reward, sum_text
+    from chess_env.rewards import make_reward, sum_text
 
     obvious = read_obvious(OBVIOUS_PATH if path is None else path)
     text = sum_text(make_reward(reward, has_evaluator=True).weights)

@@ -16,7 +16,7 @@ from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.checks import require
 from algorithms.regularization.controllers import check_clip, terms_of
 from algorithms.regularization.term import Term
-from chess_env.rewards.rewards import SUCCESS, can_be_success, make_reward
+from chess_env.rewards import SUCCESS, can_be_success, make_reward
 from chess_env.rules.rules import ONGOING
 
 

@@ -25,7 +25,7 @@ from algorithms.run_folder.atomic_files import (
     replace_file,
 )
 from chess_env.evaluators import of_version, without_version
-from chess_env.rewards.rewards import DEFAULT_REWARD
+from chess_env.rewards import DEFAULT_REWARD
 
 PRETRAIN = "pretrain"
 """`loop` in the config.json of a pretraining run, which has other settings than a TrainConfig."""

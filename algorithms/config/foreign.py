@@ -16,7 +16,7 @@ from algorithms.run_folder.atomic_files import UntrustedError
 from chess_env.evaluators import is_foreign_evaluator
 from chess_env.games.players import is_foreign_player
 from chess_env.positions.start_positions import foreign_sources
-from chess_env.rewards.rewards import parse_sum
+from chess_env.rewards import parse_sum
 
 Use = Literal["imports", "starts", "writes"]
 _MOST_NAMES = 10  # that a message lists

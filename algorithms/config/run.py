@@ -27,7 +27,7 @@ from algorithms.networks.settings import NetworkConfig, PrecisionConfig, tiny
 from algorithms.regularization import RegularizerConfig
 from chess_env.custom_objects import spec_of
 from chess_env.evaluators import of_version
-from chess_env.rewards.rewards import DEFAULT_REWARD, SUCCESS, reward_text
+from chess_env.rewards import DEFAULT_REWARD, SUCCESS, reward_text
 
 __all__ = [
     "ALL_MOVES_GUESS",

@@ -230,12 +230,8 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
 def require_success(batch: RolloutBatch, name: str) -> None:
     """Refuses a batch in which a valid sample's reward is neither 0 nor 1.
 
-    Args:
-        batch: the rollout.
-        name: of the algorithm, for the message.
-
     Raises:
-        ValueError: there is such a reward; the message has the first one.
+        ValueError: there is such a reward; the message has the first one and the algorithm's name.
     """
     rewards = batch.rewards
     other = batch.valid & (rewards != 0) & (rewards != 1)

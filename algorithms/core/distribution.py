@@ -85,12 +85,6 @@ class MaskedCategorical:
         """`[...]` exact entropy over the legal moves, nats, at most ln(num_legal). Differentiable."""
         return -(self.probs * self._finite_logprobs).sum(-1)
 
-    def normalized_entropy(self) -> Tensor:
-        """`[...]` entropy / ln(num_legal), in [0, 1]; NaN where fewer than 2 moves are legal."""
-        num_legal = self.num_legal
-        scale = num_legal.to(self._finite_logprobs.dtype).clamp(min=2).log()
-        return (self.entropy() / scale).masked_fill(num_legal < 2, math.nan)
-
     def gather(self, slots: Tensor) -> Tensor:
         """`[..., K]` log-probabilities of legal slots (integers `[..., K]`). Differentiable."""
         return self._finite_logprobs.gather(-1, slots.long())

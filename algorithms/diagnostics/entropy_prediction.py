@@ -17,7 +17,7 @@ from algorithms.diagnostics.probe_set import ProbeSet
 from algorithms.networks.policy_net import PolicyNet
 from chess_env.move_facts import FactsAsked, move_facts_batch
 from chess_env.observation import encode_batch
-from chess_env.rewards.rewards import MATE_SCORE_CP, SUCCESS, make_reward
+from chess_env.rewards import MATE_SCORE_CP, SUCCESS, make_reward
 from chess_env.rules.rules import CHECKMATE, ONGOING
 
 

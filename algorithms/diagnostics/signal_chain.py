@@ -39,7 +39,7 @@ from algorithms.updates.training_batch import (
 )
 from algorithms.updates.update import loss_of
 from chess_env.evaluators.protocol import Evaluator, scores_of
-from chess_env.rewards.rewards import DEFAULT_REWARD, MATE_SCORE_CP, SUCCESS, parse_sum
+from chess_env.rewards import DEFAULT_REWARD, MATE_SCORE_CP, SUCCESS, parse_sum
 from chess_env.rules.rules import apply_batch
 
 NUM_STATES = 24

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from algorithms.evaluation.half_solved import HalfSolved, half_solved
 from algorithms.evaluation.side_by_side import share_cell, side_by_side
 from algorithms.reports.statistics import wilson_interval
-from chess_env.games.arguments import player_error
-from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.players import Player
+from chess_env.games.so_far import GamesInPlay
 from chess_env.positions.puzzles import MAX_RATING, PuzzleBatch
-from chess_env.rules.fen import to_fen
 from chess_env.rules.rules import CHECKMATE, apply_batch, status_batch
 
 BAND = 250
@@ -43,23 +40,15 @@ def solve(player: Player, puzzles: PuzzleBatch, *, seed: int) -> NDArray[np.bool
     count = len(puzzles)
     active = np.arange(count)
     solved = np.zeros(count, np.bool_)
-    boards = Boards.empty(count)
-    boards.place(active, puzzles.positions, True, True)
-    lines = GameLines(boards)
+    in_play = GamesInPlay(puzzles.positions, [player])
     rngs = [np.random.default_rng([seed, line]) for line in puzzles.lines.tolist()]
     for ply in range(puzzles.actions.shape[1]):
         actions = puzzles.actions[active, ply].astype(np.int64)
         if ply % 2:
-            chosen = ask(
-                player,
-                boards.positions[active],
-                boards.repetitions[active],
-                [rngs[row] for row in active.tolist()],
-                boards.facts_for(player, active),
-                lines.so_far(active),
-            )
-            _check(player, boards, active, chosen)
-            mates = status_batch(apply_batch(boards.positions[active], chosen)) == CHECKMATE
+            chosen = in_play.ask(player, active, rngs)
+            in_play.refuse_illegal(player, active, chosen)
+            positions = in_play.boards.positions[active]
+            mates = status_batch(apply_batch(positions, chosen)) == CHECKMATE
             right = chosen == actions
             ends = puzzles.num_plies[active] == ply + 1
             solved[active] = mates | right & ends
@@ -67,20 +56,8 @@ def solve(player: Player, puzzles: PuzzleBatch, *, seed: int) -> NDArray[np.bool
             active, actions = active[goes_on], actions[goes_on]
             if not len(active):
                 break
-        boards.advance(active, actions, True, True)
-        lines.played(active, actions)
+        in_play.play(active, actions)
     return solved
-
-
-def _check(
-    player: Player, boards: Boards, active: NDArray[np.int64], chosen: NDArray[np.int64]
-) -> None:
-    everywhere = np.full(len(boards.positions), -1)
-    everywhere[active] = chosen
-    illegal = boards.illegal(everywhere)[1][active]
-    if illegal.any():
-        at = int(np.argmax(illegal))
-        raise player_error(player, int(chosen[at]), to_fen(boards.positions[active[at]]))
 
 
 class PuzzleTally:

@@ -243,10 +243,6 @@ SEARCH = Spin(
 SPINS = (TEMPERATURE, TOP_K, SEED, MULTI_PV, SEARCH)
 
 
-class OptionError(ValueError):
-    """An option stays as it is; the message says why."""
-
-
 class Options:
     """The values of `SPINS` now."""
 
@@ -261,19 +257,17 @@ class Options:
         """Changes a value.
 
         Raises:
-            OptionError: there is no such option, or the value is no whole number in its range.
+            ValueError: there is no such option, or the value is no whole number in its range; it stays as it is.
         """
         known = {spin.name.lower(): spin for spin in SPINS}
         spin = known.get(command.name.lower())
         if spin is None:
             names = ", ".join(spin.name for spin in SPINS)
-            raise OptionError(
-                f"option {shown(command.name)} is unknown and ignored; known: {names}"
-            )
+            raise ValueError(f"option {shown(command.name)} is unknown and ignored; known: {names}")
         text = command.value
         value = int(text) if re.fullmatch("-?[0-9]{1,10}", text) else None
         if value is None or not spin.low <= value <= spin.high:
-            raise OptionError(
+            raise ValueError(
                 f"option {spin.name} stays {self[spin]}: {shown(text)} is not a whole "
                 f"number from {spin.low} to {spin.high}"
             )
@@ -444,7 +438,7 @@ class Conversation:
     def _set_option(self, command: SetOption) -> list[str]:
         try:
             self._options.set(command)
-        except OptionError as error:
+        except ValueError as error:
             return [info_string(str(error))]
         return []
 

@@ -58,12 +58,6 @@ class OverTraining:
         return np.maximum(0.0, -terms.sum(-1))
 
     @property
-    def chosen(self) -> NDArray[np.int64]:
-        """int64 `[S, M]`: action id of the most probable move; of equal ones the lowest."""
-        ids = np.broadcast_to(self.at.legal_ids.astype(np.int64), self.logprobs.shape)
-        return np.take_along_axis(ids, self._slots, -1)[..., 0]
-
-    @property
     def chosen_prob(self) -> Floats:
         """float64 `[S, M]` probability of the most probable move."""
         return self.probs.max(-1)
@@ -79,10 +73,6 @@ class OverTraining:
         first, last = np.exp(self.logprobs[0]), np.exp(self.logprobs[-1])
         return 0.5 * np.abs(last - first).sum(-1)
 
-    @property
-    def _slots(self) -> NDArray[np.int64]:
-        return self.logprobs.argmax(-1)[..., None]
-
 
 def over_training(
     every: Sequence[Snapshot],
@@ -92,13 +82,8 @@ def over_training(
 ) -> OverTraining:
     """Each policy on each position, in one batch for each policy.
 
-    A policy that cannot be loaded is left out, with a note.
-
-    Args:
-        every: the policies of a run, in order, as of `snapshots`.
-        policies: loads one, such as `SnapshotPolicies`.
-        at: the positions.
-        temperature: of the softmax, above 0.
+    The policies of a run are in order, as of `snapshots`, and `policies` loads one, as `SnapshotPolicies` does. One
+    that cannot be loaded is left out, with a note.
 
     Raises:
         ValueError: the temperature is not above 0, or none of the policies can be loaded.
@@ -174,8 +159,7 @@ def recorded_probes(
 def most_changed(curves: Sequence[OverTraining]) -> list[tuple[OverTraining, int]]:
     """(curves, row) of every position, the one first whose probabilities changed most over training.
 
-    Args:
-        curves: of one run, on different sets of positions; those of the first policy and the last are enough.
+    The curves are those of one run on different sets of positions; those of its first policy and its last are enough.
     """
     every = [
         (change, each, row) for each in curves for row, change in enumerate(each.change.tolist())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,12 +39,12 @@ class GamePosition:
         board: without its moves; not to be changed.
         repetitions: earlier occurrences of it since the root.
         line: uint64 `[H, 8]`, packed: the positions of the game since the last capture or pawn move, or
-            since the root, this one last; None where only this one is known.
+            since the root, this one last.
     """
 
     board: chess.Board
     repetitions: int
-    line: Positions | None = dataclasses.field(default=None, compare=False)
+    line: Positions = dataclasses.field(compare=False)
 
 
 def reached(
@@ -178,26 +178,16 @@ class PositionSet:
 
     @torch.inference_mode()
     def logprobs(self, policy: PolicyNet, temperature: float) -> NDArray[np.float32]:
-        """float32 `[M, L]` log-probabilities of a policy, nats; -inf on padding.
-
-        Args:
-            policy: on the CPU.
-            temperature: of the softmax.
-        """
-        found = [
-            policy.outputs(obs, legal_ids, temperature, facts).dist.logprobs.float().numpy()
-            for obs, legal_ids, facts in self._inputs(policy)
-        ]
-        return np.concatenate(found)
-
-    def _inputs(self, policy: PolicyNet) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """float32 `[M, L]` log-probabilities of a policy on the CPU, nats; -inf on padding."""
+        found = []
         for start in range(0, len(self), MINIBATCH_SIZE):
             rows = slice(start, start + MINIBATCH_SIZE)
-            yield (
-                torch.from_numpy(self.obs[rows]),
-                torch.from_numpy(self.legal_ids[rows]),
-                read_by(policy, self.move_facts[rows], self.positions[rows], self.legal_ids[rows]),
-            )
+            legal_ids = self.legal_ids[rows]
+            facts = read_by(policy, self.move_facts[rows], self.positions[rows], legal_ids)
+            seen = torch.from_numpy(self.obs[rows]), torch.from_numpy(legal_ids)
+            dist = policy.outputs(*seen, temperature, facts).dist
+            found.append(dist.logprobs.float().numpy())
+        return np.concatenate(found)
 
 
 def one_position(position: GamePosition) -> PositionSet:
@@ -232,7 +222,7 @@ def facts_of(position: GamePosition, actions: NDArray[np.integer]) -> NDArray[np
 
     No game has a pawn on its own first rank; on a board of a GUI its double step is not counted among the replies.
     """
-    line = pack_board(position.board)[None] if position.line is None else position.line
+    line = position.line
     return move_facts_batch(
         line[-1:],
         actions.astype(np.int16)[None],

@@ -47,7 +47,7 @@ def look_ahead(
         EngineError: the evaluator failed.
     """
     packed = pack_board(position.board)[None]
-    earlier = hash_batch(packed if position.line is None else position.line)
+    earlier = hash_batch(position.line)
     after = apply_batch(np.repeat(packed, len(actions), axis=0), np.array(actions))
     status = status_batch(after)
     own_cp = np.where(status == CHECKMATE, MATE_SCORE, 0)

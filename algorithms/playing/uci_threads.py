@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import BinaryIO
 
 from algorithms.playing.conversation import (
     Answer,
@@ -40,23 +40,6 @@ LOOK_S = 0.2
 Thinker = Callable[[Request], Answer]
 
 
-class Source(Protocol):
-    """Where lines come from."""
-
-    def readline(self) -> bytes:
-        """The next line with its end; empty at the end of the input."""
-
-
-class Sink(Protocol):
-    """Where lines go."""
-
-    def write(self, text: bytes, /) -> object:
-        """Takes all of `text`."""
-
-    def flush(self) -> object:
-        """Flushes the output."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Failed:
     error: Exception
@@ -73,7 +56,7 @@ class _EndOfInput:
 _Event = Command | Answer | _Loaded | _Failed | _EndOfInput
 
 
-def serve(name: str, load: Callable[[], Thinker], source: Source, sink: Sink) -> bool:
+def serve(name: str, load: Callable[[], Thinker], source: BinaryIO, sink: BinaryIO) -> bool:
     """Whether any line came; speaks UCI until `quit`, the end of the input, or a reader that is gone.
 
     Every `go` and `isready` before the last line is answered first: a script that pipes lines in is a client too.
@@ -173,7 +156,7 @@ def _converse(
             say(conversation.heard(event))
 
 
-def _say(sink: Sink, lines: list[str]) -> None:
+def _say(sink: BinaryIO, lines: list[str]) -> None:
     if lines:
         sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         sink.flush()

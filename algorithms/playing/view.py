@@ -132,13 +132,22 @@ def _view(
 ) -> PositionView:
     probs = _probabilities(seen, temperature)
     scored = None if evaluator is None else _scored(position, seen, evaluator)
+    regrets = None if scored is None else move_regret_cp(scored)[0]
     optimum = None if pull is None or scored is None else pull.optimum(position, scored)
-    judged = None
-    if scored is not None:
-        judged = scored.child_score_cp[0], move_regret_cp(scored)[0]
+    moves = [
+        MoveView(
+            uci=seen.moves[slot].uci(),
+            san=position.board.san(seen.moves[slot]),
+            probability=float(probs[slot]),
+            score_cp=None if scored is None else int(scored.child_score_cp[0, slot]),
+            regret_cp=None if regrets is None else float(regrets[slot]),
+            optimum=None if optimum is None else float(optimum[slot]),
+        )
+        for slot in seen.ranked
+    ]
     nats = 0.0 if temperature == GREEDY else float(seen.dist.entropy()[0])
     return PositionView(
-        moves=tuple(_move(position, seen, slot, probs, (judged, optimum)) for slot in seen.ranked),
+        moves=tuple(moves),
         temperature=temperature,
         entropy=nats,
         effective_moves=math.exp(nats),
@@ -174,25 +183,6 @@ def _scored(position: GamePosition, seen: Seen, evaluator: Evaluator) -> Heldout
         child_score_cp=-scores_of(evaluator, after).astype(np.float64)[None],
         num_legal=np.array([len(seen.actions)]),
         positions=packed[None],
-    )
-
-
-def _move(
-    position: GamePosition,
-    seen: Seen,
-    slot: int,
-    probs: Floats,
-    known: tuple[tuple[Floats, Floats] | None, Floats | None],
-) -> MoveView:
-    """known: ((scores, regrets), optimum), each None where it is not known."""
-    judged, optimum = known
-    return MoveView(
-        uci=seen.moves[slot].uci(),
-        san=position.board.san(seen.moves[slot]),
-        probability=float(probs[slot]),
-        score_cp=None if judged is None else int(judged[0][slot]),
-        regret_cp=None if judged is None else float(judged[1][slot]),
-        optimum=None if optimum is None else float(optimum[slot]),
     )
 
 

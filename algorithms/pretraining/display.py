@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,11 +17,7 @@ from algorithms.run_folder.terminal import print_visibly
 class Bar:
     """The progress of a task; its last state stays on the screen.
 
-    Args:
-        console: a bar where it is a terminal, otherwise a line at least every ten seconds.
-        title: of the task.
-        total: its size.
-        done: its progress at the start.
+    It is a bar where the console is a terminal, and otherwise a line at least every ten seconds.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int = 0) -> None:
@@ -67,23 +62,13 @@ class Bar:
         """The bar itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops it."""
         self.stop()
 
 
 class PretrainDisplay:
-    """A `Display` of the rows of a pretraining run, and the bars beside it.
-
-    Args:
-        total_steps: budget in optimizer steps.
-        console: None means standard output; NO_COLOR is respected.
-    """
+    """A `Display` of the rows of a pretraining run, and the bars beside it; on standard output without a console."""
 
     def __init__(self, total_steps: int, console: Console | None = None) -> None:
         self._console = console or make_console()

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.display import PretrainDisplay
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
-from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
+from algorithms.pretraining.pgn import GameCounts, read_positions
 from algorithms.run_folder.atomic_files import RunFolderError, lock_folder
 from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import Evaluator, make_evaluator
 from chess_env.evaluators.protocol import move_scores_of
 from chess_env.positions.heldout import heldout_hashes
 from chess_env.positions.start_positions import StartPositions, make_start_positions
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import (
     ONGOING,
@@ -70,7 +71,6 @@ def label_shard(
     source: StartPositions,
     evaluator: Evaluator,
     index: int,
-    *,
     report: Callable[[int], None],
     stopped: Callable[[], bool],
 ) -> LabelledPositions | None:
@@ -80,7 +80,7 @@ def label_shard(
     meets the end of its game or a held-out position is replaced by a new start.
 
     Args:
-        config: source, walks and sizes.
+        config: walks and sizes.
         source: of the starts.
         evaluator: scores the moves, and plays.
         index: of the shard.
@@ -145,44 +145,6 @@ def _pack(positions: Positions, scores: list[NDArray[np.int32]], size: int) -> L
     )
 
 
-def make_shards(
-    folder: ShardFolder,
-    config: LabelConfig,
-    source: StartPositions,
-    evaluator: Evaluator,
-    *,
-    report: Callable[[int], None],
-    stopped: Callable[[], bool],
-) -> dict[str, int]:
-    """Counts of what was `made`, `remade` (damaged before) and `kept`, in shards.
-
-    Args:
-        folder: of the shards.
-        config: source, walks and sizes.
-        source: of the starts.
-        evaluator: scores the moves, and plays.
-        report: is given the number of positions so far.
-        stopped: asked before every ply; labelling ends early where it says True.
-    """
-    counts = {"made": 0, "remade": 0, "kept": 0}
-    for index in range(config.num_shards):
-        state, before = folder.state(index), index * config.shard_size
-        if state == "intact":
-            counts["kept"] += 1
-            report(before + config.shard_size)
-            continue
-
-        def report_within(done: int, before: int = before) -> None:
-            report(before + done)
-
-        shard = label_shard(config, source, evaluator, index, report=report_within, stopped=stopped)
-        if shard is None:
-            return counts
-        folder.write(index, shard)
-        counts["remade" if state == "damaged" else "made"] += 1
-    return counts
-
-
 _ENDS_BYTES = 2**20
 
 
@@ -219,7 +181,7 @@ class PgnLabels:
         if states and all(state == "intact" for state in states):
             counts, games = {"made": 0, "remade": 0, "kept": len(states)}, self.games()
         else:
-            with closing(PgnFile(self.path)) as file:
+            with closing(TextFile(self.path, "games")) as file:
                 games = GameCounts()
                 with display.labelling("games, bytes", file.size_bytes) as bar:
                     made = self._read(file, games, bar.to, lambda: stop.name is not None)
@@ -231,7 +193,7 @@ class PgnLabels:
 
     def _read(
         self,
-        file: PgnFile,
+        file: TextFile,
         games: GameCounts,
         report: Callable[[int, str], None],
         stopped: Callable[[], bool],
@@ -364,14 +326,31 @@ class EvaluatorLabels:
         """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
         total = self.config.num_shards * self.config.shard_size
         with display.labelling("labelling positions", total) as bar:
-            return make_shards(
-                self.folder,
-                self.config,
-                self.source,
-                self.evaluator,
-                report=bar.to,
-                stopped=lambda: stop.name is not None,
+            return self.make_shards(bar.to, lambda: stop.name is not None)
+
+    def make_shards(
+        self, report: Callable[[int], None], stopped: Callable[[], bool]
+    ) -> dict[str, int]:
+        """Counts as of `make`; `report` and `stopped` as of `label_shard`, over all shards."""
+        counts, size = {"made": 0, "remade": 0, "kept": 0}, self.config.shard_size
+        for index in range(self.config.num_shards):
+            state, before = self.folder.state(index), index * size
+            if state == "intact":
+                counts["kept"] += 1
+                report(before + size)
+                continue
+
+            def report_within(done: int, before: int = before) -> None:
+                report(before + done)
+
+            shard = label_shard(
+                self.config, self.source, self.evaluator, index, report_within, stopped
             )
+            if shard is None:
+                return counts
+            self.folder.write(index, shard)
+            counts["remade" if state == "damaged" else "made"] += 1
+        return counts
 
     def sizes(self) -> list[int]:
         """Positions in each shard that is learned from."""

@@ -12,7 +12,6 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import chess
@@ -64,11 +63,7 @@ class GameLines:
         self._depth = 0
 
     def place(self, line: str) -> Place:
-        """Where the line belongs: "no game" where it is only around the games.
-
-        Args:
-            line: with its line end.
-        """
+        """Where the line, with its line end, belongs: "no game" where it is only around the games."""
         if line.startswith("%") and not self._in_comment:
             return "no game"
         name = self._header(line)
@@ -139,37 +134,6 @@ class GameLines:
         opened = line.find("{", line.rfind("}") + 1)
         self._in_comment = opened >= 0
         return _COMMENT.sub(" ", line[:opened] if self._in_comment else line)
-
-
-class PgnFile:
-    """A file of games, from its beginning to its end or to where it is damaged.
-
-    Args:
-        path: of the file, plain or packed; its first bytes say which.
-
-    Raises:
-        ValueError: it cannot be opened, or is no text.
-        ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = TextFile(path, "games")
-        self.size_bytes = self._file.size_bytes
-        self.close = self._file.close
-
-    @property
-    def ended_early(self) -> str:
-        """Why the file could not be read to its end; "" where it could."""
-        return self._file.ended_early
-
-    @property
-    def bytes_read(self) -> int:
-        """How far the file on disk has been read."""
-        return self._file.bytes_read
-
-    def games(self) -> Iterator[str]:
-        """The text of each game: its headers and what follows up to the next game."""
-        return games_in(self._file)
 
 
 def games_in(text: Iterable[str]) -> Iterator[str]:
@@ -335,7 +299,7 @@ def read_headers(lines: list[str]) -> tuple[dict[str, str], int, list[str]]:
 
 
 def read_positions(
-    file: PgnFile, *, min_rating: int, skip_plies: int, counts: GameCounts
+    file: TextFile, *, min_rating: int, skip_plies: int, counts: GameCounts
 ) -> Iterator[tuple[Positions, NDArray[np.int16]]]:
     """(uint64 `[n, 8]` positions, int16 `[n]` actions played in them) of each game, n = 0 for many.
 
@@ -349,7 +313,7 @@ def read_positions(
         counts: the games are added to it.
     """
     held_out = heldout_hashes()
-    for text in file.games():
+    for text in games_in(file):
         counts.games += 1
         game = _parse(text, min_rating, counts)
         if game is None:

@@ -26,7 +26,7 @@ from algorithms.run_folder.recorded_state import not_ours, state_of_run
 from algorithms.updates.learner import NonFiniteGuard, make_optimizer
 from chess_env.move_facts import FactsAsked, move_facts_batch
 from chess_env.observation import encode_batch
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.rules import legal_actions_batch
 
 _SHARDS, _POSITIONS = 0, 1  # what an order is drawn for
@@ -149,14 +149,7 @@ class Stream:
     """Goes through the shards again and again, each time in another seeded order.
 
     A step's minibatch lies in one shard, in the shard's own shuffled order, in equal parts of at most
-    `minibatch_size`. No state is needed to go on in the middle.
-
-    Args:
-        config: minibatch size, seed and targets.
-        folder: of the shards.
-        sizes: positions in each shard that is used.
-        device: where minibatches go.
-        move_facts: which facts of each move the policy reads.
+    `minibatch_size`. No state is needed to go on in the middle. `sizes` are those of the shards that are used.
     """
 
     def __init__(

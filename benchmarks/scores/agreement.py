@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.records.report import print_table, save
 from chess_env.evaluators import make_evaluator
-from chess_env.rewards.rewards import VALUE, make_reward
+from chess_env.rewards import VALUE, make_reward
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import status_batch
 

@@ -61,7 +61,7 @@ VERSIONS = ("v1", "v2")
 
 _KNOWN = ("auto", "stockfish", "builtin")
 _VERSIONED = re.compile(
-    rf"(?P<kind>{'|'.join(_KNOWN)})(-(?P<version>{'|'.join(VERSIONS)}))?(?=:|$)"
+    rf"(?P<ray>(ray:)?)(?P<kind>{'|'.join(_KNOWN)})(-(?P<version>{'|'.join(VERSIONS)}))?(?=:|$)"
 )
 _said: set[str] = set()
 
@@ -109,42 +109,33 @@ def _unknown(name: str, setting: str) -> ValueError:
 
 def is_evaluator_name(name: str) -> bool:
     """Whether the text names an evaluator, with any settings: "stockfish:depth=4", "module:Name"."""
-    inner = name.removeprefix("ray:")
-    return _VERSIONED.match(inner) is not None or is_spec(inner)
+    return _VERSIONED.match(name) is not None or is_spec(name.removeprefix("ray:"))
 
 
 def is_foreign_evaluator(name: str) -> bool:
     """Whether this evaluator uses what is outside the project: a module:Name, or a program or files by their path."""
-    inner = name.removeprefix("ray:")
-    found = _VERSIONED.match(inner)
+    found = _VERSIONED.match(name)
     if found is None:
-        return is_spec(inner)
-    settings = inner[found.end() :]
+        return is_spec(name.removeprefix("ray:"))
+    settings = name[found.end() :]
     return "path" in settings or "syzygy" in settings
 
 
 def without_version(name: str) -> str:
     """The name without the version that it has: "stockfish:depth=4" of "stockfish-v2:depth=4"."""
-    inner = name.removeprefix("ray:")
-    found = _VERSIONED.match(inner)
-    if found is None:
-        return name
-    return f"{name[: len(name) - len(inner)]}{found['kind']}{inner[found.end() :]}"
+    found = _VERSIONED.match(name)
+    return name if found is None else f"{found['ray']}{found['kind']}{name[found.end() :]}"
 
 
 def of_version(name: str, version: str = VERSIONS[-1]) -> str:
     """The name with a version where it has none: "stockfish:depth=4" is "stockfish-v2:depth=4".
 
-    Args:
-        name: of an evaluator; one of a user's own has no version.
-        version: that a name without one stands for.
+    An evaluator of a user's own has no version.
     """
-    inner = name.removeprefix("ray:")
-    found = _VERSIONED.match(inner)
+    found = _VERSIONED.match(name)
     if found is None or found["version"]:
         return name
-    before = name[: len(name) - len(inner)]
-    return f"{before}{found['kind']}-{version}{inner[found.end() :]}"
+    return f"{found['ray']}{found['kind']}-{version}{name[found.end() :]}"
 
 
 def make_evaluator(
@@ -175,10 +166,10 @@ def make_evaluator(
     """
     on_cluster = name.startswith("ray:")
     inner = name.removeprefix("ray:")
-    found = _VERSIONED.match(inner)
+    found = _VERSIONED.match(name)
     own = found is None and is_spec(inner) and not inner.startswith("ray:")
     kind = found["kind"] if found else ""
-    text = inner[found.end() + 1 :] if found else ""
+    text = name[found.end() + 1 :] if found else ""
     if not (own or found) or (on_cluster and kind == "auto"):
         near = meant(inner.partition(":")[0], ("builtin", "stockfish"))
         raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}{near}")

@@ -342,28 +342,22 @@ class CachedEvaluator:
         return self._lock
 
     def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        with self._alone():
-            return self._look_up_alone(keys)
-
-    def _look_up_alone(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        self._queries += len(keys)
         known: dict[bytes, bytes] = {}
-        for key in keys:
-            if (scores := self._memory.pop(key, None)) is not None:
-                self._memory[key] = known[key] = scores  # now the most recently used
-                self._memory_hits += 1
-        if self._file is not None and len(known) < len(keys):
-            wanted = list({key for key in keys if key not in known})
-            found = {}
-            for key, value in self._file.get(wanted).items():
-                scores_ = _opened(key, value)
-                if scores_ is None:
-                    self._damaged += 1
-                else:
-                    found[key] = scores_
-            self._file_hits += len(found)
-            known |= found
-            self._store_in_memory(found)
+        with self._alone():
+            self._queries += len(keys)
+            for key in keys:
+                if (scores := self._memory.pop(key, None)) is not None:
+                    self._memory[key] = known[key] = scores  # now the most recently used
+                    self._memory_hits += 1
+            if self._file is not None and len(known) < len(keys):
+                wanted = list({key for key in keys if key not in known})
+                stored = self._file.get(wanted)
+                opened = {key: _opened(key, value) for key, value in stored.items()}
+                found = {key: scores for key, scores in opened.items() if scores is not None}
+                self._damaged += len(stored) - len(found)
+                self._file_hits += len(found)
+                known |= found
+                self._store_in_memory(found)
         return known
 
     def _missing(self, keys: Sequence[bytes], known: dict[bytes, bytes]) -> list[int]:

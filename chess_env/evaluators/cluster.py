@@ -179,11 +179,7 @@ def look(name: str) -> NodeReport:
 def check_same(report: NodeReport, expected: NodeReport, label: str, of: str) -> None:
     """Raises EngineError, with the remedy, where a node would give other scores than is expected.
 
-    Args:
-        report: what the node says.
-        expected: what it should say.
-        label: names the node.
-        of: names whoever set the expectation.
+    The node is called `label` there, and who set the expectation `of`.
     """
     if report.fault:
         raise EngineError(
@@ -316,14 +312,7 @@ class Worker:
     def answer(
         self, rows: Rows, method: str, positions: NDArray[np.uint64], settings: dict[str, Any]
     ) -> Reply:
-        """The scores of a batch.
-
-        Args:
-            rows: names it in the reply.
-            method: "evaluate" or "score_moves".
-            positions: packed positions uint64 [n, 8].
-            settings: further arguments of the method.
-        """
+        """The scores of a batch, packed positions uint64 [n, 8], by "evaluate" or "score_moves"."""
         scores = error = None
         try:  # of a copy: what Ray hands over cannot be written to
             scores = getattr(self._evaluator, method)(positions.copy(), **settings)

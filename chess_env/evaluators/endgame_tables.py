@@ -42,7 +42,6 @@ from chess_env.rules.packed import (
 Tables = NDArray[np.uint8]
 
 QUEEN, ROOK, PAWN = range(3)
-MEN = ("queen", "rook", "pawn")
 STRONGER, WEAKER = 0, 1
 DRAWN, NO_POSITION = 0, 255
 LONGEST = 28
@@ -170,11 +169,7 @@ def tables() -> Tables:
 
 @kernel
 def find_three_men(positions: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """bool [N]: where the tables have the position: two kings, a queen, rook or pawn, and no right to castle.
-
-    Args:
-        positions: uint64 [N, 8], packed.
-    """
+    """bool [N]: where the tables have a packed position [N, 8]: three men, one a queen, rook or pawn; no castling."""
     found = np.zeros(len(positions), np.bool_)
     for i in range(len(positions)):
         position = positions[i]
@@ -205,8 +200,7 @@ def _look_up(positions: NDArray[np.uint64], made: Tables, scores: NDArray[np.int
 def exact_scores(positions: NDArray[np.uint64]) -> NDArray[np.int32]:
     """int32 [N]: centipawns of the side to move, +-(10000 - n) for mate in n moves and 0 for a draw.
 
-    Args:
-        positions: uint64 [N, 8], packed, all of which `find_three_men` finds.
+    The positions are packed, uint64 [N, 8], and `find_three_men` finds all of them.
     """
     scores = np.empty(len(positions), np.int32)
     _look_up(positions, tables(), scores)

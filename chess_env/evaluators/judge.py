@@ -148,10 +148,6 @@ class JudgedEvaluator(RuleAwareEvaluator):
         self._num_proven += sum(proven)
         return scores
 
-    def engine_pids(self) -> list[int]:
-        """Process ids of the engines running now; none of the built-in search."""
-        return self.search.engine_pids() if isinstance(self.search, StockfishEvaluator) else []
-
     def counters(self) -> dict[str, int | float]:
         """Those of the search, with the positions asked here, and `proven`: scores that a proof has changed."""
         search, own = self.search.counters(), super().counters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from chess_env.custom_objects import shown
 from chess_env.evaluators.uci import MATE_SCORE, EngineError
 from chess_env.threads import Threads
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 Scores: TypeAlias = NDArray[np.int32]
 # FEN strings, or uint64 [N, 8] packed positions of the rules core.
@@ -101,11 +98,7 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
 def checked_scores(evaluator: Any, scores: Any, count: int, what: str = "positions") -> Scores:
     """int32 [N], in memory of their own: what an evaluator gave, once dtype, length and values are known to be right.
 
-    Args:
-        evaluator: Gave them; its `id` is for the message.
-        scores: Whole numbers of any dtype will do, and anything that NumPy makes an array of.
-        count: N.
-        what: What was scored, for the message.
+    Whole numbers of any dtype will do, and anything that NumPy makes an array of.
 
     Raises:
         ValueError: another shape, no numbers, or one that is no whole number in +-10000.
@@ -290,11 +283,6 @@ class RuleAwareEvaluator(ABC):
         """The evaluator itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes the evaluator."""
         self.close()

@@ -293,11 +293,7 @@ def _is_mated_in(
 
 @kernel
 def _prove(
-    positions: NDArray[np.uint64],
-    scores: NDArray[np.int32],
-    forcing: NDArray[np.bool_],
-    lost_cp: int,
-    held_cp: int,
+    positions: NDArray[np.uint64], scores: NDArray[np.int32], forcing: NDArray[np.bool_]
 ) -> int:
     boards = carray(stack_words(_BOARD_WORDS), (_LEVELS, 8), np.uint64)
     moves = carray(stack_words(_MOVE_WORDS), (_LEVELS, MAX_LEGAL), np.int16)
@@ -305,15 +301,15 @@ def _prove(
     refuting = carray(stack_words(_LEVELS), _LEVELS, np.int16)
     proven = 0
     for row in range(len(positions)):
-        if scores[row] > lost_cp and not forcing[row]:
+        if scores[row] > LOST_CP and not forcing[row]:
             continue
         boards[0] = positions[row]
         counts[_NODES] = 0
         refuting[:] = -1
-        if scores[row] <= lost_cp:
+        if scores[row] <= LOST_CP:
             n = _is_mated_in(boards, moves, counts, refuting)
             found = n - _MATE_SCORE
-        elif scores[row] >= held_cp:
+        elif scores[row] >= HELD_CP:
             n = _mates_in(boards, moves, 0, counts, refuting, True, MOST_AFTER_CHECK)
             found = _MATE_SCORE - n
         else:
@@ -325,12 +321,7 @@ def _prove(
 
 
 def prove_mates(
-    positions: NDArray[np.uint64],
-    scores: NDArray[np.int32],
-    forcing: NDArray[np.bool_],
-    *,
-    lost_cp: int = LOST_CP,
-    held_cp: int = HELD_CP,
+    positions: NDArray[np.uint64], scores: NDArray[np.int32], forcing: NDArray[np.bool_]
 ) -> int:
     """Writes +-(10000 - n) to `scores` where the side to move mates or is mated in n = 1 or 2; how many it changed.
 
@@ -339,7 +330,5 @@ def prove_mates(
         scores: int32 [N], centipawns of the side to move by another search, which stay where nothing is proven.
         forcing: bool [N], False where it is known that no check of the side to move leaves at most `MOST_AFTER_CHECK`
             replies.
-        lost_cp: up to this score it is asked whether the side to move is mated.
-        held_cp: from this score on whether it mates.
     """
-    return int(_prove(positions, scores, forcing, lost_cp, held_cp))
+    return int(_prove(positions, scores, forcing))

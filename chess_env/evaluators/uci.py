@@ -70,37 +70,12 @@ def find_stockfish(path: str | Path | None = None) -> Path | None:
 
 @dataclass(frozen=True)
 class UciOption:
-    """One `option name ...` line of an engine: `kind` ("spin", "check", ...), `default`, and what may be set.
-
-    That is `minimum` to `maximum`, or one of the `choices`.
-    """
+    """One `option name ...` line of an engine; a number may be set to `minimum` to `maximum`."""
 
     name: str
-    kind: str
-    default: str = ""
-    minimum: int | None = None
-    maximum: int | None = None
-    choices: tuple[str, ...] = ()
-
-    def fault(self, value: object) -> str | None:
-        """What is wrong with `value` for this option, or None. Engines ignore or die of wrong values silently."""
-        text = str(value)
-        if "\n" in text or "\r" in text:
-            return "a value on one line"
-        if self.kind == "spin":
-            if not re.fullmatch(r"-?\d+", text):
-                return f"an integer from {self.minimum} to {self.maximum}"
-            if (
-                not (self.minimum or 0)
-                <= int(text)
-                <= (self.maximum if self.maximum is not None else int(text))
-            ):
-                return f"an integer from {self.minimum} to {self.maximum}"
-        if self.kind == "check" and text.lower() not in ("true", "false"):
-            return "True or False"
-        if self.kind == "combo" and text not in self.choices:
-            return f"one of {', '.join(self.choices)}"
-        return None
+    default: str
+    minimum: int | None
+    maximum: int | None
 
 
 @dataclass(frozen=True)
@@ -117,21 +92,15 @@ class Handshake:
         for line in text.splitlines():
             if line.startswith("id name "):
                 name = line[8:].strip()
-            elif match := re.match(r"option name (.+?) type (\w+)(.*)", line):
-                label, kind, rest = match.groups()
+            elif match := re.match(r"option name (.+?) type \w+(.*)", line):
+                label, rest = match.groups()
                 fields = dict(re.findall(r"(default|min|max) (\S+)", rest))
-                options[label.lower()] = UciOption(
-                    label,
-                    kind,
-                    fields.get("default", ""),
-                    _bound(fields.get("min", "")),
-                    _bound(fields.get("max", "")),
-                    tuple(re.findall(r" var (.+?)(?= var |$)", rest)),
-                )
+                low, high = _bound(fields.get("min", "")), _bound(fields.get("max", ""))
+                options[label.lower()] = UciOption(label, fields.get("default", ""), low, high)
         return cls(name, options)
 
-    def commands(self, options: Mapping[str, object]) -> bytes:
-        """The `setoption` lines for `options`.
+    def commands(self, options: Mapping[str, int]) -> bytes:
+        """The `setoption` lines for `options`, which are numbers. Engines ignore or die of wrong ones silently.
 
         Raises:
             ValueError: the engine has no such option, or the value is outside its range.
@@ -144,12 +113,12 @@ class Handshake:
                 raise ValueError(
                     f"{self.name[:_SHOWN]} has no UCI option {name!r}; it has: {known[:_SHOWN]}"
                 )
-            if fault := option.fault(value):
+            low, high = option.minimum, option.maximum
+            if type(value) is not int or value < (low or 0) or (high is not None and value > high):
                 raise ValueError(
-                    f"{self.name[:_SHOWN]}: UCI option {name} is {value!r}, expected {fault[:_SHOWN]}"
+                    f"{self.name[:_SHOWN]}: UCI option {name} is {value!r}, expected an integer from {low} to {high}"
                 )
-            text = str(value).lower() if option.kind == "check" else str(value)
-            lines.append(f"setoption name {option.name} value {text}\n")
+            lines.append(f"setoption name {option.name} value {value}\n")
         return "".join(lines).encode()
 
 

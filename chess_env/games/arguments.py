@@ -27,7 +27,7 @@ from chess_env.positions.start_positions import (
     make_start_positions,
     needs_evaluator,
 )
-from chess_env.rewards.rewards import Reward, RewardFunction, make_reward
+from chess_env.rewards import Reward, RewardFunction, make_reward
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
@@ -37,56 +37,16 @@ ILLEGAL_ACTION_CHOICES = ("terminate", "raise", "resample")
 LEARNER_COLORS = ("random", "white", "black", "start")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvArguments:
-    """What both environments are constructed with; the docstring of `ChessSelfPlayEnv` says what each may be.
-
-    Attributes:
-        evaluator: A name, or an object that scores positions.
-        reward: A term, a sum or a mapping of terms; None: the default of the evaluator.
-        start_positions: A spec, or an object with `sample(rng)`.
-        opponent: A name, a `Player` or a function; None for self-play.
-        learner_color: One of `LEARNER_COLORS`.
-        max_plies: Ply limit (truncation), or None.
-        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
-        fifty_move: Whether 50 moves without capture or pawn move end the game, or 75.
-        threefold: Whether the third occurrence of a position ends the game, or the fifth.
-        num_engines: Stockfish processes.
-        num_threads: Of the boards and of the built-in evaluator; None: one a core.
-        move_facts: Which facts of all legal moves `info` has; a list names further groups.
-    """
-
-    evaluator: str | Evaluator
-    reward: Reward
-    start_positions: Any
-    opponent: Any
-    learner_color: str
-    max_plies: int | None
-    illegal_action: str
-    fifty_move: bool
-    threefold: bool
-    num_engines: int
-    num_threads: int | None = None
-    move_facts: bool | Sequence[str] = False
-
-
 @dataclass(frozen=True)
 class Settings:
-    """What an environment plays with.
+    """What an environment plays with; the docstring of `ChessSelfPlayEnv` says what its arguments mean.
 
     Attributes:
         evaluator: Scores positions; None for "none", and for "auto" where nothing reads a score.
         evaluator_id: The evaluator's `id`, or "none".
-        reward: Terms and weights.
         source: Where games start.
         opponent: Plays the other side inside `step`; None for self-play.
-        learner_color: One of `LEARNER_COLORS`; only read with an opponent.
-        max_plies: Ply limit (truncation), or None.
-        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
-        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
-        threefold: True: the third occurrence of a position ends the game; False: the fifth.
         threads: That work on the boards.
-        move_facts: Which facts of all legal moves `info` has.
         owned: What was made here and is closed by `close`.
     """
 
@@ -110,9 +70,7 @@ class Settings:
             resource.close()
 
 
-def _check_choices(arguments: EnvArguments) -> None:
-    illegal_action, learner_color = arguments.illegal_action, arguments.learner_color
-    max_plies = arguments.max_plies
+def _check_choices(illegal_action: str, learner_color: str, max_plies: int | None) -> None:
     if illegal_action not in ILLEGAL_ACTION_CHOICES:
         raise ValueError(
             f"illegal_action is {illegal_action!r}: expected one of {', '.join(ILLEGAL_ACTION_CHOICES)}"
@@ -138,9 +96,14 @@ def _facts_asked(asked: Any) -> FactsAsked:
     return checked_groups(asked, "move_facts")
 
 
-def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator | None:
+def _make_engine(
+    asked: Any,
+    reward: RewardFunction,
+    start_positions: Any,
+    num_engines: int,
+    num_threads: int | None,
+) -> Evaluator | None:
     """The evaluator that is asked; None for "none", and for "auto" where nothing reads a score."""
-    asked = arguments.evaluator
     if not isinstance(asked, str):
         if isinstance(asked, Evaluator):
             return asked
@@ -151,47 +114,56 @@ def _make_engine(arguments: EnvArguments, reward: RewardFunction) -> Evaluator |
     if asked == "none":
         return None
     # An engine that nothing asks would cost more time than the game itself.
-    if asked == "auto" and not (
-        reward.needs_evaluator or needs_evaluator(arguments.start_positions)
-    ):
+    if asked == "auto" and not (reward.needs_evaluator or needs_evaluator(start_positions)):
         return None
-    return make_evaluator(
-        asked, num_engines=arguments.num_engines, num_threads=arguments.num_threads
-    )
+    return make_evaluator(asked, num_engines, num_threads=num_threads)
 
 
-def make_settings(arguments: EnvArguments) -> Settings:
-    """The settings that the constructor arguments of an environment mean.
+def make_settings(
+    *,
+    evaluator: str | Evaluator,
+    reward: Reward = None,
+    start_positions: Any = "initial",
+    opponent: Any = None,
+    learner_color: str = "random",
+    max_plies: int | None = None,
+    illegal_action: str = "terminate",
+    fifty_move: bool = True,
+    threefold: bool = True,
+    num_engines: int = 1,
+    num_threads: int | None = None,
+    move_facts: bool | Sequence[str] = False,
+) -> Settings:
+    """The settings that the constructor arguments of an environment mean; `ChessSelfPlayEnv` says what each may be.
 
     Raises:
         ValueError: An argument is not what the environment's docstring allows; nothing is left running.
     """
-    _check_choices(arguments)
-    move_facts = _facts_asked(arguments.move_facts)
-    reward = make_reward(arguments.reward, has_evaluator=arguments.evaluator != "none")
-    threads = Threads(arguments.num_threads)
+    _check_choices(illegal_action, learner_color, max_plies)
+    facts_asked = _facts_asked(move_facts)
+    paid = make_reward(reward, has_evaluator=evaluator != "none")
+    threads = Threads(num_threads)
     owned: list[Any] = [threads]
     try:
-        engine = _make_engine(arguments, reward)
-        if engine is not None and isinstance(arguments.evaluator, str):
+        engine = _make_engine(evaluator, paid, start_positions, num_engines, num_threads)
+        if engine is not None and isinstance(evaluator, str):
             owned.append(engine)
-        player = None if arguments.opponent is None else make_player(arguments.opponent)
-        if isinstance(arguments.opponent, str):
+        player = None if opponent is None else make_player(opponent)
+        if isinstance(opponent, str):
             owned.append(player)
-        max_plies = arguments.max_plies
         return Settings(
             evaluator=engine,
             evaluator_id="none" if engine is None else engine.id,
-            reward=reward,
-            source=make_start_positions(arguments.start_positions, evaluator=engine),
+            reward=paid,
+            source=make_start_positions(start_positions, evaluator=engine),
             opponent=player,
-            learner_color=arguments.learner_color,
+            learner_color=learner_color,
             max_plies=None if max_plies is None else int(max_plies),
-            illegal_action=arguments.illegal_action,
-            fifty_move=bool(arguments.fifty_move),
-            threefold=bool(arguments.threefold),
+            illegal_action=illegal_action,
+            fifty_move=bool(fifty_move),
+            threefold=bool(threefold),
             threads=threads,
-            move_facts=move_facts,
+            move_facts=facts_asked,
             owned=tuple(owned),
         )
     except BaseException:
@@ -224,12 +196,7 @@ def checked_render_mode(render_mode: str | None) -> str | None:
 
 
 def checked_start(position: Positions, fifty_move: bool, origin: str) -> Positions:
-    """The packed start position itself, once it is known that the game is not over there.
-
-    Args:
-        position: uint64 [8].
-        fifty_move: The environment's setting.
-        origin: What gave the position, for the message.
+    """The packed start position itself, uint64 [8], once it is known that the game is not over there.
 
     Raises:
         ValueError: Mate, stalemate, dead position, or a used-up rule-50 clock.
@@ -249,18 +216,17 @@ def checked_start(position: Positions, fifty_move: bool, origin: str) -> Positio
     return position
 
 
-def checked_options(options: Mapping[str, Any] | None, allowed: str) -> Any:
-    """The value of the one allowed reset option, or None.
+def checked_fen(options: Mapping[str, Any] | None) -> Any:
+    """The reset option "fen", which may be anything yet; None where it is not given.
 
     Raises:
         ValueError: Another key, or no mapping.
     """
-    for key in _options(options):
-        if key != allowed:
-            raise ValueError(
-                f"reset option {shown(key)} is unknown: expected {{{allowed!r}: ...}} or None"
-            )
-    return _options(options).get(allowed)
+    options = _options(options)
+    fen = options.pop("fen", None)
+    for key in options:
+        raise ValueError(f"reset option {shown(key)} is unknown: expected {{'fen': ...}} or None")
+    return fen
 
 
 def _options(options: Any) -> dict[Any, Any]:
@@ -300,15 +266,6 @@ def player_error(player: Player, action: int, fen: str) -> RuntimeError:
     return RuntimeError(
         f"opponent {player.name!r} played illegal action {action} in {fen!r}; "
         "its choose() must return ids from legal_actions of that position"
-    )
-
-
-def no_game_error(start: Positions, status: int, *, is_given: bool) -> ValueError | RuntimeError:
-    """The error for a start from which the opponent's first move ends the game, again and again if drawn."""
-    kind = ValueError if is_given else RuntimeError
-    return kind(
-        f"the opponent's first move ended the game ({STATUS_NAMES[status]}) from {to_fen(start)!r}; "
-        "choose other start positions or another learner_color"
     )
 
 

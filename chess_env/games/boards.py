@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from chess_env.games import lockstep
 from chess_env.games.arguments import checked_array
-from chess_env.games.players import Player, reads_move_facts
-from chess_env.move_facts import FactsAsked, move_facts_batch
+from chess_env.move_facts import FactsAsked
 from chess_env.move_facts.batch import write_facts_of
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import BLACK_BIT, CLOCK_SHIFT, STATE, WORD_MASK, Positions
@@ -183,16 +182,3 @@ class Boards(NamedTuple):
         """
         boards = self.positions, self.legal_ids, self.history, self.counters
         write_facts_of(index, *boards, fifty_move, asked, facts)
-
-    def facts_for(self, player: Player, index: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """uint8 `[len(index), L, F]`: the facts of the moves that the player looks at; None where it looks at none."""
-        asked = reads_move_facts(player)
-        if not asked:
-            return None
-        return move_facts_batch(
-            self.positions[index],
-            np.ascontiguousarray(self.legal_ids[index, : self.num_legal[index].max(initial=0)]),
-            self.history[index],
-            self.counters[index, lockstep.HISTORY_LENGTH],
-            asked=asked,
-        )

@@ -13,12 +13,12 @@ import chess
 import numpy as np
 
 from chess_env.evaluators import Evaluator
-from chess_env.games.arguments import EnvArguments, Settings, make_settings
+from chess_env.games.arguments import Settings, make_settings
 from chess_env.games.games import Games
 from chess_env.games.scoring import Scoring
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.obvious_moves import KINDS, ObviousPosition
-from chess_env.rewards.rewards import Reward
+from chess_env.rewards import Reward
 from chess_env.rules.fen import parse_fen
 
 MIN_MARGIN = 0.01
@@ -84,31 +84,13 @@ class KindSummary:
 def paid_positions(
     positions: Sequence[ObviousPosition], evaluator: Evaluator, reward: Reward = None
 ) -> list[PaidPosition]:
-    """What each position's moves are paid.
-
-    Args:
-        positions: of a set of obvious moves.
-        evaluator: Scores the moves; the caller closes it.
-        reward: As the environment takes it; None is its default.
+    """What each position's moves are paid, by a reward as the environment takes it; None is its default.
 
     Raises:
         ValueError: Unknown reward, or scores that are none.
         EngineError: The engine does not answer.
     """
-    settings = make_settings(
-        EnvArguments(
-            evaluator=evaluator,
-            reward=reward,
-            start_positions="initial",
-            opponent=None,
-            learner_color="start",
-            max_plies=None,
-            illegal_action="raise",
-            fifty_move=True,
-            threefold=True,
-            num_engines=1,
-        )
-    )
+    settings = make_settings(evaluator=evaluator, reward=reward)
     return [PaidPosition(each, _rewards(each, settings)) for each in positions]
 
 

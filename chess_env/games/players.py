@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import chess
 import numpy as np
@@ -21,7 +21,6 @@ from chess_env.evaluators import (
     of_version,
 )
 from chess_env.evaluators.protocol import scores_of
-from chess_env.games.so_far import GamesSoFar
 from chess_env.move_facts import FactsAsked
 from chess_env.moves import move_to_action
 from chess_env.rules.fen import to_fen
@@ -35,6 +34,9 @@ from chess_env.rules.rules import (
     legal_actions_batch,
     status_batch,
 )
+
+if TYPE_CHECKING:
+    from chess_env.games.so_far import GamesSoFar
 
 Actions = NDArray[np.int64]
 Generators = Sequence[np.random.Generator]
@@ -54,6 +56,12 @@ class Player(Protocol):
     For seeded games to be reproducible whatever the batch, a player draws board k's randomness from
     `rngs[k]` only, and as much of it whatever the other boards are.
 
+    It may look at more than positions, by one or more of these methods, which give what `choose` gives:
+    `choose_with_history(positions, repetitions, rngs)`, integer [N] earlier occurrences of each position in its game;
+    `choose_with_facts(positions, repetitions, move_facts, rngs)`, uint8 [N, L, F] facts of each legal move
+    (`chess_env.move_facts`), those that its attribute `reads_move_facts` names; and
+    `choose_in_games(positions, games, rngs)`, `GamesSoFar` that end in the positions.
+
     Attributes:
         name: Says what plays, in tables and error messages.
     """
@@ -66,45 +74,6 @@ class Player(Protocol):
 
     def close(self) -> None:
         """Frees what the player holds. May be called twice."""
-        ...
-
-
-@runtime_checkable
-class HistoryPlayer(Player, Protocol):
-    """A player that also looks at how often a position has occurred in its game."""
-
-    def choose_with_history(
-        self, positions: Positions, repetitions: NDArray[np.integer], rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose`; `repetitions` [N] counts earlier occurrences of each position."""
-        ...
-
-
-@runtime_checkable
-class FactsPlayer(HistoryPlayer, Protocol):
-    """A player that may also look at the facts of each legal move.
-
-    Attributes:
-        reads_move_facts: Which it looks at.
-    """
-
-    reads_move_facts: FactsAsked
-
-    def choose_with_facts(
-        self, positions: Positions, repetitions: Any, move_facts: Any, rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose_with_history`; `move_facts` is uint8 [N, L, F] (`chess_env.move_facts`)."""
-        ...
-
-
-@runtime_checkable
-class GamePlayer(Player, Protocol):
-    """A player that also looks at the game so far."""
-
-    def choose_in_games(
-        self, positions: Positions, games: GamesSoFar, rngs: Generators
-    ) -> NDArray[np.integer]:
-        """Integer [N], as `choose`; the positions are those at the end of `games`."""
         ...
 
 
@@ -191,13 +160,12 @@ class GreedyPlayer:
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; all children of all boards go to the evaluator in one batch."""
-        return self._choose(positions, None)
+        return self.choose_in_games(positions, None, rngs)
 
-    def choose_in_games(self, positions: Positions, games: GamesSoFar, rngs: Generators) -> Actions:
+    def choose_in_games(
+        self, positions: Positions, games: GamesSoFar | None, rngs: Generators
+    ) -> Actions:
         """int64 [N], as `choose`; moves that repeat a position or end the game by the fifty-move rule are draws."""
-        return self._choose(positions, games)
-
-    def _choose(self, positions: Positions, games: GamesSoFar | None) -> Actions:
         families = [children(position) for position in positions]
         # A child is scored for the player to move there: the mover's best is the smallest score.
         scores_cp = scores_of(self.evaluator, np.concatenate([boards for boards, _ in families]))
@@ -227,10 +195,9 @@ class EnginePlayer:
     a position alone, it sees neither repetitions nor the rule-50 clock.
     """
 
-    def __init__(self, evaluator: StockfishEvaluator, *, owns_evaluator: bool = False) -> None:
+    def __init__(self, evaluator: StockfishEvaluator) -> None:
         self.evaluator = evaluator
         self.name = f"engine({evaluator.id})"
-        self._owns_evaluator = owns_evaluator
 
     def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; draws nothing.
@@ -245,9 +212,8 @@ class EnginePlayer:
         return self.evaluator.best_moves_in_games(games.starts, games.moves)
 
     def close(self) -> None:
-        """Closes the evaluator if this player made it."""
-        if self._owns_evaluator:
-            self.evaluator.close()
+        """Closes the evaluator."""
+        self.evaluator.close()
 
 
 class MixedPlayer:
@@ -319,11 +285,7 @@ _MATES_CP = 1_000_000  # above every balance
 
 
 def material_cp(positions: Positions) -> NDArray[np.int64]:
-    """int64 [N]: own men minus the other side's, centipawns, from the side to move's view.
-
-    Args:
-        positions: uint64 [N, 8], packed.
-    """
+    """int64 [N]: own men minus the other side's, centipawns, from the side to move's view, of packed positions."""
     men = positions[:, PAWNS : PAWNS + len(VALUES_CP)]
     own = positions[:, OWN, None]
     mine = np.bitwise_count(men & own).astype(np.int64)
@@ -452,7 +414,7 @@ def _named_player(name: str) -> Player:
     if name.startswith("engine:"):
         evaluator = make_evaluator(f"stockfish-v1:{name.removeprefix('engine:')}", num_engines=2)
         assert isinstance(evaluator, StockfishEvaluator)  # by its name, and without a cache
-        return EnginePlayer(evaluator, owns_evaluator=True)
+        return EnginePlayer(evaluator)
     if name == "none":
         raise ValueError(
             "player is 'none', which is no player: leave the name out, or take 'random' (self-play is opponent=None)"

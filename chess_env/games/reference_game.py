@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.games.arguments import Settings, checked_start, no_game_error, player_error
+from chess_env.games.arguments import Settings, checked_start, player_error
 from chess_env.games.players import Player, checked_choice
 from chess_env.move_facts import move_facts_batch
 from chess_env.moves import NUM_ACTIONS, action_to_move, legal_actions
@@ -33,6 +33,7 @@ from chess_env.rules.rules import (
     OPENING,
     SEVENTYFIVE_MOVES,
     STALEMATE,
+    STATUS_NAMES,
     THREEFOLD,
     hash_batch,
 )
@@ -41,12 +42,7 @@ MAX_START_TRIES = 100
 
 
 def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
-    """uint8 [C, 8, 8]: the planes of `observation.PLANES`.
-
-    Args:
-        board: The position.
-        repetitions: Earlier occurrences of it in the game.
-    """
+    """uint8 [C, 8, 8]: the planes of `observation.PLANES`, of a position that occurred so often before in its game."""
     seen = np.array([min(repetitions, MAX_REPETITIONS)], np.uint8)
     return encode_batch(pack_board(board)[None], seen)[0]
 
@@ -70,11 +66,8 @@ def identity(board: chess.Board) -> Hashable:
 def status(board: chess.Board, repetitions: int, *, fifty_move: bool, threefold: bool) -> int:
     """How the game stands: a status code of `rules.py`.
 
-    Args:
-        board: The position.
-        repetitions: Earlier occurrences of it in the game.
-        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
-        threefold: True: the third occurrence ends the game; False: the fifth.
+    If `fifty_move` is False, 75 moves without capture or pawn move end it; if `threefold` is False, the fifth
+    occurrence of a position, which has `repetitions` earlier ones.
     """
     if not any(board.generate_legal_moves()):
         return CHECKMATE if board.is_check() else STALEMATE
@@ -222,4 +215,8 @@ def new_game(
             return game, learner, reply
         if given is not None:
             break
-    raise no_game_error(game.start, game.status, is_given=given is not None)
+    kind = RuntimeError if given is None else ValueError
+    raise kind(
+        f"the opponent's first move ended the game ({STATUS_NAMES[game.status]}) from {to_fen(game.start)!r}; "
+        "choose other start positions or another learner_color"
+    )

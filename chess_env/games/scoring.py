@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import Evaluator, Scores, move_scores_of, scores_of
 from chess_env.games.arguments import illegal_action_error
 from chess_env.games.games import Games, Index
-from chess_env.rewards.rewards import RewardFunction, terminal_score_cp
+from chess_env.rewards import RewardFunction, terminal_score_cp
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, Statuses

@@ -16,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.evaluators import EngineError, Evaluator
-from chess_env.games.arguments import player_error
-from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask, material_cp, reads_games
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.players import Player, material_cp
+from chess_env.games.so_far import GamesInPlay
 from chess_env.matches.match_result import PLY_LIMIT, Game, MatchResult, VoidPair
-from chess_env.positions.start_positions import MAX_TRIES, StartPositions
-from chess_env.rules.fen import to_fen
+from chess_env.positions.start_positions import MAX_TRIES, StartPositions, distinct_positions
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import CHECKMATE, ONGOING, STATUS_NAMES, hash_batch
 
@@ -41,20 +38,13 @@ def draw_openings(source: StartPositions, seed: int, count: int) -> Positions:
     Raises:
         ValueError: the source has fewer distinct positions than asked for.
     """
-    rng = np.random.default_rng([seed, _OPENINGS])
-    found: dict[int, Positions] = {}
-    misses = 0
-    while len(found) < count:
-        position = source.sample(rng)
-        known = len(found)
-        found.setdefault(_key(position), position)
-        misses = misses + 1 if len(found) == known else 0
-        if misses >= MAX_TRIES:
-            raise ValueError(
-                f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
-                "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
-            )
-    return np.array(list(found.values()), np.uint64)
+    found = distinct_positions(source, np.random.default_rng([seed, _OPENINGS]), count)
+    if len(found) < count:
+        raise ValueError(
+            f"openings {source.name!r} have about {len(found)} distinct positions: {count} pairs need "
+            "as many; play fewer games, or use openings with more variety such as 'random_plies:2-40'"
+        )
+    return found
 
 
 class MatchOpenings:
@@ -141,37 +131,12 @@ MAX_REPLAYS = 3
 """A pair that an engine lost this many times in a row ends the match."""
 
 
-class MatchOptions(NamedTuple):
-    """Options that most matches leave as they are.
-
-    Attributes:
-        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
-        before: the match that is continued; without it an opening can come again that a void pair of it got.
-        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
-            that were finished, if any. Where games are cut off, all that run beside them are dropped too:
-            those that have ended by then are the short ones, which is no fair sample.
-        max_boards: games that advance together; speed and memory only.
-    """
-
-    first_pair: int = 0
-    before: MatchResult | None = None
-    keep: Callable[[MatchResult], None] | None = None
-    max_boards: int = 512
-
-
 class _Pair(NamedTuple):
     """One pair to play: its number, which try it is, its opening (uint64 [8])."""
 
     number: int
     attempt: int
     opening: Positions
-
-
-class _Lost(NamedTuple):
-    """Boards on which a player gave no move, and why."""
-
-    rows: Index
-    reason: str
 
 
 def play_match(
@@ -182,7 +147,10 @@ def play_match(
     pairs: int,
     seed: int,
     max_plies: int,
-    options: MatchOptions | None = None,
+    first_pair: int = 0,
+    before: MatchResult | None = None,
+    keep: Callable[[MatchResult], None] | None = None,
+    max_boards: int = 512,
 ) -> MatchResult:
     """The match of `pairs` game pairs between two players.
 
@@ -193,77 +161,62 @@ def play_match(
         pairs: how many; two games each.
         seed: of openings and players, at least 0.
         max_plies: a game that goes on after this many plies is drawn; reported matches have `MATCH_PLIES`.
-        options: which part of a longer match it is, what becomes of it when it ends early, boards at once.
+        first_pair: number of the first pair, to continue a match of that many pairs with the same seed.
+        before: the match that is continued; without it an opening can come again that a void pair of it got.
+        keep: called where the match ends early, by an engine that stays dead or by Ctrl-C, with the pairs
+            that were finished, if any. Where games are cut off, all that run beside them are dropped too:
+            those that have ended by then are the short ones, which is no fair sample.
+        max_boards: games that advance together; speed and memory only.
 
     Raises:
         ValueError: no pair, a negative seed, no plies, fewer distinct openings than pairs, or a match
-            `options.before` that has later pairs.
+            `before` that has later pairs.
         RuntimeError: a player chose an illegal action.
         EngineError: a pair became void `MAX_REPLAYS` times in a row; names the engine's last words.
     """
-    options = options or MatchOptions()
-    first_pair, max_boards = options.first_pair, options.max_boards
     if pairs < 1 or seed < 0 or max_plies < 1 or first_pair < 0 or max_boards < 2:
         raise ValueError(
             f"pairs={pairs}, seed={seed}, max_plies={max_plies}, first_pair={first_pair}, "
             f"max_boards={max_boards}: expected pairs and plies of at least 1, a seed and a first pair of "
             "at least 0, and at least the 2 boards of a pair"
         )
-    given = MatchOpenings(openings, seed, first_pair, pairs, options.before)
-    match = _Match((first, second), given, seed, max_plies)
+    given = MatchOpenings(openings, seed, first_pair, pairs, before)
+    players, at_once = (first, second), max_boards // 2
+    restarts = sum(map(_engine_restarts, players))
+    games: dict[int, tuple[Game, Game]] = {}
+    void: list[VoidPair] = []
+
+    def played() -> MatchResult:
+        return MatchResult(
+            first.name,
+            second.name,
+            tuple(game for number in sorted(games) for game in games[number]),
+            tuple(sorted(void, key=lambda pair: (pair.pair, pair.attempt))),
+            sum(map(_engine_restarts, players)) - restarts,
+        )
+
+    todo = [
+        _Pair(number, 0, given.first(number)) for number in range(first_pair, first_pair + pairs)
+    ]
     try:
-        match.play(range(first_pair, first_pair + pairs), max_boards // 2)
-    except BaseException:
-        if match.games and options.keep is not None:
-            options.keep(match.result())
-        raise
-    return match.result()
-
-
-class _Match:
-    """The pairs of a match that were played so far."""
-
-    def __init__(
-        self, players: tuple[Player, Player], openings: MatchOpenings, seed: int, max_plies: int
-    ) -> None:
-        self.players, self.openings, self.seed, self.max_plies = players, openings, seed, max_plies
-        self.restarts = sum(map(_engine_restarts, players))
-        self.games: dict[int, tuple[Game, Game]] = {}
-        self.void: list[VoidPair] = []
-
-    def play(self, numbers: Sequence[int], at_once: int) -> None:
-        """Plays these pairs, void ones again behind the others.
-
-        Raises:
-            EngineError: see `play_match`.
-        """
-        todo = [_Pair(number, 0, self.openings.first(number)) for number in numbers]
         while todo:
             table, todo = todo[:at_once], todo[at_once:]
-            finished, lost = _Table(self.players, table, self.seed, self.max_plies).play()
-            self.games |= finished
-            self.void += lost
-            todo += [self._again(pair) for pair in lost]
-
-    def _again(self, pair: VoidPair) -> _Pair:
-        if pair.attempt + 1 >= MAX_REPLAYS:
-            first, second = self.players
-            raise EngineError(
-                f"pair {pair.pair} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
-                f"{pair.reason}"
-            )
-        opening = self.openings.another(pair.pair, pair.attempt + 1)
-        return _Pair(pair.pair, pair.attempt + 1, opening)
-
-    def result(self) -> MatchResult:
-        """What was played."""
-        return MatchResult(
-            self.players[0].name,
-            self.players[1].name,
-            tuple(game for number in sorted(self.games) for game in self.games[number]),
-            tuple(sorted(self.void, key=lambda pair: (pair.pair, pair.attempt))),
-            sum(map(_engine_restarts, self.players)) - self.restarts,
-        )
+            finished, lost = _Table(players, table, seed, max_plies).play()
+            games |= finished
+            void += lost
+            for pair in lost:  # again, behind the others
+                number, attempt = pair.pair, pair.attempt + 1
+                if attempt >= MAX_REPLAYS:
+                    raise EngineError(
+                        f"pair {number} of {first.name} v {second.name} became void {MAX_REPLAYS} times, last: "
+                        f"{pair.reason}"
+                    )
+                todo.append(_Pair(number, attempt, given.another(number, attempt)))
+    except BaseException:
+        if games and keep is not None:
+            keep(played())
+        raise
+    return played()
 
 
 def _evaluator_of(player: Player) -> Evaluator | None:
@@ -284,10 +237,10 @@ class _Table:
     ) -> None:
         self.players, self.pairs, self.max_plies = players, pairs, max_plies
         rows = 2 * len(pairs)
-        self.boards = Boards.empty(rows)
         self.everywhere: Index = np.arange(rows)
         openings = np.array([pair.opening for pair in pairs], np.uint64)
-        self.boards.place(self.everywhere, np.repeat(openings, 2, axis=0), True, True)
+        self.in_play = GamesInPlay(np.repeat(openings, 2, axis=0), players)
+        self.boards = self.in_play.boards
         white_to_move = self.boards.white_to_move(self.everywhere)
         self.first_is_white = white_to_move == (self.everywhere % 2 == 0)
         self.rngs = [
@@ -300,8 +253,6 @@ class _Table:
         ]
         self.moves = np.full((max_plies, rows), -1, np.int16)
         self.best_lead_cp = np.zeros((2, rows), np.int64)
-        # Kept where somebody looks at it: it costs as much as the rules.
-        self.lines = GameLines(self.boards) if any(map(reads_games, players)) else None
         self.games: dict[int, Game] = {}
         self.void: dict[int, str] = {}  # index of a pair -> reason
 
@@ -321,9 +272,7 @@ class _Table:
             if self.void:
                 active = active[[row // 2 not in self.void for row in active.tolist()]]
             self.moves[ply, active] = actions[active]
-            self.boards.advance(active, actions[active], True, True)
-            if self.lines is not None:
-                self.lines.played(active, actions[active])
+            self.in_play.play(active, actions[active])
             over = self.boards.status[active] != ONGOING
             for row in active[over].tolist():
                 self._finish(row, ply + 1)
@@ -342,49 +291,36 @@ class _Table:
 
     def _ask(self, side: int, rows: Index, actions: Index) -> None:
         """Writes the player's actions for `rows`, or makes pairs void that its engine lost."""
-        player, lost = self.players[side], _Lost(rows[:0], "")
+        player, lost, reason = self.players[side], rows[:0], ""
         # Copies of the generators' states, for a player that has engines which may fail.
         before = [
             self.rngs[side][row].bit_generator.state
             for row in (rows.tolist() if _evaluator_of(player) is not None else ())
         ]
         try:
-            actions[rows] = self._choose(side, rows)
+            actions[rows] = self.in_play.ask(player, rows, self.rngs[side])
         except EngineError as error:
-            lost = _Lost(rows, f"{player.name}: {error}")
+            lost, reason = rows, f"{player.name}: {error}"
             if error.failed and before:  # some positions only: which, is found by asking one by one
                 for row, state in zip(rows.tolist(), before, strict=True):
                     self.rngs[side][row].bit_generator.state = state
-                lost = self._ask_singly(side, rows, actions)
-        if len(lost.rows):
-            for row in lost.rows.tolist():
-                self.void.setdefault(row // 2, lost.reason)
-            rows = rows[~np.isin(rows, lost.rows)]
-        illegal = self.boards.illegal(actions)[1][rows]
-        if illegal.any():
-            row = rows[int(np.argmax(illegal))]
-            raise player_error(player, int(actions[row]), to_fen(self.boards.positions[row]))
+                lost, reason = self._ask_singly(side, rows, actions)
+        if len(lost):
+            for row in lost.tolist():
+                self.void.setdefault(row // 2, reason)
+            rows = rows[~np.isin(rows, lost)]
+        self.in_play.refuse_illegal(player, rows, actions[rows])
 
-    def _ask_singly(self, side: int, rows: Index, actions: Index) -> _Lost:
-        lost, reason = [], ""
+    def _ask_singly(self, side: int, rows: Index, actions: Index) -> tuple[Index, str]:
+        """Writes the actions of those rows that get one; the others, and why they do not."""
+        player, lost, reason = self.players[side], [], ""
         for row in rows:
             try:
-                actions[row] = self._choose(side, np.array([row]))[0]
+                actions[row] = self.in_play.ask(player, np.array([row]), self.rngs[side])[0]
             except EngineError as error:
                 lost.append(row)
-                reason = f"{self.players[side].name}: {error}"
-        return _Lost(np.array(lost, np.int64), reason)
-
-    def _choose(self, side: int, rows: Index) -> Index:
-        player, boards = self.players[side], self.boards
-        return ask(
-            player,
-            boards.positions[rows],
-            boards.repetitions[rows],
-            [self.rngs[side][row] for row in rows.tolist()],
-            boards.facts_for(player, rows),
-            self.lines.so_far(rows) if self.lines is not None and reads_games(player) else None,
-        )
+                reason = f"{player.name}: {error}"
+        return np.array(lost, np.int64), reason
 
     def _finish(self, row: int, plies: int) -> None:
         """Ends the game on a row after `plies`."""

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chess_env.games.arguments import player_error
-from chess_env.games.boards import Boards
-from chess_env.games.players import Player, ask
-from chess_env.matches.game_lines import GameLines
+from chess_env.games.players import Player
+from chess_env.games.so_far import GamesInPlay
 from chess_env.matches.match_result import PLY_LIMIT
 from chess_env.positions.endings import ENDINGS, WonPositions
 from chess_env.rules.fen import to_fen
@@ -83,11 +81,7 @@ def play_ending(
 ) -> EndingResult:
     """One game from each position, `player` with the stronger side and the first move.
 
-    Args:
-        player: chooses the moves of the stronger side.
-        defender: chooses those of the other.
-        positions: from `draw_endings`.
-        seed: of the players' moves; each side of each game has its own generator.
+    Each side of each game has its own generator, by `seed`.
 
     Raises:
         RuntimeError: a player chose an illegal action.
@@ -95,10 +89,8 @@ def play_ending(
     """
     starts = positions.positions
     count, everywhere = len(starts), np.arange(len(starts))
-    boards = Boards.empty(count)
-    boards.place(everywhere, starts, True, True)
-    lines, kind = GameLines(boards), ENDINGS.index(positions.ending)
-    players = (player, defender)
+    kind, players = ENDINGS.index(positions.ending), (player, defender)
+    in_play = GamesInPlay(starts, players)
     rngs = [
         [np.random.default_rng([seed, kind, side, game]) for game in range(count)]
         for side in range(2)
@@ -106,29 +98,17 @@ def play_ending(
     moves: list[list[int]] = [[] for _ in range(count)]
     active = everywhere
     for ply in range(MAX_PLIES):
-        mover, side = players[ply % 2], ply % 2
-        actions = np.full(count, -1)
-        actions[active] = ask(
-            mover,
-            boards.positions[active],
-            boards.repetitions[active],
-            [rngs[side][row] for row in active.tolist()],
-            boards.facts_for(mover, active),
-            lines.so_far(active),
-        )
-        illegal = boards.illegal(actions)[1][active]
-        if illegal.any():
-            row = active[int(np.argmax(illegal))]
-            raise player_error(mover, int(actions[row]), to_fen(boards.positions[row]))
-        boards.advance(active, actions[active], True, True)
-        lines.played(active, actions[active])
-        for row in active.tolist():
-            moves[row].append(int(actions[row]))
-        active = active[boards.status[active] == ONGOING]
+        mover = players[ply % 2]
+        actions = in_play.ask(mover, active, rngs[ply % 2])
+        in_play.refuse_illegal(mover, active, actions)
+        in_play.play(active, actions)
+        for row, action in zip(active.tolist(), actions.tolist(), strict=True):
+            moves[row].append(action)
+        active = active[in_play.boards.status[active] == ONGOING]
         if not len(active):
             break
     games = []
-    for row, status in enumerate(boards.status.tolist()):
+    for row, status in enumerate(in_play.boards.status.tolist()):
         mated = status == CHECKMATE
         games.append(
             EndingGame(

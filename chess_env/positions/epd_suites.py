@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.positions.left_out import LeftOut, Line
-from chess_env.positions.text_files import TextFile
+from chess_env.positions.text_files import LeftOut, Line, TextFile
 from chess_env.rules.fen_batch import read_fens
 from chess_env.rules.mates import MOST_MOVES
 from chess_env.rules.packed import Positions
@@ -65,26 +65,22 @@ class EpdBatch:
         return len(self.positions)
 
 
-class EpdFile:
+class EpdFile(TextFile):
     """The positions of a suite, plain or packed.
-
-    Args:
-        path: of the file.
 
     Raises:
         ValueError: it cannot be opened, or is no text.
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
 
     Attributes:
-        text: the file.
         left_out: lines that cannot be read, as far as the file was read; empty ones and comments aside.
         not_judged: lines that can be read and whose moves cannot be judged.
     """
 
     def __init__(self, path: Path) -> None:
-        self.text = TextFile(path, "EPD file")
+        super().__init__(path, "EPD file")
         self.left_out, self.not_judged = LeftOut(), LeftOut()
-        self._lines = enumerate(self.text, start=1)
+        self._lines = enumerate(self, start=1)
 
     def batches(self, size: int) -> Iterator[EpdBatch]:
         """The positions in the order of the file, at most `size` at a time."""
@@ -92,53 +88,51 @@ class EpdFile:
             if len(batch := self._read(chunk)):
                 yield batch
 
-    def close(self) -> None:
-        """Closes the file."""
-        self.text.close()
-
     def _read(self, chunk: list[tuple[int, str]]) -> EpdBatch:
-        read = _Rows()
-        for number, line in chunk:
-            read.add(number, line.strip())
-        positions, illegal = read_fens(read.fens)
-        rows = np.repeat(np.arange(len(positions)), read.sizes)
-        usable = np.ones(len(positions), np.bool_)
+        wrong: list[Line] = []
+        unknown: list[Line] = []
+        lines = [line for number, text in chunk if (line := _line(number, text.strip(), wrong))]
+        positions, illegal = read_fens([line.fen for line in lines])
+        sizes = np.array([len(line.asked.moves) for line in lines], np.int64)
+        rows = np.repeat(np.arange(len(lines)), sizes)
+        usable = np.ones(len(lines), np.bool_)
         usable[list(illegal)] = False
         named = usable[rows]
         actions = np.full(len(rows), -1, np.int64)
-        moves = np.array(read.moves, np.int64)[named]
+        moves = np.array([move for line in lines for move in line.asked.moves], np.int64)[named]
         actions[named] = play_batch(positions[rows[named]], moves, np.ones(len(moves), np.int64))[0]
         over = usable.copy()
         over[usable] = legal_actions_batch(positions[usable])[1] == 0
 
-        wrong, unknown = read.wrong, []
         for row in np.unique(rows[named & (actions < 0)]).tolist():
             usable[row], over[row] = False, False
-            word = read.words[int(np.flatnonzero((rows == row) & (actions < 0))[0])]
-            why = f"{word!r} is not one legal move in {read.fens[row]!r}"
-            wrong.append(Line(read.lines[row], "illegal move", why))
+            word = lines[row].asked.words[int(np.argmax(actions[rows == row] < 0))]
+            why = f"{word!r} is not one legal move in {lines[row].fen!r}"
+            wrong.append(Line(lines[row].number, "illegal move", why))
         for row in np.flatnonzero(over).tolist():
             usable[row] = False
-            why = f"there is no legal move in {read.fens[row]!r}"
-            wrong.append(Line(read.lines[row], "game over", why))
+            why = f"there is no legal move in {lines[row].fen!r}"
+            wrong.append(Line(lines[row].number, "game over", why))
         for row, why in illegal.items():
-            wrong.append(Line(read.lines[row], "unreadable FEN", why))
-        for row, kind in read.not_judged.items():
-            if usable[row]:
+            wrong.append(Line(lines[row].number, "unreadable FEN", why))
+        for row, line in enumerate(lines):
+            if line.asked.kind not in KINDS and usable[row]:
                 usable[row] = False
-                unknown.append(Line(read.lines[row], kind, read.fens[row]))
+                unknown.append(Line(line.number, line.asked.kind, line.fen))
         self.left_out.add(wrong)
         self.not_judged.add(unknown)
 
         named, new_row = usable[rows], np.cumsum(usable) - 1
+        kept = [line for line, is_usable in zip(lines, usable.tolist(), strict=True) if is_usable]
+        worth = [each for line in lines for each in line.asked.worth]
         return EpdBatch(
             positions[usable],
-            np.array(read.kinds, np.int64)[usable],
-            np.array(read.mate_in, np.int64)[usable],
-            np.array(read.lines, np.int64)[usable],
+            np.array([KINDS.index(line.asked.kind) for line in kept], np.int64),
+            np.array([line.asked.mate_in for line in kept], np.int64),
+            np.array([line.number for line in kept], np.int64),
             new_row[rows[named]],
             actions[named],
-            np.array(read.worth, np.float64)[named],
+            np.array(worth, np.float64)[named],
         )
 
 
@@ -146,68 +140,56 @@ class _NotReadError(Exception):
     """An operation cannot be read; the message says why."""
 
 
-class _Rows:
-    """What stands in some lines, before positions and moves are known to be legal: a row for each position.
+class _Asked(NamedTuple):
+    """What the operations of a line ask for.
 
     Attributes:
-        lines, fens, kinds, mate_in: of each row.
-        sizes: number of moves that each row names.
-        words, moves, worth: of each of these moves, row by row.
-        not_judged: {row: why} of those whose moves cannot be judged.
-        wrong: lines that give no row.
+        words: the moves that are named.
+        moves: these for `play_batch`.
+        worth: what each is worth.
+        kind: none of `KINDS` where that cannot be judged.
+        mate_in: moves of a mate, or 0.
     """
 
-    def __init__(self) -> None:
-        self.lines: list[int] = []
-        self.fens: list[str] = []
-        self.kinds: list[int] = []
-        self.mate_in: list[int] = []
-        self.sizes: list[int] = []
-        self.words: list[str] = []
-        self.moves: list[int] = []
-        self.worth: list[float] = []
-        self.not_judged: dict[int, str] = {}
-        self.wrong: list[Line] = []
-
-    def add(self, number: int, line: str) -> None:
-        """Adds the row of a line; an empty one and a comment have none."""
-        if not line or line.startswith(_COMMENT_SIGNS):
-            return
-        fields = line.split(None, 4)
-        if len(fields) < 4:
-            why = f"{len(fields)} fields, expected the first four of a FEN, and operations"
-            self.wrong.append(Line(number, "wrong number of fields", why))
-            return
-        men, turn, rights, target = fields[:4]
-        rest = fields[4] if len(fields) > 4 else ""
-        halfmove, fullmove = "0", "1"
-        if rest[:1].isdigit() and (counters := _COUNTERS.match(rest)) is not None:
-            halfmove, fullmove = counters[1], counters[2] or "1"
-            rest = rest[counters.end() :]
-        try:
-            operations = _operations(rest)
-            words, moves, worth, kind, mate_in = _asked(operations)
-        except _NotReadError as error:
-            self.wrong.append(Line(number, "operation that cannot be read", str(error)))
-            return
-        halfmove = operations.get("hmvc", halfmove).strip()
-        fullmove = operations.get("fmvn", fullmove).strip()
-        if kind not in KINDS:
-            self.not_judged[len(self.lines)] = kind
-        self.lines.append(number)
-        self.fens.append(f"{men} {turn} {rights} {target} {halfmove} {fullmove}")
-        self.kinds.append(_KIND_NUMBER.get(kind, -1))
-        self.mate_in.append(mate_in)
-        self.sizes.append(len(moves))
-        self.words += words
-        self.moves += moves
-        self.worth += worth
+    words: list[str]
+    moves: list[int]
+    worth: Sequence[float]
+    kind: str
+    mate_in: int
 
 
-_KIND_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+class _EpdLine(NamedTuple):
+    """What stands in a line, before the position and the moves are known to be legal."""
 
-_Asked = tuple[list[str], list[int], Sequence[float], str, int]
-"""(the moves that are named, these for `play_batch`, what each is worth, the kind, moves of a mate or 0)."""
+    number: int
+    fen: str
+    asked: _Asked
+
+
+def _line(number: int, line: str, wrong: list[Line]) -> _EpdLine | None:
+    """What stands in a line; None for an empty one, a comment, and one that is added to `wrong`."""
+    if not line or line.startswith(_COMMENT_SIGNS):
+        return None
+    fields = line.split(None, 4)
+    if len(fields) < 4:
+        why = f"{len(fields)} fields, expected the first four of a FEN, and operations"
+        wrong.append(Line(number, "wrong number of fields", why))
+        return None
+    men, turn, rights, target = fields[:4]
+    rest = fields[4] if len(fields) > 4 else ""
+    halfmove, fullmove = "0", "1"
+    if rest[:1].isdigit() and (counters := _COUNTERS.match(rest)) is not None:
+        halfmove, fullmove = counters[1], counters[2] or "1"
+        rest = rest[counters.end() :]
+    try:
+        operations = _operations(rest)
+        asked = _asked(operations)
+    except _NotReadError as error:
+        wrong.append(Line(number, "operation that cannot be read", str(error)))
+        return None
+    halfmove = operations.get("hmvc", halfmove).strip()
+    fullmove = operations.get("fmvn", fullmove).strip()
+    return _EpdLine(number, f"{men} {turn} {rights} {target} {halfmove} {fullmove}", asked)
 
 
 def _operations(text: str) -> dict[str, str]:
@@ -236,7 +218,7 @@ def _operations(text: str) -> dict[str, str]:
 
 
 def _asked(operations: Mapping[str, str]) -> _Asked:
-    """What the operations of a line ask for; its kind is none of `KINDS` where that cannot be judged.
+    """What the operations of a line ask for.
 
     Raises:
         _NotReadError: an operand is not what it should be.
@@ -255,14 +237,14 @@ def _asked(operations: Mapping[str, str]) -> _Asked:
             worth += [value] * len(named)
     moves, kind = _encoded(words), "bm" if "bm" in operations else "am"
     if "dm" not in operations:
-        return words, moves, worth, kind if words else "no bm, am, dm or points", 0
+        return _Asked(words, moves, worth, kind if words else "no bm, am, dm or points", 0)
     number = operations["dm"].strip()
     if not (number.isascii() and number.isdigit() and len(number) <= 4 and int(number)):
         raise _NotReadError(f"dm {number[:40]!r}: expected the number of moves of a mate")
     if int(number) <= MOST_MOVES:
-        return words, moves, worth, "dm", int(number)
+        return _Asked(words, moves, worth, "dm", int(number))
     # A longer mate is not searched: then the moves that are named must do.
-    return words, moves, worth, "bm" if kind == "bm" else f"dm above {MOST_MOVES}", 0
+    return _Asked(words, moves, worth, "bm" if kind == "bm" else f"dm above {MOST_MOVES}", 0)
 
 
 def _graded(operations: Mapping[str, str]) -> _Asked | None:
@@ -280,7 +262,7 @@ def _graded(operations: Mapping[str, str]) -> _Asked | None:
             f"c8 {operations['c8'].strip()[:60]} and {opcode} with {len(words)} moves: expected points above 0 for the "
             "best move, and a number for each"
         )
-    return words, _encoded(words), worth, "graded", 0
+    return _Asked(words, _encoded(words), worth, "graded", 0)
 
 
 @lru_cache(maxsize=1 << 12)

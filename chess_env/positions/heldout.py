@@ -6,7 +6,7 @@ score beyond +-600 centipawns, half of them won and half lost for the player to 
 scored by Stockfish 15.1, pure, at depth 8, seen from the player who moves into it; mates by the rules
 are +10000, draws by the rules 0. The clocks of the positions are cleared (rule-50 clock 0, move 1).
 
-Rebuild it with `python -m chess_env.positions.heldout_build --rebuild`.
+Rebuild it with `python -m benchmarks.positions.heldout_build --rebuild`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chess_env.rules.rules import hash_batch, position_hash
 
 HELDOUT_PATH = Path(__file__).with_name("heldout.npz")
 SLICE_NAMES = ("random_2_40", "middlegame", "endgame", "decided")
-_REBUILD = "rebuild it with `python -m chess_env.positions.heldout_build --rebuild`"
+_REBUILD = "rebuild it with `python -m benchmarks.positions.heldout_build --rebuild`"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +84,11 @@ class ObviousMoves:
     Attributes:
         positions: in the order of `KINDS`.
         judge: id of the engine behind the proofs by search.
-        gaps: name -> number, which scores of the judge make a move right or wrong; `obvious_build` explains them.
         seed: it was made with.
     """
 
     positions: tuple[ObviousPosition, ...]
     judge: str
-    gaps: dict[str, float]
     seed: int
 
     def __len__(self) -> int:
@@ -108,8 +105,8 @@ class ObviousMoves:
         return tuple(each for each in self.positions if each.kind == kind)
 
 
-def read_obvious(path: Path) -> ObviousMoves:
-    """The set in a file.
+def read_obvious(path: Path = OBVIOUS_PATH) -> ObviousMoves:
+    """The set in a file, by default the committed one.
 
     Raises:
         FileNotFoundError: No such file.
@@ -120,9 +117,7 @@ def read_obvious(path: Path) -> ObviousMoves:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         positions = tuple(_position(each) for each in values["positions"])
-        return ObviousMoves(
-            positions, str(values["judge"]), dict(values["gaps"]), int(values["seed"])
-        )
+        return ObviousMoves(positions, str(values["judge"]), int(values["seed"]))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"the set of obvious moves {path} cannot be read: {error!r}") from error
 
@@ -160,9 +155,3 @@ def _position(values: dict[str, Any]) -> ObviousPosition:
     if strangers := set(given) - legal:
         raise ValueError(f"{', '.join(sorted(strangers))} cannot be played in {fen!r}")
     return position
-
-
-@lru_cache(maxsize=1)
-def load_obvious() -> ObviousMoves:
-    """The committed set."""
-    return read_obvious(OBVIOUS_PATH)

@@ -16,6 +16,7 @@ paid for material alone stays there for ever.
 
 from __future__ import annotations
 
+import chess
 import numpy as np
 
 from chess_env.positions.openings import opening_positions
@@ -98,11 +99,7 @@ _ONE = np.uint64(1)
 
 
 def _squares(bits: np.uint64) -> list[int]:
-    left, squares = int(bits), []
-    while left:
-        squares.append((left & -left).bit_length() - 1)
-        left &= left - 1
-    return squares
+    return list(chess.scan_forward(int(bits)))
 
 
 def opponent_in_check(position: Positions) -> bool:
@@ -145,7 +142,7 @@ def set_up(
     position[STATE] = np.uint64(rng.integers(2)) * BLACK_BIT | _ONE << np.uint64(32)
     # `in_check` takes for granted that kings do not touch.
     first, second = _squares(position[KINGS])
-    if max(abs(first // 8 - second // 8), abs(first % 8 - second % 8)) <= 1:
+    if chess.square_distance(first, second) <= 1:
         return None
     return position if _is_playable(position, ENDGAME) else None
 
@@ -158,7 +155,7 @@ def _with_odds(position: Positions, rng: np.random.Generator) -> Positions | Non
     odds = position.copy()
     odds[:7] &= keep
     # Castling and en passant rights may have hung on the piece; the game goes on without them.
-    odds[STATE] &= ~np.uint64(0x3FF)
+    odds[STATE] &= ~_CASTLING_AND_EN_PASSANT
     return odds if _is_playable(odds, MIDDLEGAME) else None
 
 
@@ -286,7 +283,7 @@ class DecidedPositions:
         square = int(rng.choice(_squares(~occupied)))
         there = _ONE << np.uint64(square)
         (other,) = _squares(position[KINGS] & stronger)
-        if max(abs(other // 8 - square // 8), abs(other % 8 - square % 8)) <= 1:
+        if chess.square_distance(other, square) <= 1:
             return None
         position[KINGS] ^= here | there
         if position[OWN] & here:

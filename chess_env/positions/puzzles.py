@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.positions.left_out import LeftOut, Line
-from chess_env.positions.text_files import TextFile
+from chess_env.positions.text_files import LeftOut, Line, TextFile
 from chess_env.rules.fen_batch import read_fens
 from chess_env.rules.packed import Positions
 from chess_env.rules.san import ENGLISH, encoded, play_batch
@@ -68,25 +67,21 @@ class _Row(NamedTuple):
     moves: list[int]
 
 
-class PuzzleFile:
+class PuzzleFile(TextFile):
     """The puzzles of a file, plain or packed.
-
-    Args:
-        path: of the file.
 
     Raises:
         ValueError: it cannot be opened, or is no text.
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
 
     Attributes:
-        text: the file.
         left_out: lines that hold no puzzle that can be read, as far as the file was read.
     """
 
     def __init__(self, path: Path) -> None:
-        self.text = TextFile(path, "puzzle file")
+        super().__init__(path, "puzzle file")
         self.left_out = LeftOut()
-        self._lines = enumerate(self.text, start=1)
+        self._lines = enumerate(self, start=1)
         self._set_columns(COLUMNS)
 
     def batches(self, size: int, most: int | None = None) -> Iterator[PuzzleBatch]:
@@ -96,10 +91,6 @@ class PuzzleFile:
             if len(batch := self._read(chunk)):
                 yield batch
             left -= 0 if most is None else len(batch)
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.text.close()
 
     def _set_columns(self, names: tuple[str, ...]) -> None:
         self._widths = {len(names)}

@@ -55,27 +55,6 @@ def no_position(name: str, what: str) -> RuntimeError:
     )
 
 
-def draw_until(
-    draw: Callable[[], Positions], accepts: Callable[[Positions], bool], name: str, what: str
-) -> Positions:
-    """uint64 [8], the first position that `draw()` gives and that is accepted.
-
-    Args:
-        draw: gives a position.
-        accepts: whether it will do.
-        name: the source's, for the error.
-        what: what is asked of a position, such as "outside the held-out table".
-
-    Raises:
-        RuntimeError: none of `MAX_TRIES` draws in a row was accepted.
-    """
-    for _ in range(MAX_TRIES):
-        position = draw()
-        if accepts(position):
-            return position
-    raise no_position(name, what)
-
-
 class PositionList:
     """A uniform draw from given positions (uint64 [K, 8]); the held-out table is the caller's business."""
 
@@ -88,33 +67,56 @@ class PositionList:
         return self.positions[rng.integers(len(self.positions))].copy()
 
 
-class NotHeldout:
-    """Another source without the positions of the held-out table; what is no position passes.
+class Filtered:
+    """The positions of another source that are accepted.
 
-    It is checked where games start, with an error that says what gave it.
+    Args:
+        source: draws them.
+        name: the spec.
+        accepts: whether a position will do.
+        what: is asked of a position, for the error, such as "outside the held-out table".
     """
 
-    def __init__(self, source: Any, name: str) -> None:
+    def __init__(
+        self, source: Any, name: str, accepts: Callable[[Positions], bool], what: str
+    ) -> None:
         self.name = name
-        self._source = source
+        self._source, self._accepts, self._what = source, accepts, what
 
     def sample(self, rng: np.random.Generator) -> Positions:
         """uint64 [8].
 
         Raises:
-            RuntimeError: every one of `MAX_TRIES` draws in a row was held out.
+            RuntimeError: none of `MAX_TRIES` draws in a row was accepted.
         """
+        for _ in range(MAX_TRIES):
+            position = np.asarray(self._source.sample(rng))
+            if self._accepts(position):
+                return position
+        raise no_position(self.name, self._what)
 
-        def is_free(position: Positions) -> bool:
-            is_position = position.shape == (8,) and position.dtype == np.uint64
-            return not (is_position and is_heldout(position))
 
-        return draw_until(
-            lambda: np.asarray(self._source.sample(rng)),
-            is_free,
-            self.name,
-            "outside the held-out table",
-        )
+def not_heldout(source: Any, name: str) -> Filtered:
+    """Another source without the positions of the held-out table; what is no position passes.
+
+    It is checked where games start, with an error that says what gave it.
+    """
+
+    def is_free(position: Positions) -> bool:
+        is_position = position.shape == (8,) and position.dtype == np.uint64
+        return not (is_position and is_heldout(position))
+
+    return Filtered(source, name, is_free, "outside the held-out table")
+
+
+def balanced(source: Any, name: str, evaluator: Evaluator, limit_cp: int) -> Filtered:
+    """Another source, only positions that the evaluator scores within +-`limit_cp` centipawns."""
+
+    def is_balanced(position: Positions) -> bool:
+        return abs(int(scores_of(evaluator, position[None])[0])) <= limit_cp
+
+    what = f"with a score within +-{limit_cp} centipawns"
+    return Filtered(source, name, is_balanced, what)
 
 
 class Mixture:
@@ -139,27 +141,18 @@ class Mixture:
         return self._sources[index].sample(rng)
 
 
-class Balanced:
-    """Another source, only positions that the evaluator scores within +-`limit_cp` centipawns."""
+def distinct_positions(source: Any, rng: np.random.Generator, count: int) -> Positions:
+    """uint64 [n, 8]: positions of a source, distinct by hash; fewer than `count` where it gives no more.
 
-    def __init__(self, source: Any, name: str, evaluator: Evaluator, limit_cp: int) -> None:
-        self.name = name
-        self.limit_cp = limit_cp
-        self._source = source
-        self._evaluator = evaluator
-
-    def sample(self, rng: np.random.Generator) -> Positions:
-        """uint64 [8]; one evaluator query per draw of the source.
-
-        Raises:
-            RuntimeError: every one of `MAX_TRIES` draws in a row had a score beyond the limit.
-        """
-
-        def is_balanced(position: Positions) -> bool:
-            return abs(int(scores_of(self._evaluator, position[None])[0])) <= self.limit_cp
-
-        what = f"with a score within +-{self.limit_cp} centipawns"
-        return draw_until(lambda: self._source.sample(rng), is_balanced, self.name, what)
+    That is after `MAX_TRIES` draws in a row without another one.
+    """
+    found: dict[int, Positions] = {}
+    misses = 0
+    while len(found) < count and misses < MAX_TRIES:
+        position, known = source.sample(rng), len(found)
+        found.setdefault(int(position_hash(position)), position)
+        misses = misses + 1 if len(found) == known else 0
+    return np.array(list(found.values()), np.uint64)
 
 
 def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
@@ -168,19 +161,10 @@ def fixed_set(source: Any, name: str, size: int, seed: int) -> PositionList:
     Raises:
         RuntimeError: `MAX_TRIES` draws in a row gave no further position.
     """
-    rng = np.random.default_rng(seed)
-    positions: dict[int, Positions] = {}
-    misses = 0
-    while len(positions) < size:
-        position = source.sample(rng)
-        misses = (
-            0
-            if positions.setdefault(int(position_hash(position)), position) is position
-            else misses + 1
-        )
-        if misses >= MAX_TRIES:
-            raise no_position(name, f"beyond the first {len(positions)} of {size}")
-    return PositionList(name, np.array(list(positions.values()), np.uint64))
+    positions = distinct_positions(source, np.random.default_rng(seed), size)
+    if len(positions) < size:
+        raise no_position(name, f"beyond the first {len(positions)} of {size}")
+    return PositionList(name, positions)
 
 
 _FEN = re.compile(r"(\S+\s+[wb]\s+\S+?\s+[-a-h1-8]+)(?:\s+(\d+)(?:\s+(\d+))?)?(?=[\s;,|]|$)\s*(.*)")
@@ -331,6 +315,10 @@ class Openings:
         return line[rng.integers(len(line))].copy()
 
 
+_SOURCES = {"initial": InitialPosition, "openings": Openings}
+_FILTERED = {"phase_mix": PhaseMix, "decided": DecidedPositions, "bare_kings": BareKings}
+
+
 def _base_source(spec: str) -> Any:
     kind, colon, rest = spec.partition(":")
     if kind == "random_plies":
@@ -339,19 +327,13 @@ def _base_source(spec: str) -> Any:
             return RandomPlies(int(low), int(high or low))
     elif kind == "fens" and rest:
         return PositionList(spec, read_fens(rest))
-    elif spec == "initial":
-        return InitialPosition()
-    elif spec == "openings":
-        return Openings()
-    elif spec == "phase_mix":
-        return NotHeldout(PhaseMix(), spec)
-    elif spec == "decided":
-        return NotHeldout(DecidedPositions(), spec)
-    elif spec == "bare_kings":
-        return NotHeldout(BareKings(), spec)
+    elif spec in _SOURCES:
+        return _SOURCES[spec]()
+    elif spec in _FILTERED:
+        return not_heldout(_FILTERED[spec](), spec)
     elif kind not in _WITH_COLON and is_spec(spec):
-        return NotHeldout(make_object(spec, "start_positions", ["sample"]), spec)
-    near = meant(kind, ("initial", "openings", "phase_mix", "decided", "bare_kings", *_WITH_COLON))
+        return not_heldout(make_object(spec, "start_positions", ["sample"]), spec)
+    near = meant(kind, (*_SOURCES, *_FILTERED, *_WITH_COLON))
     raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}{near}")
 
 
@@ -419,7 +401,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
         if isinstance(spec, StartPositions):
             return spec
         if callable(getattr(spec, "sample", None)):
-            return NotHeldout(spec, f"{type(spec).__name__} object")
+            return not_heldout(spec, f"{type(spec).__name__} object")
         raise ValueError(f"start_positions is {shown(spec)}: {SPEC_HELP}")
     parts = mixture_parts(spec)
     if parts:
@@ -436,7 +418,7 @@ def make_start_positions(spec: Any, *, evaluator: Evaluator | None = None) -> St
                 f"start_positions is {shown(spec)}: '@balanced' needs an evaluator, and there is none; "
                 "use evaluator='builtin' or 'stockfish:depth=4'"
             )
-        source = Balanced(source, spec, evaluator, values["balanced"])
+        source = balanced(source, spec, evaluator, values["balanced"])
     if "fixed" in values:
         source = fixed_set(source, spec, values["fixed"], values.get("seed", 0))
     return source

@@ -1,13 +1,17 @@
-"""Lines of a text file of others, packed or not; the first bytes say what it is, whatever it is called."""
+"""Lines of a text file of others, packed or not, and those of them that are left out.
+
+The first bytes of a file say what it is, whatever it is called.
+"""
 
 from __future__ import annotations
 
 import codecs
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _CHUNK_BYTES = 1 << 12  # of a packed file at once: bounds what a small one can unpack to
 _PACKED = {b"\x28\xb5\x2f\xfd": "zst", b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
@@ -135,13 +139,9 @@ class TextFile:
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a file; what is readable of a damaged one, and why it ended.
+    """The unpacked bytes of a file; what is readable of a damaged one, and in its `ended_early` why it ended.
 
-    Args:
-        owner: the file; its `ended_early` is set.
-        kind: of the packing.
-        begin: makes what unpacks one frame.
-        error: that it raises on damage.
+    `begin` makes what unpacks one frame, and `error` is what that raises on damage.
     """
 
     def __init__(
@@ -195,3 +195,52 @@ class _Unpacked(io.RawIOBase):
         at_end = self._frame.eof
         self._packed = self._frame.unused_data if at_end else b""
         self._frame = None if at_end else self._frame
+
+
+FIRST_FEW = 5
+"""Lines that are named one by one."""
+
+
+class Line(NamedTuple):
+    """One line that was left out.
+
+    Attributes:
+        number: in the file, from 1 on.
+        kind: of the reason, under which it is counted.
+        reason: what is wrong in this line.
+    """
+
+    number: int
+    kind: str
+    reason: str
+
+
+class LeftOut:
+    """Counts lines by the kind of the reason, and keeps the first few."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.first: list[Line] = []
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Adds some lines that stand behind all that were added before."""
+        ordered = sorted(lines)
+        self.counts.update(line.kind for line in ordered)
+        self.first += ordered[: FIRST_FEW - len(self.first)]
+
+    @property
+    def total(self) -> int:
+        """Number of lines."""
+        return self.counts.total()
+
+    def summary(self) -> str:
+        """The counts in words, the largest first; "" where nothing was left out."""
+        return ", ".join(f"{kind} {count:,}" for kind, count in self.counts.most_common())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "total": self.total,
+            "counts": dict(self.counts),
+            "first": [line._asdict() for line in self.first],
+        }

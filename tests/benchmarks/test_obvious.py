@@ -8,7 +8,7 @@ import json
 import pytest
 
 from benchmarks.obvious_moves import CASES, measured
-from chess_env.positions.obvious_moves import KINDS, load_obvious
+from chess_env.positions.obvious_moves import KINDS, read_obvious
 from docs.pages import ROOT
 from docs.pages.measured import obvious_moves
 
@@ -16,7 +16,7 @@ RESULT = json.loads((ROOT / "benchmarks/results/obvious_moves.json").read_text(e
 
 
 def test_the_rows_are_those_of_the_kinds_that_are_there() -> None:
-    obvious = load_obvious()
+    obvious = read_obvious()
     two = dataclasses.replace(
         obvious, positions=obvious.of_kind("mate_in_1")[:2] + obvious.of_kind("queening")[:1]
     )
@@ -31,12 +31,12 @@ def test_the_rows_are_those_of_the_kinds_that_are_there() -> None:
 def test_the_result_is_of_the_committed_set() -> None:
     for case in RESULT["settings"]["cases"]:
         counts = {row["kind"]: row["positions"] for row in RESULT["rows"] if row["case"] == case}
-        assert counts.pop("all") == len(load_obvious())
-        assert counts == {kind: len(load_obvious().of_kind(kind)) for kind in KINDS}
+        assert counts.pop("all") == len(read_obvious())
+        assert counts == {kind: len(read_obvious().of_kind(kind)) for kind in KINDS}
 
 
 def test_the_recorded_figures_of_the_built_in_evaluator_are_measured_again() -> None:
-    obvious = load_obvious()
+    obvious = read_obvious()
     kind = dataclasses.replace(obvious, positions=obvious.of_kind("progress_kq_k"))
     rows, _ = measured("builtin-v1", kind)
     recorded = [

@@ -100,7 +100,8 @@ def test_the_curve_is_that_of_the_library(over: Slider, builtin: Evaluator) -> N
             )  # fmt: skip
             assert point["entropy"] == pytest.approx(curves.entropy[i, 0], abs=1e-5)
             assert point["probability"] == pytest.approx(curves.chosen_prob[i, 0], abs=1e-6)
-            assert point["uci"] == action_to_move(int(curves.chosen[i, 0]), position.board).uci()
+            chosen = curves.at.legal_ids[0, curves.logprobs[i, 0].argmax()]
+            assert point["uci"] == action_to_move(int(chosen), position.board).uci()
 
 
 def test_a_run_without_snapshots_has_what_it_recorded_of_a_probe_position(

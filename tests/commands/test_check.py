@@ -10,7 +10,7 @@ import pytest
 
 from algorithms import cli
 from chess_env.moves import legal_actions
-from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, load_obvious
+from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, read_obvious
 from tests.commands.lab import chess_lab
 
 
@@ -137,7 +137,7 @@ def test_check_judges_stockfish_in_80_columns(tmp_path: Path) -> None:
         "check", "--evaluator", "stockfish:depth=1", "--positions", small_set(tmp_path)
     )
     assert code == 0 and "depth=1" in out
-    fens = {position.fen for position in load_obvious().positions}
+    fens = {position.fen for position in read_obvious().positions}
     assert all(len(line) <= 80 for line in out.splitlines() if line.strip() not in fens)
 
 

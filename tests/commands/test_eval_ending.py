@@ -15,7 +15,6 @@ import chess_env.matches.arena
 from algorithms.commands.result_files import try_path
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import MatchOptions
 from chess_env.matches.match_result import MatchResult
 from tests.commands.lab import evaluate
 
@@ -134,8 +133,8 @@ def play_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """None; matches have two boards, so that the pairs before one that stays void are finished."""
     play = chess_env.matches.arena.play_match
 
-    def on_two_boards(*players: Any, options: MatchOptions, **settings: Any) -> MatchResult:
-        return play(*players, options=options._replace(max_boards=2), **settings)
+    def on_two_boards(*players: Any, **settings: Any) -> MatchResult:
+        return play(*players, max_boards=2, **settings)
 
     monkeypatch.setattr("chess_env.matches.arena.play_match", on_two_boards)
 
@@ -173,7 +172,7 @@ def test_a_continued_match_is_told_what_was_played(
     play, told = chess_env.matches.arena.play_match, []
 
     def noted(*players: Any, **settings: Any) -> Any:
-        told.append((settings["options"].first_pair, settings["options"].before))
+        told.append((settings["first_pair"], settings["before"]))
         return play(*players, **settings)
 
     monkeypatch.setattr("chess_env.matches.arena.play_match", noted)

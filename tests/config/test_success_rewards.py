@@ -19,7 +19,7 @@ from algorithms.grpo import GRPO
 from algorithms.maxrl import MaxRL
 from algorithms.regularization import RegularizerConfig
 from algorithms.testing import check_algorithm
-from chess_env.rewards.rewards import DEFAULT_REWARD
+from chess_env.rewards import DEFAULT_REWARD
 from tests.commands.lab import chess_lab
 from tests.zoo.plain import Plain
 

@@ -17,7 +17,7 @@ from algorithms.diagnostics.entropy_prediction import (
 )
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from tests.small import CPU, make_policy
 
 

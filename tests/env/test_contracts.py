@@ -11,7 +11,7 @@ import pytest
 from chess_env.evaluators import CachedEvaluator, StockfishEvaluator
 from chess_env.evaluators.builtin import BuiltinEvaluator
 from chess_env.positions.heldout import load_heldout
-from chess_env.rewards.rewards import VALUE, value
+from chess_env.rewards import VALUE, value
 from chess_env.rules.fen import pack_fens, parse_fen
 from chess_env.testing import (
     ContractError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gymnasium.error import ResetNeeded
 
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.rules import (
     CHECKMATE,
     FIFTY_MOVES,

@@ -17,7 +17,7 @@ from chess_env.env import ChessSelfPlayEnv
 from chess_env.evaluators import Evaluator
 from chess_env.moves import move_to_action
 from chess_env.observation import PLANE_INDEX, PLANES, encode_batch
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.fen import pack_board
 from chess_env.rules.rules import (
     CHECKMATE,

@@ -8,7 +8,7 @@ import pytest
 
 from chess_env.games.obvious_rewards import MIN_MARGIN, paid_positions, summaries
 from chess_env.moves import move_to_action
-from chess_env.positions.obvious_moves import ObviousPosition, load_obvious
+from chess_env.positions.obvious_moves import ObviousPosition, read_obvious
 from tests.env import playing
 from tests.env.material import MaterialEvaluator
 
@@ -100,7 +100,7 @@ def test_stalemate_is_paid_as_a_draw() -> None:
 @pytest.mark.parametrize("reward", [None, "win_prob_delta+0.5*cp_delta", "regret"])
 def test_the_rewards_are_those_that_a_step_of_the_environment_pays(reward: str | None) -> None:
     kinds = ("repeat_when_lost", "mate_in_1", "no_stalemate")
-    cases = [each for kind in kinds for each in load_obvious().of_kind(kind)[:2]]
+    cases = [each for kind in kinds for each in read_obvious().of_kind(kind)[:2]]
     env = playing.make(evaluator=MaterialEvaluator(), reward=reward)
     for found in paid(*cases, reward=reward):
         for move in (*found.position.right, *found.position.wrong):

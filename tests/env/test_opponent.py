@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from chess_env.env import ChessSelfPlayEnv
 from chess_env.moves import move_to_action
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.rules import CHECKMATE, ONGOING
 from tests.env.material import MaterialEvaluator

@@ -14,7 +14,7 @@ from algorithms.evaluation.regret import MAIN_SLICE, HeldoutSlice, prepare_slice
 from algorithms.networks.build import build_policy
 from algorithms.networks.settings import NetworkConfig
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import MatchOptions, play_match
+from chess_env.matches.arena import play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.move_facts import FACT_INDEX, move_facts_batch
 from chess_env.moves import action_to_move, legal_actions
@@ -81,7 +81,7 @@ def match(player: PolicyPlayer, max_boards: int = 512) -> MatchResult:
         pairs=3,
         seed=1,
         max_plies=60,
-        options=MatchOptions(max_boards=max_boards),
+        max_boards=max_boards,
     )
 
 

@@ -12,9 +12,9 @@ import torch
 from algorithms.evaluation.load_policy import load_policy
 from algorithms.evaluation.policy_player import GREEDY, PolicyPlayer
 from algorithms.networks.policy_net import PolicyNet
-from chess_env.games.players import HistoryPlayer, RandomPlayer
+from chess_env.games.players import Player, RandomPlayer
 from chess_env.games.reference_game import observation
-from chess_env.matches.arena import MatchOptions, play_match
+from chess_env.matches.arena import play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.moves import action_to_move, legal_actions
 from chess_env.observation import encode_batch
@@ -29,8 +29,7 @@ def player(policy: PolicyNet, temperature: float) -> PolicyPlayer:
 
 
 def match(first: PolicyPlayer, max_boards: int = 512) -> MatchResult:
-    settings = {"pairs": 3, "seed": 1, "max_plies": 36}
-    settings |= {"options": MatchOptions(max_boards=max_boards)}
+    settings = {"pairs": 3, "seed": 1, "max_plies": 36, "max_boards": max_boards}
     openings = make_start_positions("random_plies:2-40")
     return play_match(first, RandomPlayer(), openings=openings, **settings)
 
@@ -76,7 +75,7 @@ def test_repetitions_change_what_a_policy_sees() -> None:
         policy.stem.weight[:, 17] += 3.0
     boards = np.repeat(pack_fens([chess.STARTING_FEN]), 3, axis=0)
     one = player(policy, GREEDY)
-    assert isinstance(one, HistoryPlayer)
+    assert isinstance(one, Player)
     probs = one._probs
     seen: list[np.ndarray] = []
     one._probs = lambda *inputs: seen.append(inputs[0]) or probs(*inputs)  # type: ignore[method-assign]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from chess_env.evaluators.endgame_tables import (
     DRAWN,
-    MEN,
     NO_POSITION,
     PAWN,
     QUEEN,
@@ -82,7 +81,7 @@ def test_colours_and_files_may_be_exchanged(board: chess.Board) -> None:
     assert score(board.transform(chess.flip_horizontal).fen()) == score(board.fen())
 
 
-@pytest.mark.parametrize(("man", "longest"), [(QUEEN, 10), (ROOK, 16), (PAWN, 28)], ids=MEN)
+@pytest.mark.parametrize(("man", "longest"), [(QUEEN, 10), (ROOK, 16), (PAWN, 28)])
 def test_the_longest_mates_have_their_published_lengths(man: int, longest: int) -> None:
     """https://www.chessprogramming.org/Endgame_Tablebases."""
     for side in (STRONGER, WEAKER):

@@ -14,7 +14,7 @@ import pytest
 
 from chess_env.evaluators import EngineError
 from chess_env.games.players import FunctionPlayer, MixedPlayer, RandomPlayer, make_player
-from chess_env.matches.arena import MatchOptions, draw_openings, play_match
+from chess_env.matches.arena import draw_openings, play_match
 from chess_env.matches.match_result import Game, MatchResult
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules.fen import pack_fens, to_fen
@@ -46,7 +46,7 @@ def match(
         pairs=pairs,
         max_plies=plies,
         seed=seed,
-        options=MatchOptions(**options),
+        **options,
     )
 
 

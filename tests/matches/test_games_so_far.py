@@ -10,7 +10,6 @@ import chess.engine
 import numpy as np
 import pytest
 
-from chess_env.games.boards import Boards
 from chess_env.games.players import (
     FunctionPlayer,
     GreedyPlayer,
@@ -19,9 +18,8 @@ from chess_env.games.players import (
     ask,
     make_player,
 )
-from chess_env.games.so_far import GamesSoFar
+from chess_env.games.so_far import GamesInPlay, GamesSoFar
 from chess_env.matches.arena import play_match
-from chess_env.matches.game_lines import GameLines
 from chess_env.moves import action_to_move, move_to_action
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules.fen import pack_board, pack_fens, to_fen
@@ -32,16 +30,14 @@ QUEEN_UP = "6k1/5pp1/7p/8/8/8/5PPP/3Q2K1 w - - 0 1"
 
 def played(fen: str, *ucis: str) -> tuple[Any, GamesSoFar]:
     """(uint64 [1, 8] the position after the moves, its game)."""
-    boards, everywhere = Boards.empty(1), np.arange(1)
-    boards.place(everywhere, pack_fens([fen]), True, True)
-    lines, board = GameLines(boards), chess.Board(fen)
+    in_play = GamesInPlay(pack_fens([fen]), [GreedyPlayer(MaterialEvaluator())])
+    everywhere, board = np.arange(1), chess.Board(fen)
     for uci in ucis:
         move = chess.Move.from_uci(uci)
         actions = np.array([move_to_action(move, board.turn)])
-        boards.advance(everywhere, actions, True, True)
-        lines.played(everywhere, actions)
+        in_play.play(everywhere, actions)
         board.push(move)
-    return boards.positions.copy(), lines.so_far(everywhere)
+    return in_play.boards.positions.copy(), in_play.so_far(everywhere)
 
 
 def choice(player: Any, fen: str, *ucis: str) -> chess.Move:
@@ -63,24 +59,21 @@ def after(fen: str, ucis: Sequence[str], move: chess.Move) -> chess.Board:
 def test_python_chess_agrees_on_what_is_kept_of_random_games() -> None:
     source, rng = make_start_positions("phase_mix"), np.random.default_rng(5)
     starts = np.array([source.sample(rng) for _ in range(30)], np.uint64)
-    boards = Boards.empty(30)
-    everywhere = np.arange(30)
-    boards.place(everywhere, starts, True, True)
-    lines = GameLines(boards)
+    in_play = GamesInPlay(starts, [GreedyPlayer(MaterialEvaluator())])
+    boards, everywhere = in_play.boards, np.arange(30)
     theirs = [chess.Board(to_fen(start)) for start in starts]
     roots = [board.copy(stack=False) for board in theirs]  # after the last capture or pawn move
     active = everywhere
     for _ in range(120):
         actions = RandomPlayer().choose(boards.positions[active], [rng] * len(active))
-        boards.advance(active, actions, True, True)
-        lines.played(active, actions)
+        in_play.play(active, actions)
         for row, action in zip(active.tolist(), actions.tolist(), strict=True):
             board = theirs[row]
             board.push(action_to_move(action, board))
             if board.halfmove_clock == 0:
                 roots[row] = board.copy(stack=False)
         active = active[boards.status[active] == 0]
-        games = lines.so_far(active)
+        games = in_play.so_far(active)
         for at, row in enumerate(active.tolist()):
             assert to_fen(games.starts[at]) == roots[row].fen(en_passant="legal")
             replayed = roots[row].copy()
@@ -185,11 +178,10 @@ def test_an_engine_is_told_what_a_client_tells_it() -> None:
     """The same moves as python-chess's client gets that sends each whole game and clears before each move."""
     source, rng = make_start_positions("phase_mix"), np.random.default_rng(7)
     starts = np.array([source.sample(rng) for _ in range(24)], np.uint64)
-    boards, everywhere = Boards.empty(24), np.arange(24)
-    boards.place(everywhere, starts, True, True)
-    lines = GameLines(boards)
-    theirs = [chess.Board(to_fen(start)) for start in starts]
     engine, greedy = make_player("engine:nodes=400"), GreedyPlayer(MaterialEvaluator())
+    in_play = GamesInPlay(starts, [engine])
+    boards, everywhere = in_play.boards, np.arange(24)
+    theirs = [chess.Board(to_fen(start)) for start in starts]
     active, compared, told_more = everywhere, 0, 0
     try:
         with chess.engine.SimpleEngine.popen_uci(str(engine.evaluator.path)) as client:
@@ -197,7 +189,7 @@ def test_an_engine_is_told_what_a_client_tells_it() -> None:
             for ply in range(40):
                 if not len(active):
                     break
-                games = lines.so_far(active)
+                games = in_play.so_far(active)
                 actions = greedy.choose(
                     boards.positions[active], []
                 )  # shuffles, so positions repeat
@@ -210,8 +202,7 @@ def test_an_engine_is_told_what_a_client_tells_it() -> None:
                         move = client.play(theirs[row], limit, game=object()).move
                         assert move == action_to_move(action, theirs[row])
                         compared += 1
-                boards.advance(active, actions, True, True)
-                lines.played(active, actions)
+                in_play.play(active, actions)
                 for row, action in zip(active.tolist(), actions.tolist(), strict=True):
                     theirs[row].push(action_to_move(int(action), theirs[row]))
                 active = active[boards.status[active] == 0]

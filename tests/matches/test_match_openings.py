@@ -9,7 +9,7 @@ import pytest
 
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
-from chess_env.matches.arena import MatchOpenings, MatchOptions, draw_openings, play_match
+from chess_env.matches.arena import MatchOpenings, draw_openings, play_match
 from chess_env.matches.match_result import MatchResult
 from chess_env.positions.start_positions import StartPositions, make_start_positions
 from chess_env.rules.rules import hash_batch
@@ -46,7 +46,6 @@ def played(result: MatchResult) -> list[int]:
 def match(
     player: Any, pairs: int, *, openings: StartPositions = BOOK, seed: int = 0, **more: Any
 ) -> MatchResult:
-    options = MatchOptions(**({"max_boards": 2} | more))
     return play_match(
         RandomPlayer(),
         player,
@@ -54,7 +53,7 @@ def match(
         pairs=pairs,
         seed=seed,
         max_plies=8,
-        options=options,
+        **({"max_boards": 2} | more),
     )
 
 

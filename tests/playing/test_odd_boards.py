@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from algorithms.playing.position import GamePosition, board_of_gui, facts_of
 from chess_env.moves import action_to_move, legal_actions
+from chess_env.rules.fen import pack_board
 from tests.move_facts.facts_oracle import move_facts
 from tests.playing.test_policy_moves import ODD
 
@@ -44,7 +45,7 @@ def odd_boards(draw: st.DrawFn) -> chess.Board:
 
 def check(board: chess.Board) -> None:
     actions = legal_actions(board)
-    found = facts_of(GamePosition(board, 0), actions)[0]
+    found = facts_of(GamePosition(board, 0, pack_board(board)[None]), actions)[0]
     for action, facts in zip(actions, found, strict=True):
         move = action_to_move(int(action), board)
         assert np.array_equal(facts, move_facts(board, move, 0)), move

@@ -68,12 +68,11 @@ def test_entropy_choice_regret_and_change_by_hand() -> None:
     )
     quarter = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     np.testing.assert_allclose(found.entropy[:, 0], [np.log(2), quarter, 0.0])
-    assert found.chosen.tolist() == [[7, 7], [9, 7], [9, 7]]
     np.testing.assert_allclose(found.chosen_prob, [[0.5, 1.0], [0.75, 1.0], [1.0, 0.9]])
     np.testing.assert_allclose(found.regret_cp[:, 0], [50.0, 75.0, 100.0])
     np.testing.assert_allclose(found.change, [0.5, 0.1])
     np.testing.assert_allclose(found.only(1).change, [0.1])
-    assert found.only(1).at.names == ("position 1",) and found.only(0).chosen.shape == (3, 1)
+    assert found.only(1).at.names == ("position 1",) and found.only(0).entropy.shape == (3, 1)
     other = by_hand([[[0.5, 0.5]], [[0.8, 0.2]]])
     assert [(each is found, row) for each, row in most_changed([found, other])] == [
         (True, 0), (False, 0), (True, 1),
@@ -117,7 +116,8 @@ def test_each_policy_is_what_is_played_in_that_position(run_dir: Path) -> None:
             own = {action_to_move(int(id_), position.board): p for id_, p in zip(
                 ids, found.probs[i, 0], strict=True)}  # fmt: skip
             assert own == pytest.approx(dict(zip(answer.moves, answer.probs, strict=True)))
-            assert action_to_move(int(found.chosen[i, 0]), position.board) == answer.best
+            chosen = ids[found.probs[i, 0].argmax()]
+            assert action_to_move(int(chosen), position.board) == answer.best
 
 
 def test_a_network_that_reads_facts_is_told_what_occurred() -> None:

@@ -83,7 +83,7 @@ def test_a_repeated_position_is_seen_as_repeated() -> None:
     assert plane == [0, 1]
     moves = PolicyMoves(small_policy(0))
     # Position and clocks alike, history not: only the repetition can make the difference.
-    fresh = GamePosition(twice.board, 0)
+    fresh = GamePosition(twice.board, 0, twice.line[-1:])
     probs = [moves(dataclasses.replace(PLAIN, position=p)).probs for p in (fresh, twice)]
     assert probs[0] != pytest.approx(probs[1], rel=1e-3)
 

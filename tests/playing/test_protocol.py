@@ -13,7 +13,6 @@ from algorithms.playing.conversation import (
     Go,
     Ignored,
     NoPosition,
-    OptionError,
     Options,
     Position,
     SetOption,
@@ -117,13 +116,13 @@ def test_an_option_takes_its_bounds_and_nothing_beyond_them(spin) -> None:
         assert options[spin] == value
     beyond = str(spin.low - 1), str(spin.high + 1)
     for value in (*beyond, "", "x", "1.5", "1 0", "--1", "+1", "٣"):
-        with pytest.raises(OptionError, match=f"{spin.name} stays {spin.high}"):
+        with pytest.raises(ValueError, match=f"{spin.name} stays {spin.high}"):
             options.set(SetOption(spin.name, value))
         assert options[spin] == spin.high
 
 
 def test_an_unknown_option_names_the_known_ones() -> None:
-    with pytest.raises(OptionError, match="'Hash' is unknown and ignored; known: Temperature"):
+    with pytest.raises(ValueError, match="'Hash' is unknown and ignored; known: Temperature"):
         Options().set(SetOption("Hash", "16"))
 
 

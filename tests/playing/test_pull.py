@@ -22,7 +22,7 @@ from algorithms.run_folder import checkpoint
 from chess_env.evaluators import make_evaluator
 from chess_env.games.reference_game import observation
 from chess_env.moves import move_to_action
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from tests.evaluation.policies import SMALL, small_policy
 
 TEMPERATURE = 0.7

@@ -10,7 +10,7 @@ import pytest
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.heldout import HELDOUT_PATH, heldout_hashes, load_heldout, read_heldout
 from chess_env.positions.openings import opening_positions
-from chess_env.rewards.rewards import value
+from chess_env.rewards import value
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.rules import (
     CHECKMATE,

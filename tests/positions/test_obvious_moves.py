@@ -17,7 +17,6 @@ from chess_env.positions.obvious_moves import (
     KINDS,
     OBVIOUS_PATH,
     ObviousPosition,
-    load_obvious,
     read_obvious,
 )
 
@@ -25,7 +24,7 @@ from chess_env.positions.obvious_moves import (
 def boards(kind: str, every: int = 1) -> list[tuple[ObviousPosition, chess.Board]]:
     """The positions of a kind, every so many, with boards that know their history."""
     found = []
-    for position in load_obvious().of_kind(kind)[::every]:
+    for position in read_obvious().of_kind(kind)[::every]:
         board = chess.Board(position.start_fen)
         for move in position.history:
             board.push_uci(move)
@@ -40,7 +39,7 @@ def after(board: chess.Board, move: str) -> chess.Board:
 
 
 def test_the_set_has_30_positions_of_each_kind_and_half_are_for_white() -> None:
-    obvious = load_obvious()
+    obvious = read_obvious()
     assert len(obvious) >= 240
     for kind in KINDS:
         of_kind = obvious.of_kind(kind)
@@ -51,20 +50,20 @@ def test_the_set_has_30_positions_of_each_kind_and_half_are_for_white() -> None:
 
 def test_the_sources_are_mixed_where_positions_are_not_drawn_from_tables() -> None:
     for kind in KINDS:
-        sources = Counter(each.source for each in load_obvious().of_kind(kind))
+        sources = Counter(each.source for each in read_obvious().of_kind(kind))
         drawn_only = kind.startswith("progress") or kind == "queening_three_men"
         assert drawn_only or len(sources) >= 2, (kind, sources)
 
 
 def test_no_position_is_there_twice_nor_with_the_colours_exchanged() -> None:
-    keys = [position_key(chess.Board(each.fen)) for each in load_obvious().positions]
+    keys = [position_key(chess.Board(each.fen)) for each in read_obvious().positions]
     assert len(set(keys)) == len(keys)
 
 
 def test_the_file_is_small_and_has_a_line_for_each_position() -> None:
     text = OBVIOUS_PATH.read_text(encoding="utf-8")
     assert len(text) < 300_000
-    assert len(text.splitlines()) < len(load_obvious()) + 20
+    assert len(text.splitlines()) < len(read_obvious()) + 20
 
 
 @pytest.mark.parametrize("num_moves", [1, 2])

@@ -12,7 +12,7 @@ import pytest
 from algorithms.pretraining import labels
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
-from algorithms.pretraining.labels import label_shard, make_shards, walks_identity
+from algorithms.pretraining.labels import EvaluatorLabels, label_shard, walks_identity
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules import rules
@@ -43,7 +43,7 @@ def make(
     """(counts, bytes of the shards) of one process."""
     source, evaluator = make_start_positions(config.start_positions), MaterialEvaluator()
     shards = ShardFolder(folder, walks_identity(config, source, evaluator))
-    counts = make_shards(shards, config, source, evaluator, report=ignore, stopped=stopped)
+    counts = EvaluatorLabels(config, evaluator, source, shards).make_shards(ignore, stopped)
     return counts, [path.read_bytes() for path in sorted(folder.glob("shard-*.npz"))]
 
 

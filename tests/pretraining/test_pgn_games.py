@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from algorithms.pretraining import pgn
-from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
+from algorithms.pretraining.pgn import GameCounts, read_positions
 from chess_env.moves import action_to_move
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import board_from_fen, parse_fen, to_fen
 from chess_env.rules.rules import hash_batch
 from tests.pretraining.games import expected_moves, random_game, write_games
@@ -26,7 +27,7 @@ def read(
 ) -> tuple[list[list[tuple[str, str]]], dict[str, int]]:
     """((FEN, move in UCI) of each game that gave any, counts that are not 0)."""
     counts, games = GameCounts(), []
-    file = PgnFile(path)
+    file = TextFile(path, "games")
     for positions, played in read_positions(
         file, min_rating=min_rating, skip_plies=skip_plies, counts=counts
     ):

@@ -16,7 +16,8 @@ from algorithms import cli
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.pretraining.loop import pretrain
-from algorithms.pretraining.pgn import PgnFile
+from algorithms.pretraining.pgn import games_in
+from chess_env.positions.text_files import TextFile
 from tests.commands.lab import chess_lab
 from tests.pretraining.games import expected_moves, random_game, write_games
 from tests.pretraining.runs import Quiet, tiny, tiny_labels
@@ -83,8 +84,8 @@ def test_the_number_of_positions_is_a_limit(pgn: Path, tmp_path: Path) -> None:
 
 
 def texts(path: Path) -> tuple[list[str], str]:
-    file = PgnFile(path)
-    found = list(file.games())
+    file = TextFile(path, "games")
+    found = list(games_in(file))
     file.close()
     return found, file.ended_early
 
@@ -130,16 +131,16 @@ def interrupt_at_once(row: Mapping[str, float]) -> None:
 def test_a_stop_while_games_are_left_out_ends_the_command_as_a_stop(
     pgn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    read, seen = PgnFile.games, []
+    seen = []
 
-    def games(file: PgnFile) -> Iterator[str]:
-        for text in read(file):
+    def games(file: TextFile) -> Iterator[str]:
+        for text in games_in(file):
             seen.append(text)
             if len(seen) == at:
                 os.kill(os.getpid(), signal.SIGTERM)
             yield text
 
-    monkeypatch.setattr(PgnFile, "games", games)
+    monkeypatch.setattr("algorithms.pretraining.pgn.games_in", games)
     arguments = ["pretrain", "--smoke", f"--pgn={pgn}", "--min-rating", "3000", "--device", "cpu"]
     assert cli.main([*arguments, "--run-dir", str(tmp_path)]) == 143
     assert len(seen) == at
@@ -217,4 +218,4 @@ def test_without_zstandard_a_packed_file_says_what_to_install(
     monkeypatch.setitem(sys.modules, "zstandard", None)
     (tmp_path / "g.pgn.zst").write_bytes(zstandard.compress(b"1. e4"))
     with pytest.raises(ModuleNotFoundError, match=r'pip install -e "\.\[pgn\]"'):
-        PgnFile(tmp_path / "g.pgn.zst")
+        TextFile(tmp_path / "g.pgn.zst", "games")

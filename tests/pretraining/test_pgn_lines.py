@@ -9,15 +9,16 @@ import pytest
 import zstandard
 
 from algorithms.pretraining import pgn
-from algorithms.pretraining.pgn import GameCounts, GameLines, PgnFile, read_positions
+from algorithms.pretraining.pgn import GameCounts, GameLines, read_positions
 from chess_env.moves import action_to_move
+from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import board_from_fen, to_fen
 
 
 def read(path: Path) -> tuple[list[str], dict[str, int]]:
     """(moves in SAN of each game that gave any, counts that are not 0)."""
     counts, games = GameCounts(), []
-    file = PgnFile(path)
+    file = TextFile(path, "games")
     for positions, played in read_positions(file, min_rating=0, skip_plies=0, counts=counts):
         moves = []
         for position, action in zip(positions, played.tolist(), strict=True):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chess_env.rewards.rewards import (
+from chess_env.rewards import (
     MATE_SCORE_CP,
     REWARDS,
     VALUE,

@@ -19,13 +19,14 @@ from algorithms.config.files import load
 from algorithms.diagnostics.probe_set import read_probe_set
 from algorithms.networks.build import read_weights
 from algorithms.pretraining.label_files import ShardError, ShardFolder
-from algorithms.pretraining.pgn import GameCounts, PgnFile, read_positions
+from algorithms.pretraining.pgn import GameCounts, read_positions
 from algorithms.reports.probe_files import read_probe
 from algorithms.reports.run_files import read_run
 from algorithms.run_folder import checkpoint
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.heldout import read_heldout
 from chess_env.positions.start_positions import read_fens
+from chess_env.positions.text_files import TextFile
 
 
 class _Leaves:
@@ -97,7 +98,7 @@ def shard(path: Path) -> object:
 
 
 def games(path: Path) -> object:
-    file = PgnFile(path)
+    file = TextFile(path, "games")
     found = list(read_positions(file, min_rating=0, skip_plies=0, counts=GameCounts()))
     if not any(len(positions) for positions, _ in found):
         raise ValueError("no usable position")

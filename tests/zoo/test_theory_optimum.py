@@ -10,7 +10,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
 from chess_env.positions.heldout import load_heldout
-from chess_env.rewards.rewards import make_reward
+from chess_env.rewards import make_reward
 from tests.regularization.regularizer_cases import flat_batch
 
 POSITIONS = 20

@@ -1,6 +1,6 @@
 """Makes the held-out table: draws the positions of each slice and scores all their children.
 
-`python -m chess_env.positions.heldout_build` describes the committed table; `--rebuild` makes it anew.
+`python -m benchmarks.positions.heldout_build` describes the committed table; `--rebuild` makes it anew.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def rebuild(path: Path, *, evaluator_name: str, num_engines: int) -> None:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m chess_env.positions.heldout_build", description="The held-out table."
+        prog="python -m benchmarks.positions.heldout_build", description="The held-out table."
     )
     parser.add_argument(
         "--rebuild", action="store_true", help="make the table anew (minutes; needs Stockfish)"
