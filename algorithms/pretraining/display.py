@@ -11,7 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.core.checks import message_lines
-from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, make_console, number
+from algorithms.run_folder.console import (
+    PLAIN_INTERVAL_S,
+    Display,
+    Row,
+    fact_lines,
+    make_console,
+    number,
+)
 from algorithms.run_folder.terminal import print_visibly
 
 
@@ -77,8 +84,8 @@ class Bar:
         self.stop()
 
 
-class PretrainDisplay:
-    """A `Display` of the rows of a pretraining run, and the bars beside it.
+class PretrainDisplay(Display):
+    """The rows of a pretraining run, and the bars beside it.
 
     Args:
         total_steps: budget in optimizer steps.

@@ -19,7 +19,7 @@ from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.doctor.pace import SUCH_RUNS, curve_of, settings_of
 from algorithms.reports.run_files import read_run
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 
 SEEDS = (31, 32, 33)
 BUDGETS = (40_960, 300_000)
@@ -46,7 +46,7 @@ def run(preset: str, total_moves: int, seed: int, folder: Path, **changes: Any) 
         device="cpu",
         run_dir=folder,
     )
-    train(dataclasses.replace(config, **changes), display=NoDisplay())
+    train(dataclasses.replace(config, **changes), display=Display())
 
 
 def main() -> None:
