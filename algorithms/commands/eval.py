@@ -409,7 +409,7 @@ def _judge_positions(options: argparse.Namespace) -> int:
     _print_positions(options, evaluator_id, found)
     judged = [quality.to_dict() for quality in found]
     noise = load_noise()
-    known = noise.to_dict() if noise.judge_id == evaluator_id else None
+    known = noise if noise["judge_id"] == evaluator_id else None
     write_json(
         options.json,
         {**values, "evaluator_id": evaluator_id, "noise": known, "positions": judged},
