@@ -37,8 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse import CAUSES
-    from algorithms.comparison.compare import StoppedError, compare
-    from algorithms.comparison.grid import GridError
+    from algorithms.comparison.compare import compare
+    from algorithms.comparison.grid import GridError, StoppedError
     from algorithms.comparison.jobs import MixedError
     from algorithms.comparison.plan import Plan
     from algorithms.comparison.ray_executor import ClusterError
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     except StoppedError as stopped:
         again = shlex.join([*program(), "compare", *arguments])
         print(f"{stopped}; the same command continues:\n  {again}")
-        return stopped.exit_code
+        return stopped.grid.exit_code
     except (
         ValueError,
         OSError,
