@@ -105,10 +105,10 @@ def _card(column: Column, diagnoses: Diagnoses) -> dict[str, Any]:
         "seeds": f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
         "average": "" if total == 1 else "Interquartile means over the seeds [95 % intervals].",
         "regret": None if regret is None else [f"{end:.0f}" for end in regret],
-        "regret_share": "" if share is None else f"{share.middle:.1f} % of the start{_interval(share.interval, 1)}",
+        "regret_share": "" if share is None else f"{share[0]:.1f} % of the start{_interval(share[1], 1)}",
         "regret_noise": noise_of_runs() or "",
         "entropy": None if entropy is None else [f"{end:.2f}" for end in entropy],
-        "entropy_interval": "" if nats is None else _interval(nats.interval, 2),
+        "entropy_interval": "" if nats is None else _interval(nats[1], 2),
         "verdicts": [
             (_kind(text), text if total == 1 else f"{text} ({count} of {total})")
             for text, count in verdicts.most_common()
@@ -304,15 +304,10 @@ def _breakable(name: str) -> Markup:
 
 
 def _learning(columns: Sequence[Column]) -> _Section:
-    learning, lacking = figures.curve_figures(columns, figures.LEARNING)
-    phase = figures.phase_figure(columns)
-    if isinstance(phase, str):
-        lacking.append(phase)
-    else:
-        learning.append(phase)
     several = any(len(column.runs) > 1 for column in columns)
     how = "Lines are interquartile means over the seeds, bands reach from the lowest to the highest seed. "
-    return _Section("Learning", how if several else "", learning, lacking)
+    drawn = [*figures.curve_figures(columns, figures.LEARNING), figures.phase_figure(columns)]
+    return _section("Learning", how if several else "", drawn)
 
 
 def _more(columns: Sequence[Column]) -> list[_Section]:
@@ -322,7 +317,7 @@ def _more(columns: Sequence[Column]) -> list[_Section]:
         "Coefficients": figures.COEFFICIENTS,
     }
     return [
-        *(_Section(title, "", *figures.curve_figures(columns, each)) for title, each in curves.items()),
+        *(_section(title, "", figures.curve_figures(columns, each)) for title, each in curves.items()),
         _section(
             "Entropy change: predicted and measured",
             "On the fixed probe positions; a dot is one look at one update.",
