@@ -265,7 +265,8 @@ def mixed_settings(variants: Sequence[Variant]) -> list[str]:
     """Sentences on the settings that should be equal in the variants and are not; empty where all are."""
     found = []
     every = [each for variant in variants for each in settings_of(variant.config)]
-    names = [each.name for each in every if each.is_single and each.name.startswith(SHARED)]
+    single = [each.name for each in every if not isinstance(each.value, tuple)]
+    names = [name for name in single if name.startswith(SHARED)]
     for name in dict.fromkeys(names):
         values: dict[str, list[str]] = {}
         for variant in variants:
