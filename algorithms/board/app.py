@@ -8,7 +8,7 @@ import dataclasses
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -50,6 +50,7 @@ _BODY_TIMEOUT_S = 10.0
 _LINE_PLIES = 6
 
 Values = dict[str, Any]
+T = TypeVar("T")
 
 
 class Json(JSONResponse):
@@ -155,7 +156,7 @@ class Answers:
     async def read(self, values: Values) -> Values:
         """The game in a PGN text."""
         text = text_of(values, "pgn")
-        return await asyncio.wrap_future(self._policies.ask(lambda: read_pgn(text)))
+        return await self._ask(lambda: read_pgn(text))
 
     async def write(self, values: Values) -> Values:
         """A game as PGN text."""
@@ -178,8 +179,7 @@ class Answers:
     async def curve(self, values: Values) -> Values:
         """{"points", "notes"}: the position under each policy of a run, on disk or recorded."""
         name, temperature = text_of(values, "policy"), temperature_of(values)
-        ask, training = self._policies.ask, self._training
-        game = await asyncio.wrap_future(ask(lambda: game_of(values)))
+        training, game = self._training, await self._game(values)
         points, notes = [], []
 
         def point(update: int, moves: int, recorded: bool) -> Callable[[], Values]:
@@ -191,13 +191,11 @@ class Answers:
 
         run = await training.looked(name)
         asked = [(stop.update, stop.scored_moves, False) for stop in run.stops]
-        recorded = await asyncio.wrap_future(
-            ask(lambda: training.recorded_only(name, game, temperature))
-        )
+        recorded = await self._ask(lambda: training.recorded_only(name, game, temperature))
         asked += [(update, moves, True) for update, moves in recorded]
         for each in asked:  # one question each: those of the slider come between them
             try:
-                points.append(await asyncio.wrap_future(ask(point(*each))))
+                points.append(await self._ask(point(*each)))
             except NoPolicyError as error:
                 notes.append(str(error))
         points = sorted(points, key=lambda point: point["scored_moves"])
@@ -230,10 +228,13 @@ class Answers:
         def drawn() -> Values:
             return training.animation(named, game_of(values), temperature)
 
-        return await asyncio.wrap_future(self._policies.ask(drawn))
+        return await self._ask(drawn)
+
+    async def _ask(self, question: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._policies.ask(question))
 
     async def _game(self, values: Values) -> BoardGame:
-        return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
+        return await self._ask(lambda: game_of(values))
 
     async def _moved(self, game: BoardGame, values: Values, temperature: float) -> BoardGame:
         """The game up to its place, and the policy's move there unless the game ends before it.
@@ -253,7 +254,7 @@ class Answers:
             moves = (*game.moves[: game.at], str(move))
             return game_at(game.fen, moves, len(moves))
 
-        return await asyncio.wrap_future(policies.ask(moved))
+        return await self._ask(moved)
 
     async def _answer(self, game: BoardGame, values: Values) -> Values:
         view, pull, problem = await self._view(game, values)
@@ -280,7 +281,7 @@ class Answers:
             update_of(values),
             temperature_of(values),
         )
-        ask, training = self._policies.ask, self._training
+        training = self._training
 
         def asked() -> tuple[PositionView | None, Pull | None, str]:
             view, problem = training.view(name, update, game, temperature)
@@ -290,7 +291,7 @@ class Answers:
         try:
             if update is not None:
                 await training.looked(name)
-            return await asyncio.wrap_future(ask(asked))
+            return await self._ask(asked)
         except NoPolicyError as error:  # the board can be used without
             return None, None, str(error)
 

@@ -38,13 +38,9 @@ def run(arguments: Sequence[str]) -> int:
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse import CAUSES
     from algorithms.comparison.compare import compare
-    from algorithms.comparison.grid import GridError, StoppedError
-    from algorithms.comparison.jobs import MixedError
+    from algorithms.comparison.grid import StoppedError
     from algorithms.comparison.plan import Plan
-    from algorithms.comparison.ray_executor import ClusterError
-    from algorithms.comparison.tuning import TuningError
     from algorithms.config.names import NAMES
-    from chess_env.evaluators import EngineError
 
     # A value that was not given is left to the plan, which has the defaults.
     names = [field.name for field in dataclasses.fields(Plan)]
@@ -86,16 +82,7 @@ def run(arguments: Sequence[str]) -> int:
         again = shlex.join([*program(), "compare", *arguments])
         print(f"{stopped}; the same command continues:\n  {again}")
         return stopped.grid.exit_code
-    except (
-        ValueError,
-        OSError,
-        ImportError,
-        ClusterError,
-        EngineError,
-        GridError,
-        MixedError,
-        TuningError,
-    ) as error:
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         complain("chess-lab compare", error)
         return 1
     print("\n".join(result.lines()))
